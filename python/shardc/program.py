@@ -336,9 +336,10 @@ def of_factory(factory: Callable[[], Any], name: str, separator: str = "/") -> T
     allocates them."""
     import jax
 
+    errors = jax.errors
     try:
         return _of_made(_made(factory), name, separator)
-    except jax.errors.UnexpectedTracerError:
+    except (errors.UnexpectedTracerError, errors.TracerArrayConversionError):
         return _of_made(factory(), name, separator)
 
 
@@ -350,7 +351,11 @@ def _of_made(made: Any, name: str, separator: str) -> Traced:
         )
     first, *rest = made
     if is_nnx_object(first) or hasattr(first, "apply") and hasattr(first, "init"):
-        fn, params, batch = _of_module(first, tuple(rest), {})
+        inputs, named = tuple(rest), {}
+        # As `init` would be called: (example, ...), or that and {name: value}.
+        if isinstance(rest[0], (tuple, list)) and len(rest) <= 2:
+            inputs, named = tuple(rest[0]), dict(*rest[1:])
+        fn, params, batch = _of_module(first, inputs, named)
         return traced(fn, (params, batch), name, separator)
     if not callable(first) or len(rest) not in (2, 3):
         raise ProgramError(

@@ -186,13 +186,15 @@ class Recorder:
             jaxpr, consts = jaxpr.jaxpr, jaxpr.consts
         call = (body.at, body.passes)
         values: dict[Any, int] = dict(zip(jaxpr.invars, ins))
-        for variable, constant in zip(jaxpr.constvars, consts):
-            values[variable] = self.constant(body, constant)
+        # Written where they are read first, whose place they get.
+        constants = dict(zip(jaxpr.constvars, consts))
 
         def read(atom: Any) -> int:
             if hasattr(atom, "val"):
                 data = np.asarray(atom.val, dtype=atom.aval.dtype)
                 return self.constant(body, data.reshape(atom.aval.shape))
+            if atom in constants and atom not in values:
+                values[atom] = self.constant(body, constants[atom])
             return values[atom]
 
         inner = self.places.of_function(jaxpr)

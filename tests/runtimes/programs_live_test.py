@@ -1,7 +1,12 @@
 """Programs against JAX's own values: what they compute, and what they name."""
 
+import gzip
+import json
 import os
+import subprocess
 import sys
+import tempfile
+import textwrap
 import unittest
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
@@ -14,6 +19,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests", "traced"), os.path.join(ROOT, "pytho
 import jax
 import numpy as np
 
+import record
 from forms import FORMS
 from interpreter import Interpreter
 from models import FORWARD, MODELS
@@ -112,6 +118,144 @@ class Live(unittest.TestCase):
                 found = {one["name"]: made["values"][one["value"]]
                          for one in made["inputs"] if one["kind"] == "param"}
                 self.assertEqual(found, manifest.manifest(params)["params"])
+
+    def test_recorded_programs_are_those_of_today(self):
+        """Where the versions are those of the record, to the byte. Lines too, so that
+        a change of the models is followed by record.py."""
+        record.compared(self)
+
+    def test_a_wrong_operation_is_detected(self):
+        """A fault in each of ten operations of a program changes its results."""
+        model = MODELS["llama"]()
+        fn, params, batch = model.call()
+        made = program.traced(fn, (params, batch), "test")
+        flat = [x for one in (drawn(params, 112, 1), drawn(batch, 112, 2))
+                for x in arrays_of(one)]
+        (want,) = Interpreter(made.program, made.constants).run(flat)
+        faults = 0
+        for op in made.program["ops"]:
+            if op["op"] == "map" and op["fn"] == "mul" and faults < 10:
+                fn, op["fn"] = op["fn"], "sub"
+                if "integers" not in made.program["values"][op["out"][0]]:
+                    (got,) = Interpreter(made.program, made.constants).run(flat)
+                    self.assertGreater(np.abs(got - want).max(), 1e-3, op)
+                    faults += 1
+                op["fn"] = fn
+        self.assertEqual(faults, 10)
+
+
+STEP = """
+    import jax, jax.numpy as jnp, numpy as np, optax
+    import flax.linen as nn
+    from flax import nnx
+    BIG = np.ones((600, 600), np.float32)
+    X = jax.ShapeDtypeStruct((2, 600), jnp.float32)
+
+    class Net(nnx.Module):
+        def __init__(self, rngs):
+            self.up = nnx.Linear(600, 8, rngs=rngs)
+            self.drop = nnx.Dropout(0.1, rngs=rngs)
+        def __call__(self, x):
+            h = jax.nn.silu(self.up(x))
+            return self.drop(
+                jax.nn.silu(h))
+
+    def step():
+        net = Net(nnx.Rngs(0))
+        tx = nnx.Optimizer(net, optax.adam(1e-3), wrt=nnx.Param)
+        def step(net, tx, x):
+            loss, g = nnx.value_and_grad(lambda net: net(x).mean())(net)
+            tx.update(net, g)
+            return loss
+        return step, net, X, tx
+
+    def module():
+        return Net(nnx.Rngs(0)), X
+
+    class Old(nn.Module):
+        @nn.compact
+        def __call__(self, x, train=True):
+            x = nn.BatchNorm(use_running_average=not train)(x)
+            return nn.Dense(4)(x)
+
+    def linen():
+        return Old(), (X,), {"train": False}
+
+    def odd():
+        table = jnp.arange(12.0)
+        def fn(p, x):
+            return jnp.fft.fft(x).real @ BIG @ p["w"] * table
+        return fn, {"w": jnp.ones((600, 12))}, X
+
+    def wrong():
+        return lambda p, x: p @ x, jnp.ones((3, 4)), X
+"""
+
+
+class Command(unittest.TestCase):
+    def run_command(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "own.py"), "w", encoding="utf-8") as file:
+                file.write(textwrap.dedent(STEP).lstrip())
+            out = os.path.join(folder, "out.json.gz")
+            done = subprocess.run(
+                [sys.executable, "-m", "shardc.program", *arguments, "-o", out],
+                cwd=folder, capture_output=True, text=True, check=False,
+                env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")})
+            if done.returncode:
+                return done, None
+            with gzip.open(out, "rt", encoding="utf-8") as file:
+                return done, json.load(file)
+
+    def inputs(self, made, kind):
+        return {one["name"] for one in made["inputs"] if one["kind"] == kind}
+
+    def test_a_step_of_nnx_updates_its_module_and_optimizer(self):
+        _, made = self.run_command("own:step")
+        self.assertEqual(self.inputs(made, "param"), {"up/kernel", "up/bias"})
+        self.assertLessEqual(
+            {"drop/rngs/key", "opt_state/0/mu/up/kernel", "opt_state/0/nu/up/bias",
+             "step"}, self.inputs(made, "state"))
+        # The loss, two parameters, the random state's count and key, the optimizer.
+        self.assertEqual(len(made["outputs"]), 1 + 4 + 6)
+        self.assertEqual(made["files"], ["own.py"])
+        lines = STEP.strip("\n").splitlines()
+        phases = {"backward": set(), "optimizer": set(), None: set()}
+        for op in made["ops"]:
+            phases[op.get("phase")].add(lines[op["at"][1] - 1].strip())
+        self.assertEqual(phases["optimizer"], {"tx.update(net, g)"})
+        # Both calls of a cached function, each at its own line.
+        for line in ("h = jax.nn.silu(self.up(x))", "jax.nn.silu(h))"):
+            self.assertIn(line, phases[None])
+            self.assertIn(line, phases["backward"])
+
+    def test_modules_are_called_with_their_examples(self):
+        _, made = self.run_command("own:module")
+        self.assertEqual(self.inputs(made, "param"), {"up/kernel", "up/bias"})
+        self.assertEqual(self.inputs(made, "data"), {"0"})
+        _, made = self.run_command("own:linen")
+        self.assertEqual(self.inputs(made, "state"), {
+            "batch_stats/BatchNorm_0/mean", "batch_stats/BatchNorm_0/var"})
+        self.assertEqual(self.inputs(made, "param"), {
+            f"params/{one}" for one in ("BatchNorm_0/scale", "BatchNorm_0/bias",
+                                        "Dense_0/kernel", "Dense_0/bias")})
+
+    def test_what_is_not_known_and_large_constants_are_reported(self):
+        done, made = self.run_command("own:odd")
+        self.assertEqual([(one["primitive"], one["count"]) for one in made["unknown"]],
+                         [("fft", 1)])
+        self.assertIn("fft", done.stderr)
+        (assumption,) = made["assumptions"]
+        self.assertIn("F32[600, 600] of 1440000 bytes", assumption)
+        self.assertIn(" at own.py:", assumption)
+        self.assertIn("fft", {op.get("primitive") for op in made["ops"]})
+
+    def test_errors_name_the_function_and_the_reason(self):
+        done, _ = self.run_command("own:wrong")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("own:wrong cannot be traced with these arguments: dot_general",
+                      done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
 
 
 if __name__ == "__main__":
