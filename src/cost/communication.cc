@@ -292,7 +292,38 @@ class StepCollectives {
     }
   }
 
+  // Lists projections whose sharding is not that of a column-parallel layer
+  // before a row-parallel one, because Block() knows no other collectives: the
+  // inputs of the first or the outputs of the last projection are sharded over
+  // axes that do not shard the hidden state, so that a gather or a sum is
+  // missing.
+  void ListUnusualProjections() {
+    NotKnown missing{
+        .what =
+            "the collectives of projections that are not sharded as a "
+            "column-parallel layer before a row-parallel one",
+        .settled_by = "a `model:` section in the rules"};
+    for (const ParamClass& param : work_.params) {
+      const Role role = param.role.module_role;
+      if (!param.IsApplied() || param.role.expert || param.mixes) continue;
+      const bool first =
+          TakesWidth(role) && role != Role::kHead && role != Role::kRouter;
+      const bool last = role == Role::kOutput || role == Role::kDown;
+      if (!first && !last) continue;
+      AxisGroup axes =
+          work_.Kept(param.AxesAt(first ? param.in_dim : param.out_dim));
+      std::erase_if(axes, [&](const std::string& axis) {
+        return Meets({axis}, work_.hidden);
+      });
+      if (!DropTrivial(work_.mesh, axes).empty()) {
+        missing.params.push_back(param.name);
+      }
+    }
+    if (!missing.params.empty()) out_.unknown.push_back(std::move(missing));
+  }
+
   void Blocks() {
+    ListUnusualProjections();
     Block("attention", {Role::kQuery, Role::kFusedQkv}, Role::kOutput,
           RecomputesOutputProjection(settings_));
     Block("mlp", {Role::kGate, Role::kFusedGateUp, Role::kUp}, Role::kDown,

@@ -148,7 +148,9 @@ void AddStatesOfMixers(const CostInputs& work, Memory& out) {
       states.params.push_back(param.name);
     }
   }
-  if (!states.params.empty()) out.unknown.push_back(std::move(states));
+  if (states.params.empty()) return;
+  out.unknown.push_back(std::move(states));
+  out.at_least = true;
 }
 
 Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {

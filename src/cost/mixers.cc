@@ -11,6 +11,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,13 @@ std::string_view ParentPath(const ParameterRole& role, char separator) {
 // `h.*.mixer.out_proj`, and so have models of the library flash-attn.
 using Attentions = std::map<std::string, int, std::less<>>;
 
+bool IsMixerInput(const ParamClass& param, char separator) {
+  const std::vector<std::string_view> parts = SplitName(param.name, separator);
+  return parts.size() >= 2 && IsWeight(param.role) &&
+         std::find(kMixerInputs.begin(), kMixerInputs.end(),
+                   parts[parts.size() - 2]) != kMixerInputs.end();
+}
+
 bool ReadsHeads(const ParamClass& param) {
   const Role role = param.role.module_role;
   return role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
@@ -62,12 +70,29 @@ Attentions FindAttentions(const CostInputs& work, char separator) {
   return out;
 }
 
+// Returns the paths of modules that are attention in some layers and a
+// state-space mixer in others, as in Nemotron-H: `layers.*.mixer` has both
+// `q_proj` and `in_proj`.
+std::set<std::string, std::less<>> FindHybrids(const CostInputs& work,
+                                               char separator,
+                                               const Attentions& attention) {
+  std::set<std::string, std::less<>> out;
+  for (const ParamClass& param : work.params) {
+    const std::string_view path = ParentPath(param.role, separator);
+    if (IsMixerInput(param, separator) && attention.contains(path)) {
+      out.emplace(path);
+    }
+  }
+  return out;
+}
+
 // Recognises a projection into or out of a mixer, and sets ParamClass::mixes. A
 // projection out of a mixer, such as `layers.*.mamba.out_proj.weight`, gets the
 // role of an output projection. If the mixer is attention (its path is in
 // `attention`), its projections get the roles of attention, and `mixes` is
 // false.
-void FindMixer(ParamClass& param, char separator, const Attentions& attention) {
+void FindMixer(ParamClass& param, char separator, const Attentions& attention,
+               const std::set<std::string, std::less<>>& hybrids) {
   ParameterRole& role = param.role;
   if (!IsWeight(role)) return;
   const std::vector<std::string_view> parts = SplitName(param.name, separator);
@@ -75,7 +100,13 @@ void FindMixer(ParamClass& param, char separator, const Attentions& attention) {
   const std::string_view module = parts[parts.size() - 2];
   const bool inside = std::any_of(parts.begin(), parts.end(), NamesMixer);
   const auto block = attention.find(ParentPath(role, separator));
-  const bool attends = block != attention.end();
+  const bool hybrid = hybrids.contains(ParentPath(role, separator));
+  const bool attends = block != attention.end() && !hybrid;
+  if (hybrid && (ReadsHeads(param) ||
+                 (role.module_role == Role::kOutput && module != "out_proj"))) {
+    role.attention = true;
+    return;
+  }
   if (attends && !role.attention && !param.described) {
     // The only other weight next to queries, keys and values computes the
     // output of attention, also where its word alone would be that of another
@@ -88,9 +119,7 @@ void FindMixer(ParamClass& param, char separator, const Attentions& attention) {
   }
   if (role.module_role != Role::kOther) return;
   const bool out = module == "out_proj" && inside;
-  param.mixes =
-      !attends && (out || std::find(kMixerInputs.begin(), kMixerInputs.end(),
-                                    module) != kMixerInputs.end());
+  param.mixes = !attends && (out || IsMixerInput(param, separator));
   if (!out) return;
   role.module_role = Role::kOutput;
   if (!attends) return;
@@ -102,8 +131,9 @@ void FindMixer(ParamClass& param, char separator, const Attentions& attention) {
 
 void FindMixers(CostInputs& work, char separator) {
   const Attentions attention = FindAttentions(work, separator);
+  const auto hybrids = FindHybrids(work, separator, attention);
   for (ParamClass& param : work.params) {
-    FindMixer(param, separator, attention);
+    FindMixer(param, separator, attention, hybrids);
   }
 }
 

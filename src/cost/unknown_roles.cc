@@ -26,19 +26,42 @@ namespace {
 // OPT, the transforms before the heads of BERT and its kin, and the layer that
 // joins two tokens for multi-token prediction. Of these, the matrices in layers
 // are products of a step. The others are less than 1 % of it and are left out.
-constexpr std::string_view kPublished[] = {"embed",
-                                           "adapter_list",
-                                           "conv",
-                                           "visual_projection",
-                                           "classifier",
-                                           "text_projection",
-                                           "pooler",
-                                           "project_in",
-                                           "project_out",
-                                           "eh_proj",
-                                           "vocab_transform",
-                                           "transform.dense",
-                                           "lm_head.dense"};
+constexpr std::string_view kPublished[] = {
+    "embed",           "embedding",       "embeddings",
+    "embedder",        "adapter_list",    "conv",
+    "convs",           "dwconv",          "visual_projection",
+    "classifier",      "text_projection", "pooler",
+    "project_in",      "project_out",     "eh_proj",
+    "vocab_transform", "transform.dense", "lm_head.dense"};
+
+// Returns the last three parts of a name: the parameter's own, those of its
+// module and of the module around it. Modules further outside say nothing about
+// the parameter: `text_embedder.layers.0.x.weight` is no embedding.
+std::string_view OwnParts(std::string_view name) {
+  size_t begin = name.size();
+  for (int part = 0; part < 3 && begin > 0; ++part) {
+    const size_t at = name.find_last_of("./", begin - 1);
+    if (at == name.npos) return name;
+    begin = at;
+  }
+  return name.substr(begin);
+}
+
+bool IsLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+// Returns whether the text has the word between characters that are no letters:
+// `short_conv` and `conv1d` have `conv`, and `conversation` has not.
+bool HasWord(std::string_view text, std::string_view word) {
+  for (size_t at = text.find(word); at != text.npos;
+       at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    const bool begins = at == 0 || !IsLetter(text[at - 1]);
+    if (begins && (end == text.size() || !IsLetter(text[end]))) return true;
+  }
+  return false;
+}
 
 bool IsPublished(const CostInputs& work, const ParamClass& param) {
   // Zamba has a projection behind each mixer that attends.
@@ -46,7 +69,7 @@ bool IsPublished(const CostInputs& work, const ParamClass& param) {
   return (zamba && param.name.ends_with("layers.*.linear.weight")) ||
          std::any_of(std::begin(kPublished), std::end(kPublished),
                      [&](std::string_view word) {
-                       return param.name.find(word) != std::string::npos;
+                       return HasWord(OwnParts(param.name), word);
                      });
 }
 

@@ -245,6 +245,17 @@ class TpPlanWriter {
     }
   }
 
+  // Returns whether a head may share an embedding of this module: that of the
+  // model, or of its decoder in models without an encoder, as in OPT.
+  bool IsBodyOfModel(std::string_view module) const {
+    if (IsRoot(module)) return true;
+    return AfterLast(module, '.') == "decoder" && IsRoot(ParentOf(module)) &&
+           std::none_of(
+               modules_.of.begin(), modules_.of.end(), [](const auto& one) {
+                 return one.first.find("encoder.") != std::string::npos;
+               });
+  }
+
   // Writes the style of a head that shares the embedding's weight. The plan of
   // shardc has no parameter for this head, and the embedding's sharding is that
   // of the head's weight. From version 5.16 on, the model's own plan may have
@@ -257,7 +268,9 @@ class TpPlanWriter {
           name.ends_with("head.*") || IsTask(part)) {
         return;
       }
-      if (IsRoot(ParentOf(name)) && NamesInputEmbedding(part)) embedding = name;
+      if (IsBodyOfModel(ParentOf(name)) && NamesInputEmbedding(part)) {
+        embedding = name;
+      }
     }
     if (embedding.empty()) return;
     const HfModule& module = modules_.of.at(embedding);
