@@ -1,0 +1,219 @@
+"""python -m shardc.family MODEL_TYPE | MODULE:CLASS -- describe a family of models.
+
+Writes the description of a model type that the program does not know, so that
+
+    shardc plan --families DIR --model config.json
+
+works for each config.json of the type. The class, one of transformers or your own, is
+built on PyTorch's meta device from many small random configs; nothing is allocated. The
+description is written only if the program's tree equals the class's for other random
+configs and for the class's default config.
+
+    python3 -m shardc.family lfm2 -o families
+    python3 -m shardc.family my_models.acme:AcmeForCausalLM --trust-code -o families
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from shardc.family_configs import Drawer
+from shardc.family_fit import Fitter, Table, grown
+from shardc.family_subject import Built, FamilyError, Subject, find
+from shardc.family_text import Writer, fitted
+from shardc.program import find_program
+
+SAMPLES, HELD_OUT = 40, 24
+_MOST_SHOWN = 6  # differences
+
+
+class Description:
+    """A description of a class, and how it differs from the class."""
+
+    def __init__(self, subject: Subject, samples: int, seed: int) -> None:
+        self.subject = subject
+        self.drawer = Drawer(subject, seed)
+        self.built = [self.drawer.draw() for _ in range(samples)] + self.drawer.single()
+        self.unfitted: list[str] = []
+        self.text = self._text()
+
+    def _text(self) -> str:
+        built = self.built
+        table = Table(built)
+        fitter = Fitter(table, [_dtype(x) for x in built])
+        live = grown([x.tensors for x in built])
+        files = None
+        if any(x.files is not None for x in built):
+            files = grown([x.tensors if x.files is None else x.files for x in built])
+        failed = fitted(table, fitter, live, files)
+        kind = self.subject.config_kind
+        aliases: dict[str, list[str]] = {}
+        for other, name in (getattr(kind, "attribute_map", None) or {}).items():
+            aliases.setdefault(name, []).append(other)
+        writer = Writer(table, self.subject.model_type, self.subject.classes, aliases)
+        text = writer.text(live, files, self.comment())
+        self.unfitted = list(dict.fromkeys([*failed, *writer.failed]))
+        return text
+
+    def comment(self) -> str:
+        return (f"Made by `python -m shardc.family` from the trees that"
+                f" {self.subject.classes}\nbuilds on the meta device.")
+
+
+def _dtype(built: Built) -> str:
+    return {"bfloat16": "BF16", "float16": "F16"}.get(built.given.get("dtype", ""), "F32")
+
+
+def program_tree(folder: str, config: dict[str, Any], naming: str) -> Any:
+    """What the program builds: {name: (shape, dtype)}, or its message."""
+    path = os.path.join(folder, "config.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    ran = subprocess.run(
+        [find_program(), "manifest", "--no-project", "--model", path, "--families", folder,
+         "--naming", naming, "--format", "json"], capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        return _finding(ran.stdout or ran.stderr)
+    return {x["name"]: (tuple(x["shape"]), x["dtype"])
+            for x in json.loads(ran.stdout)["params"]}
+
+
+def _finding(text: str) -> dict[str, Any]:
+    """The first of the program's findings."""
+    try:
+        found = json.loads(text)[0]
+    except (ValueError, LookupError, TypeError):
+        found = {"message": text.strip()}
+    return {"finding": found}
+
+
+class Refused(Exception):
+    """The program refuses a config whatever the description states, such as one whose
+    heads do not divide the hidden size. The class builds it without being able to run."""
+
+
+def difference(folder: str, built: Built) -> Optional[str]:
+    """The first difference between the program's trees and the class's."""
+    for naming, wanted in (("hf", built.live()), ("hf-files", built.saved())):
+        found = program_tree(folder, built.given, naming)
+        if "finding" in found:
+            finding = found["finding"]
+            if finding.get("name") == "number" and str(finding.get("file")).endswith(
+                "config.json"
+            ) and "dimension" not in finding["message"]:
+                raise Refused(finding["message"])
+            return f"the program reports: {finding['message']}"
+        for name, (shape, dtype) in wanted.items():
+            if name not in found:
+                return f"{naming}: `{name}` {list(shape)} is not in the description"
+            if found[name] != (shape, dtype):
+                return (f"{naming}: `{name}` is {list(shape)} {dtype}, and"
+                        f" {list(found[name][0])} {found[name][1]} by the description")
+        more = [name for name in found if name not in wanted]
+        if more:
+            return f"{naming}: the class has no `{more[0]}`"
+    return None
+
+
+def held_out(made: Description, number: int, seed: int) -> list[tuple[str, Built]]:
+    """Configs that took no part in the fit, and the class's default config."""
+    subject = made.subject
+    drawer = made.drawer
+    drawer.random.seed(seed)
+    cases = [(f"random config {n + 1}", drawer.draw()) for n in range(number)]
+    default = drawer.built(drawer.fixed if subject.config_kind else {})
+    plain = drawer.built({}) if subject.config_kind else None
+    if plain is not None or default is not None:
+        cases.append(("the class's default config", plain or default))  # type: ignore[arg-type]
+    if subject.example:
+        cases.append(("the example config", subject.build(subject.example)))
+    return cases
+
+
+def checked(made: Description, cases: Sequence[tuple[str, Built]]) -> tuple[list[str], int]:
+    """How the program's trees differ from the class's, and how many were compared."""
+    found = []
+    refused = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, f"{made.subject.model_type}.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(made.text)
+        for name, built in cases:
+            try:
+                differs = difference(folder, built)
+            except Refused:
+                refused += 1
+                continue
+            if differs is not None:
+                found.append(f"{name}: {differs}")
+    return found, len(cases) - refused
+
+
+def main(arguments: Optional[list[str]] = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m shardc.family", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("family", metavar="MODEL_TYPE|MODULE:CLASS")
+    parser.add_argument("--trust-code", action="store_true",
+                        help="run the code of MODULE")
+    parser.add_argument("-o", "--output", default=".", metavar="DIR",
+                        help="folder of the description (default: this one)")
+    parser.add_argument("--config", metavar="FILE",
+                        help="an example config.json, for a class without defaults")
+    parser.add_argument("--name", help="the model type (default: that of the class)")
+    parser.add_argument("--samples", type=int, default=SAMPLES,
+                        help=f"random configs of the fit (default: {SAMPLES})")
+    parser.add_argument("--held-out", type=int, default=HELD_OUT,
+                        help=f"random configs of the comparison (default: {HELD_OUT})")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--draft", action="store_true",
+                        help="write a description that differs, marked as a draft")
+    options = parser.parse_args(arguments)
+    try:
+        find_program()
+        subject = find(options.family, options.trust_code, options.config, options.name)
+        made = Description(subject, options.samples, options.seed)
+        cases = held_out(made, options.held_out, options.seed + 1000)
+    except (FamilyError, FileNotFoundError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    differs, compared = checked(made, cases)
+    if compared < len(cases) // 2:
+        print(f"error: the program refuses {len(cases) - compared} of {len(cases)} configs that"
+              " were drawn, so too few are compared: give more of them with `--held-out`",
+              file=sys.stderr)
+        return 1
+    text = made.text
+    if differs:
+        shown = "\n".join(f"  {x}" for x in differs[:_MOST_SHOWN])
+        print(f"error: the description of `{subject.model_type}` differs from the class in"
+              f" {len(differs)} of {compared} configs, so it is not written:\n{shown}",
+              file=sys.stderr)
+        if made.unfitted:
+            print("  not found: " + ", ".join(f"`{x}`" for x in made.unfitted[:_MOST_SHOWN]),
+                  file=sys.stderr)
+        if not options.draft:
+            print("  = help: `--draft` writes it all the same, to be corrected by hand",
+                  file=sys.stderr)
+            return 1
+        text = f"# A draft: it differs from the class in {len(differs)} of {compared}" \
+               f" configs.\n{text}"
+    os.makedirs(options.output, exist_ok=True)
+    path = os.path.join(options.output, f"{subject.model_type}.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    if not differs:
+        print(f"{path}: equal to {subject.classes} in {compared} configs, which took no"
+              " part in the fit")
+    return 1 if differs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

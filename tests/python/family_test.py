@@ -1,0 +1,194 @@
+"""What describes a family from its class, without PyTorch: values that remember their
+expressions, conditions that are found, and expressions that the program reads as they
+are meant."""
+
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.environ.get(
+    "SHARDC_SOURCE_ROOT",
+    os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
+BIN = os.environ.get("SHARDC_BIN",
+                     os.path.join(ROOT, "build", "src", "cli", "shardc"))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+
+from shardc import family_trace as trace  # noqa: E402
+from shardc.family_expressions import (  # noqa: E402
+    placed, shown, simplified, value_of, without_indices)
+from shardc.family_fit import Table, fit_let, grown, Fitter  # noqa: E402
+from shardc.family_subject import Built  # noqa: E402
+
+NAMES = {"a": 12, "b": 5, "c": 3, "kinds": ["x", "y", "x"]}
+
+
+def drawn(random_, depth):
+    """An expression whose value is positive and small."""
+    if depth == 0 or random_.random() < 0.2:
+        return random_.choice([("name", "a"), ("name", "b"), ("name", "c"), 2, 7])
+    sign = random_.choice(["+", "*", "//", "%", "-", "if", "default"])
+    left, right = drawn(random_, depth - 1), drawn(random_, depth - 1)
+    if sign == "if":
+        return ("if", left, (random_.choice(["==", "<", ">="]), right, ("name", "b")),
+                right)
+    if sign == "default":
+        return ("default", ("name", random_.choice(["a", "absent"])), left)
+    return (sign, left, right)
+
+
+class Expressions(unittest.TestCase):
+    def test_the_program_reads_what_is_written(self):
+        random_ = random.Random(4)
+        wanted, lines = {}, []
+        while len(wanted) < 150:
+            x = drawn(random_, 4)
+            value = value_of(x, NAMES, ())
+            parts = [y for y in _all(x) if y[0] in ("//", "%")]
+            if value is None or not 0 < value < 10**6 or any(
+                    (value_of(y[2], NAMES, ()) or 0) <= 0 for y in parts):
+                continue
+            name = f"t{len(wanted)}"
+            wanted[name] = [value]
+            lines.append(f"  {name}: tensor({shown(x)})")
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "made.yaml"), "w", encoding="utf-8") as file:
+                file.write("version: 1\nmodels: M\ntree:\n" + "\n".join(lines) + "\n")
+            path = os.path.join(folder, "config.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"model_type": "made", **NAMES}, file)
+            ran = subprocess.run(
+                [BIN, "manifest", "--no-project", "--families", folder, "--model", path,
+                 "--format", "json"], capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        found = {x["name"]: x["shape"] for x in json.loads(ran.stdout)["params"]}
+        self.assertEqual(found, wanted)
+
+    def test_simplified_expressions_have_the_same_value(self):
+        for sign, left, right in itertools.product(
+                ("+", "-", "*", "//"), (1, 2, ("name", "a"), ("*", 2, ("name", "a"))),
+                (1, 3, ("name", "a"))):
+            x = (sign, left, right)
+            with self.subTest(x=x):
+                self.assertEqual(value_of(simplified(x), NAMES, ()),
+                                 value_of(x, NAMES, ()))
+
+
+def _all(x):
+    if isinstance(x, tuple):
+        yield x
+        for part in x[1:]:
+            yield from _all(part)
+
+
+class Values(unittest.TestCase):
+    def test_arithmetic_is_remembered(self):
+        a, b = (trace.Integer(NAMES[x], ("name", x)) for x in "ab")
+        cases = [
+            a + b, a - b, a * b, a // b, a % b, 2 * a + 1, 100 - a, 100 // b, a**2,
+            round(a / 3), trace._Int(2 * a / 3), trace._Int(a * 1.5), -(-a // b),
+            trace._Int(trace.Real(0.5) * a)]
+        for x in cases:
+            with self.subTest(x=x.expression):
+                self.assertEqual(value_of(x.expression, NAMES, ()), int(x))
+                self.assertNotEqual(x.expression, int(x))
+
+    def test_comparisons_and_loops_are_recorded(self):
+        count = trace.Integer(3, ("name", "c"))
+        kinds = trace.traced(["x", "y", "x"], ("name", "kinds"))
+        with trace.recording([]) as recorder:
+            found = [kinds[i] == "x" for i in trace._range(count)]
+        self.assertEqual(found, [True, False, True])
+        self.assertEqual(list(recorder.loops), [("name", "c")])
+        self.assertEqual(
+            {without_indices(x) for x in recorder.conditions},
+            {("==", ("item", ("name", "kinds"), ("counter", -1)), "x")})
+
+    def test_a_number_of_a_loop_is_the_counter_that_has_it(self):
+        x = ("item", ("name", "kinds"), ("loop", ("name", "c"), 2))
+        self.assertEqual(placed(x, (2, 0))[0],
+                         ("item", ("name", "kinds"), ("counter", 0)))
+
+
+def built(values, stated, tensors, conditions, set_up=()):
+    return Built({}, stated, values, {name: x for name, x in values.items()},
+                 tensors, None, conditions, list(set_up), [("name", "layers")], [])
+
+
+class Fits(unittest.TestCase):
+    def test_counts_conditions_and_sizes_are_found(self):
+        samples = []
+        for layers, every, width in ((2, 1, 8), (3, 2, 10), (5, 2, 14), (6, 3, 6)):
+            values = {"layers": layers, "every": every, "width": width}
+            tensors, conditions = [], []
+            for i in range(layers):
+                loop = ("loop", ("name", "layers"), i)
+                conditions.append(("==", ("%", ("+", loop, 1), ("name", "every")), 0))
+                if (i + 1) % every == 0:
+                    tensors.append(trace.Tensor(
+                        f"layers.{i}.w", (2 * width,), "F32",
+                        (("*", 2, ("name", "width")),)))
+                tensors.append(trace.Tensor(f"layers.{i}.n", (width,), "F32",
+                                            (("name", "width"),)))
+            samples.append(built(values, dict(values), tensors, conditions))
+        root = grown([x.tensors for x in samples])
+        fitter = Fitter(Table(samples), ["F32"] * 4)
+        fitter.fit(root)
+        self.assertEqual(fitter.failed, [])
+        layer = root.children["layers"].children["#"]
+        self.assertEqual(layer.count, ("name", "layers"))
+        self.assertEqual(shown(layer.children["w!"].condition),
+                         "(i + 1) % every == 0")
+        self.assertEqual(layer.children["w!"].sizes, (("*", 2, ("name", "width")),))
+        self.assertIsNone(layer.children["n!"].condition)
+
+    def test_a_default_that_follows_from_other_keys(self):
+        samples = []
+        for hidden, heads, stated in ((32, 4, None), (48, 2, 10), (60, 6, None),
+                                      (64, 2, None)):
+            given = {"hidden": hidden, "heads": heads}
+            if stated:
+                given["head"] = stated
+            one = built({**given, "head": stated or hidden // heads}, given, [], [])
+            if not stated:
+                one.origin["head"] = ("//", ("name", "hidden"), ("name", "heads"))
+            samples.append(one)
+        let = fit_let(Table(samples), "head")
+        self.assertEqual(shown(let.value), "head ?? hidden // heads")
+
+
+class Messages(unittest.TestCase):
+    def run_it(self, *arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "shardc.family", *arguments], text=True,
+            capture_output=True, check=False,
+            env={**os.environ, "SHARDC": BIN, "PYTHONPATH": os.path.join(ROOT, "python")})
+
+    def test_code_is_not_run_unless_it_is_trusted(self):
+        ran = self.run_it("my_models:Acme")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("--trust-code", ran.stderr)
+        self.assertEqual(ran.stderr.count("\n"), 1)
+
+    def test_an_example_config_that_is_not_there(self):
+        ran = self.run_it("my_models:Acme", "--trust-code", "--config", "nowhere.json")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("nowhere.json", ran.stderr)
+
+    def test_without_the_library_the_message_states_what_to_install(self):
+        try:
+            import transformers  # noqa: F401
+        except ImportError:
+            ran = self.run_it("lfm2")
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn("pip install", ran.stderr)
+        else:
+            self.skipTest("transformers is installed")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,106 @@
+"""Families described from their classes, with PyTorch and transformers: the example's
+description is made again, a type of transformers comes out equal, and a class whose
+sizes the language cannot say is refused with nothing written."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.environ.get(
+    "SHARDC_SOURCE_ROOT",
+    os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
+BIN = os.environ.get("SHARDC_BIN",
+                     os.path.join(ROOT, "build", "src", "cli", "shardc"))
+EXAMPLE = os.path.join(ROOT, "examples", "own-class")
+
+ROOTED = """import math
+import dataclasses
+from torch import nn
+
+@dataclasses.dataclass
+class RootedConfig:
+    hidden_size: int = 64
+    num_hidden_layers: int = 2
+
+class Rooted(nn.Module):
+    def __init__(self, config: RootedConfig):
+        super().__init__()
+        self.up = nn.Linear(config.hidden_size, math.isqrt(config.hidden_size))
+"""
+
+NOT_ON_META = """import torch
+from torch import nn
+
+class Config:
+    def __init__(self, hidden_size=64):
+        self.hidden_size = hidden_size
+
+class Loaded(nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        self.size = nn.Parameter(torch.zeros(int(torch.ones(config.hidden_size).sum())))
+"""
+
+
+class Families(unittest.TestCase):
+    def run_it(self, folder, *arguments):
+        return subprocess.run(
+            [sys.executable, "-B", "-m", "shardc.family", *arguments], cwd=folder,
+            text=True, capture_output=True, check=False,
+            env={**os.environ, "SHARDC": BIN, "HF_HUB_OFFLINE": "1",
+                 "PYTHONPATH": os.path.join(ROOT, "python")})
+
+    def test_the_examples_description_is_made_again(self):
+        with tempfile.TemporaryDirectory() as out:
+            ran = self.run_it(EXAMPLE, "nimbus:NimbusLM", "--trust-code", "-o", out)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            with open(os.path.join(out, "nimbus.yaml"), encoding="utf-8") as file:
+                made = file.read()
+        with open(os.path.join(EXAMPLE, "families", "nimbus.yaml"),
+                  encoding="utf-8") as file:
+            self.assertEqual(made, file.read())
+
+    def test_types_of_transformers_come_out_equal(self):
+        for model_type in ("lfm2", "mimo_v2_flash"):
+            with self.subTest(model_type=model_type), \
+                    tempfile.TemporaryDirectory() as out:
+                ran = self.run_it(out, model_type, "-o", out, "--seed", "7")
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                self.assertIn("equal to", ran.stdout)
+
+    def test_what_the_language_cannot_say_is_not_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "rooted.py"), "w", encoding="utf-8") as file:
+                file.write(ROOTED)
+            ran = self.run_it(folder, "rooted:Rooted", "--trust-code", "-o", "made")
+            self.assertEqual(ran.returncode, 1)
+            self.assertIn("`up.weight`", ran.stderr)
+            self.assertIn("--draft", ran.stderr)
+            self.assertFalse(os.path.exists(os.path.join(folder, "made")))
+            ran = self.run_it(folder, "rooted:Rooted", "--trust-code", "-o", "made",
+                              "--draft")
+            self.assertEqual(ran.returncode, 1)
+            with open(os.path.join(folder, "made", "rooted.yaml"),
+                      encoding="utf-8") as file:
+                self.assertTrue(file.read().startswith("# A draft:"))
+
+    def test_a_class_without_meta_support(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "loaded.py"), "w", encoding="utf-8") as file:
+                file.write(NOT_ON_META)
+            ran = self.run_it(folder, "loaded:Loaded", "--trust-code", "-o", "made")
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn("meta device", ran.stderr)
+            self.assertFalse(os.path.exists(os.path.join(folder, "made")))
+
+    def test_a_type_that_the_library_does_not_have(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ran = self.run_it(folder, "no_such_type")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("MODULE:CLASS", ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
