@@ -18,6 +18,7 @@
 #include "families/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/legal_sizes.h"
 #include "parse/manifest_leaf.h"
@@ -249,6 +250,14 @@ Evaluator::Result Evaluator::Take(const JsonValue& json,
           "`" + std::string(name) + "` is larger than in any model",
           "at most " + std::to_string(kLargestModelSize) + " is read");
       return std::nullopt;
+    case JsonKind::kReal:
+      // Factors such as `block_ffn_dim_multiplier: 1.0` are whole numbers.
+      blame_ = json;
+      if (std::abs(json.real()) <= static_cast<double>(kLargestModelSize) &&
+          std::trunc(json.real()) == json.real()) {
+        return WithSource(MakeInteger(static_cast<int64_t>(json.real())), json);
+      }
+      return Value{Value::Kind::kJson, 0, {}, {}, json};
     default:
       blame_ = json;
       return Value{Value::Kind::kJson, 0, {}, {}, json};

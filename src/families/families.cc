@@ -71,7 +71,8 @@ std::unique_ptr<const Description> FindFamily(std::string_view type,
       meant ? "did you mean `" + std::string(*meant) + "`? " : "";
   help += Counted(static_cast<int64_t>(types.size()), "type") +
           " are described, `llama` and `bert` among them; for another, give a "
-          "manifest, or a folder with its description: `--families DIR`";
+          "manifest, or a folder with its description: `--families DIR` "
+          "(`python -m shardc.family` writes one from the model's class)";
   const std::string_view nearest = Nearest(type, types);
   if (!meant && !nearest.empty()) {
     help += " (the nearest name is `" + std::string(nearest) +

@@ -110,7 +110,8 @@ TEST_CASE("an unknown model type is refused, with a suggestion if misspelled") {
   const std::string described =
       std::to_string(ModelTypes().size()) +
       " types are described, `llama` and `bert` among them; for another, give "
-      "a manifest, or a folder with its description: `--families DIR`";
+      "a manifest, or a folder with its description: `--families DIR` "
+      "(`python -m shardc.family` writes one from the model's class)";
   CHECK(lama.ends_with("did you mean `llama`? " + described));
   CHECK(Refused(With("model_type", "\"mistral4\"")) ==
         "there is no description of model type `mistral4` @ \"mistral4\" -> " +
