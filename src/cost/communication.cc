@@ -101,6 +101,9 @@ class StepCollectives {
     UnnamedMatrices();
     Mixers();
     Experts();
+    if (work_.ServesQuantised()) {
+      out_.unknown.push_back(MissingQuantisedWeights());
+    }
     Ends();
     if (with_attention) AddAttention(work_, settings_, out_);
     return Joined();

@@ -28,6 +28,7 @@
 #include "cost/unknown_roles.h"
 #include "cost/unusual_words.h"
 #include "model/name.h"
+#include "model/not_known.h"
 #include "model/sub_axis.h"
 #include "plan/kv_replicas.h"
 #include "plan/mode_layout.h"
@@ -528,6 +529,9 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   out.hidden_known = true;
   out.expert_axes = compiled.resolver->axes().Value(AxisRule::kExpert).axes;
   if (compiled.manifest.dtype_assumed) out.notes.emplace_back(kDtypeAssumed);
+  const std::vector<std::string>& notes = compiled.manifest.notes;
+  out.before_quantisation =
+      std::find(notes.begin(), notes.end(), kBeforeQuantisation) != notes.end();
   Refine(compiled.step_mesh, out);
   OrientAll(out, separator);
   AddNextTokenLayers(out);

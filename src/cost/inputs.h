@@ -159,6 +159,10 @@ struct CostInputs {
   // rules.
   std::optional<AxisGroup> expert_axes;
   std::vector<std::string> notes;
+  // True if the config.json, from which the tree was built, states that the
+  // weights are quantised (kBeforeQuantisation). The bytes of the tree are
+  // those of training, and more than a server of the quantised weights holds.
+  bool before_quantisation = false;
   // What the parameters do as far as there is no evidence for it, such as the
   // roles of matrices. Figures that need a role leave these parameters out, so
   // bytes are lower bounds, and the time of a step is not computed.
@@ -167,6 +171,10 @@ struct CostInputs {
   // one. The compiled target shares the list.
   std::shared_ptr<const std::vector<step::RoleUse>> uses;
 
+  // Returns whether the bytes of the weights are not those of the tree.
+  bool ServesQuantised() const {
+    return before_quantisation && mode != Mode::kTrain;
+  }
   const AxisGroup& Batch() const { return query[0]; }
   const AxisGroup& Length() const { return query[1]; }
   const Mesh& WholeMesh() const { return all_stages ? *all_stages : mesh; }

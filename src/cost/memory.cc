@@ -347,7 +347,12 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   const auto held = [&](Component component, const HeldBytes& bytes) {
     if (known) set(component, bytes.Fullest(), bytes.Emptiest(work.mesh));
   };
-  held(Component::kParameters, kept.parameters);
+  if (work.ServesQuantised()) {
+    out.unknown.push_back(MissingQuantisedWeights());
+    out.at_least = true;
+  } else {
+    held(Component::kParameters, kept.parameters);
+  }
   held(Component::kGradients, kept.gradients);
   held(Component::kOptimizer, kept.optimizer);
   out.gradients = out.most.Of(Component::kGradients);

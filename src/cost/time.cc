@@ -311,7 +311,8 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication) {
   const DeviceProfile* profile = settings.profile;
   const auto flops = FlopsOf(work, settings, memory);
-  if (profile == nullptr || !flops || CanBeSettled(communication.unknown)) {
+  if (profile == nullptr || !flops || work.ServesQuantised() ||
+      CanBeSettled(communication.unknown)) {
     return std::nullopt;
   }
   const double per_chip = Real(profile->devices_per_chip);

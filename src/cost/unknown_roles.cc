@@ -167,4 +167,10 @@ std::optional<NotKnown> MissingExpertChoice(const CostInputs& work) {
       .settled_by = work.model ? "a --model that gives it" : "--model"};
 }
 
+NotKnown MissingQuantisedWeights() {
+  return {.what = "the bytes of the quantised weights: " +
+                  std::string(kBeforeQuantisation),
+          .settled_by = "--manifest with the checkpoint"};
+}
+
 }  // namespace shardc::cost

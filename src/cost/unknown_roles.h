@@ -23,6 +23,9 @@ std::vector<NotKnown> UnknownRoles(const CostInputs& work,
 // with one expert, so they are lower bounds. Returns nullopt otherwise.
 std::optional<NotKnown> MissingExpertChoice(const CostInputs& work);
 
+// Returns the fact that is missing if CostInputs::ServesQuantised().
+NotKnown MissingQuantisedWeights();
+
 // Returns whether a fact is missing that the user can give. Such a fact, as the
 // number of heads, is known of every complete input, and no time is computed
 // without it. Other facts, as how a ring runs on rows that do not divide, have

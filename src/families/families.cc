@@ -22,6 +22,7 @@
 #include "families/description.h"
 #include "families/evaluate.h"
 #include "families/misspelling.h"
+#include "model/not_known.h"
 #include "parse/manifest_leaf.h"
 #include "parse/model_document.h"
 #include "parse/model_families.h"
@@ -532,8 +533,7 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   }
   if (const auto packed = config.Find("quantization_config");
       packed && packed->IsObject()) {
-    tree.notes.emplace_back(
-        "the tree is that of the model before it is quantised");
+    tree.notes.emplace_back(kBeforeQuantisation);
   }
   return tree;
 }

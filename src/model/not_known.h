@@ -7,9 +7,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardc {
+
+// The note of a tree that was built from a config.json whose weights are
+// quantised: the names, shapes and dtypes of quantised tensors are not known.
+inline constexpr std::string_view kBeforeQuantisation =
+    "the tree is that of the model before it is quantised";
 
 struct NotKnown {
   // The missing fact, such as "the roles of 7 matrices".
