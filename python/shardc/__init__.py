@@ -20,7 +20,7 @@ from shardc.mesh import Axis, Mesh, PlanError, Spec
 from shardc.names import fold
 from shardc.parameter import Parameter, Placement
 from shardc.plan import Difference, Folded, Plan, Summary
-from shardc.program import (
+from shardc.command import (
     Finding,
     ShardcError,
     Verification,
@@ -39,6 +39,7 @@ _MODULES = (
     "import_python",
     "jax",
     "manifest",
+    "program",
     "rules",
     "testing",
     "torch",

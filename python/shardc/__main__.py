@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from shardc.program import find_program
+from shardc.command import find_program
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ from shardc import torch_programs
 from shardc.mesh import Mesh
 from shardc.notebook import size_text
 from shardc.plan import Plan
-from shardc.program import (
+from shardc.command import (
     Finding,
     Path,
     findings_of_json,

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardc.logical_axes import rule_of, token_of
-from shardc.program import find_program, findings_of_text, run
+from shardc.command import find_program, findings_of_text, run
 from shardc.source_reader import MOST_BYTES, SourceError
 from shardc.source_rules import (
     ImportError_,

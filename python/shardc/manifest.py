@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from typing import Any, Callable
 
 from shardc.arrays import is_array, is_nnx_object
-from shardc.tree import leaves, of_library, parameters_of
+from shardc.tree import Leaf, leaves, of_library, parameters_of
 
 SCHEMA = "shardc.manifest/v1"
 
@@ -39,29 +39,37 @@ class ManifestError(ValueError):
     """The model has no manifest; the message has the call to write."""
 
 
-def manifest(model: Any, separator: str = "/") -> dict[str, Any]:
-    """The manifest of a model as JSON data, its names joined by `separator`. Two
-    arrays with one name are an error."""
+def named(model: Any, separator: str = "/") -> tuple[dict[str, Leaf], str]:
+    """The parameters of a model by name, and the separator of the names' parts.
+    Two arrays with one name are an error."""
     model = parameters_of(model)
     _check_kind(model)
     if hasattr(model, "named_parameters"):
         separator = "."
     if isinstance(model, Mapping) and isinstance(model.get("params"), Mapping):
         model = {key: value for key, value in model.items() if key not in _STATE}
-    params: dict[str, Any] = {}
-    paths: dict[str, tuple[str, ...]] = {}
+    out: dict[str, Leaf] = {}
     for leaf in leaves(model, unknown=_unknown):
         name = separator.join(leaf.path)
-        if name in params:
+        if name in out:
             raise ManifestError(
                 f"two parameters are named {name!r}, at the paths"
-                f" {list(paths[name])} and {list(leaf.path)}: rename one, or pass"
+                f" {list(out[name].path)} and {list(leaf.path)}: rename one, or pass"
                 " another separator (`--separator`)"
             )
-        paths[name] = leaf.path
-        params[name] = {"shape": list(leaf.shape), "dtype": leaf.dtype}
-    if not params:
+        out[name] = leaf
+    if not out:
         raise ManifestError(f"{_shown(model)} gives no arrays")
+    return out, separator
+
+
+def manifest(model: Any, separator: str = "/") -> dict[str, Any]:
+    """The manifest of a model as JSON data, its names joined by `separator`."""
+    found, separator = named(model, separator)
+    params = {
+        name: {"shape": list(leaf.shape), "dtype": leaf.dtype}
+        for name, leaf in found.items()
+    }
     made: dict[str, Any] = {"schema": SCHEMA, "params": params}
     # Readers infer the separator from the names, and refuse names that leave
     # it open.

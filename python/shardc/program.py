@@ -1,314 +1,428 @@
-"""Calls the program `shardc` and returns its results as objects."""
+"""python -m shardc.program MODULE:FACTORY -- a user's own function as a program.
+
+FACTORY takes no arguments and returns one of these; nothing is allocated, no device
+is used, and arrays may be jax.ShapeDtypeStruct:
+
+    (function, params, batch)            for function(params, batch)
+    (function, params, batch, state)     for function(params, state, batch): a training
+                                         step with an optimizer's state, or a step that
+                                         decodes with a cache
+    (module, example input...)           a module of flax.nnx or of Flax linen, as for
+                                         python -m shardc.manifest
+
+`params` is a tree of arrays, a module of flax.nnx, or a train state, whose parameters
+are parameters and whose other arrays are state. `state` may hold objects of flax.nnx,
+such as an optimizer. What the function changes in them is among the results. Values
+that are no arrays, such as `train=False`, keep their value.
+
+    python3 -m shardc.program my_models.llama:train_step -o step.program.json
+
+Names of parameters are those that python -m shardc.manifest writes. A file whose name
+ends in .gz is compressed.
+"""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import gzip
 import json
-import os
-import re
-import shutil
-import subprocess
-import sysconfig
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Union
+import sys
+from collections.abc import Sequence
+from typing import Any, Callable
 
-from shardc.plan import Plan
+import numpy as np
 
-Path = Union[str, "os.PathLike[str]"]
-Paths = Union[Path, Iterable[Path]]
-# A file, or what shardc.manifest.from_model returns.
-Manifest = Union[Path, Mapping[str, Any]]
+from shardc import manifest
+from shardc.arrays import is_array, is_nnx_object, key_text
+from shardc.manifest import ManifestError, imported, is_factory
+from shardc.program_ops import Body, Op, Recorder
+from shardc.program_places import Places, bodies_of, set_phases
+
+SCHEMA = "shardc.program/v1"
 
 
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """A diagnostic. Its place is None where it has none."""
-
-    code: str
-    name: str
-    level: str  # "error", "warning" or "note"
-    message: str
-    help: str = ""
-    file: str | None = None
-    line: int | None = None
-    column: int | None = None
-    params: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()  # of a project
-
-    def __str__(self) -> str:
-        place = ":".join(
-            str(at) for at in (self.file, self.line, self.column) if at is not None
-        )
-        return f"{place}{': ' if place else ''}{self.level}[{self.code} {self.name}]: {self.message}"
-
-
-class ShardcError(RuntimeError):
-    """The program refused its input; `findings` say why."""
-
-    def __init__(
-        self, returncode: int, stderr: str, findings: Iterable[Finding] | None = None
-    ) -> None:
-        self.returncode = returncode
-        self.stderr = stderr
-        self.findings = tuple(
-            findings_of_text(stderr) if findings is None else findings
-        )
-        said = "\n".join(map(str, findings)) if findings else stderr.strip()
-        super().__init__(said or f"shardc ended with status {returncode}")
+class ProgramError(ValueError):
+    """The function cannot be traced; the message has the call to write."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Verification:
-    """What `shardc verify` found; `cases` as shardc.verify/v1 has them."""
+class Traced:
+    """A program, and what JSON leaves out."""
 
-    passed: int
-    failed: int
-    unsupported: int
-    cases: tuple[dict[str, Any], ...]
-    remarks: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return self.failed == 0 and self.passed > 0
+    program: dict[str, Any]
+    # The elements of all constants, by value.
+    constants: dict[int, np.ndarray[Any, Any]]
+    # The function that was traced, of the arrays of the inputs.
+    function: Callable[..., list[Any]]
 
 
-_HEAD = re.compile(r"(error|warning|note)\[(SHD\d+) ([a-z0-9-]+)\]: (.*)")
-_PLACE = re.compile(r"\s*--> (.*?)(?::(\d+)(?::(\d+))?)?$")
-_HELP = re.compile(r"\s*= help: (.*)")
+def trace(
+    fn: Callable[..., Any],
+    params: Any,
+    batch: Any,
+    state: Any = None,
+    *,
+    separator: str = "/",
+) -> dict[str, Any]:
+    """The program of fn(params, batch), or where a state is given of
+    fn(params, state, batch), as JSON data. Arrays may be jax.ShapeDtypeStruct."""
+    arguments = (params, batch) if state is None else (params, state, batch)
+    return traced(fn, arguments, _name_of(fn), separator).program
 
 
-def findings_of_text(text: str) -> tuple[Finding, ...]:
-    """The findings of a command's error output."""
-    out: list[Finding] = []
-    for line in text.splitlines():
-        head = _HEAD.match(line)
-        if head:
-            level, code, name, message = head.groups()
-            out.append(Finding(code, name, level, message))
-            continue
-        place, help_ = _PLACE.match(line), _HELP.match(line)
-        if out and place and out[-1].file is None:
-            file, row, column = place.groups()
-            out[-1] = dataclasses.replace(
-                out[-1],
-                file=file,
-                line=int(row) if row else None,
-                column=int(column) if column else None,
-            )
-        elif out and help_ and not out[-1].help:
-            out[-1] = dataclasses.replace(out[-1], help=help_.group(1))
-    return tuple(out)
+def from_model(
+    module: Any, *inputs: Any, separator: str = "/", **named: Any
+) -> dict[str, Any]:
+    """The program of a module's call with example inputs: a module of flax.nnx,
+    or of Flax linen, which is initialised without allocating."""
+    fn, params, batch = _of_module(module, inputs, named)
+    return traced(fn, (params, batch), _name_of(type(module)), separator).program
 
 
-def findings_of_json(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """The findings of a command's JSON output."""
-    known = {field.name for field in dataclasses.fields(Finding)}
-    out = []
-    for one in found:
-        data = {key: value for key, value in one.items() if key in known}
-        for key in ("params", "targets"):
-            data[key] = tuple(data.get(key) or ())
-        data["help"] = data.get("help") or ""
-        out.append(Finding(**data))
-    return out
-
-
-def find_program() -> str:
-    """Where the program is: $SHARDC, next to this Python or package, or on PATH."""
-    given = os.environ.get("SHARDC")
-    if given:
-        return given
-    name = "shardc.exe" if os.name == "nt" else "shardc"
-    # Of this environment; of `pip install --user`, `--target` and `--prefix`.
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    folders = [
-        sysconfig.get_path("scripts"),
-        sysconfig.get_path("scripts", f"{os.name}_user"),
-        os.path.join(package, "bin"),
-        os.path.normpath(os.path.join(package, "..", "..", "..", "bin")),
-    ]
-    for folder in folders:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    found = shutil.which(name)
-    if found:
-        return found
-    raise FileNotFoundError(
-        "the program shardc is neither next to this Python nor on PATH; set SHARDC to its path"
-    )
-
-
-def run(
-    arguments: Sequence[Path], *, check: bool = True, input: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Runs the program; a status of 2 or more raises ShardcError unless
-    `check` is false. 1 means that something was found."""
-    done = subprocess.run(
-        [find_program(), *(os.fspath(argument) for argument in arguments)],
-        input=input,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    if check and done.returncode not in (0, 1):
-        raise ShardcError(done.returncode, done.stderr)
-    return done
-
-
-def _listed(flag: str, values: Paths | None) -> list[str]:
-    if values is None:
-        return []
-    if isinstance(values, (str, os.PathLike)):
-        values = [values]
-    out = []
-    for value in values:
-        out += [flag, os.fspath(value)]
-    return out
-
-
-def flags_of(settings: Mapping[str, Any]) -> list[str]:
-    """Keywords as flags: `kv_len=8` is `--kv-len 8`, True the flag alone, and a
-    list the flag several times. None and False give nothing."""
-    out = []
-    for name, value in settings.items():
-        flag = "--" + name.replace("_", "-")
-        if value is True:
-            out.append(flag)
-        elif isinstance(value, (list, tuple)):
-            for one in value:
-                out += [flag, str(one)]
-        elif value is not None and value is not False:
-            out += [flag, str(value)]
-    return out
-
-
-def input_flags(
-    folder: str,
-    mesh: Path | None = None,
-    rules: Paths | None = None,
-    manifest: Manifest | None = None,
-    model: Path | None = None,
-    target: str | None = None,
-    project: Path | None = None,
-) -> list[str]:
-    """The flags of a compilation's inputs. A manifest that is data, as
-    shardc.manifest makes it, is written to the folder."""
-    if isinstance(manifest, Mapping):
-        path = os.path.join(folder, "manifest.json")
+def write(program: dict[str, Any], path: str | None = None) -> None:
+    """Writes a program to a file, or to standard output."""
+    text = _text(program)
+    if path is None:
+        sys.stdout.write(text)
+    elif path.endswith(".gz"):
+        # Without a time, so that equal programs are equal files.
+        with open(path, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
+            packed.write(text.encode("utf-8"))
+    else:
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(manifest, file)
-        manifest = path
-    out = (
-        _listed("--mesh", mesh)
-        + _listed("--rules", rules)
-        + _listed("--manifest", manifest)
-    )
-    out += (
-        _listed("--model", model)
-        + _listed("--target", target)
-        + _listed("--project", project)
-    )
-    if target is None and project is None:
-        out.append("--no-project")
-    return out
+            file.write(text)
 
 
-def compile(
-    *,
-    mesh: Path | None = None,
-    rules: Paths | None = None,
-    manifest: Manifest | None = None,
-    model: Path | None = None,
-    target: str | None = None,
-    project: Path | None = None,
-    arguments: Sequence[str] = (),
-) -> Plan:
-    """Compiles a plan: `shardc plan`. `arguments` are further flags, and the
-    manifest may be what `shardc.manifest.from_model` returns."""
-    if not isinstance(rules, (str, os.PathLike, type(None))):
-        rules = list(rules)
-    with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "plan.json")
-        inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
-        done = run(["plan", *inputs, *arguments, "-o", out])
-        if done.returncode != 0 or not os.path.exists(out):
-            raise ShardcError(done.returncode, done.stderr)
-        plan = Plan.load(out)
-    plan.inputs = {
-        "mesh": mesh,
-        "rules": rules,
-        "manifest": manifest,
-        "model": model,
-        "target": target,
-        "project": project,
-        "arguments": tuple(arguments),
+def _text(program: dict[str, Any]) -> str:
+    """JSON with a value, an input and an operation in each line."""
+
+    def text(one: Any) -> str:
+        return json.dumps(one, separators=(",", ":"), ensure_ascii=False)
+
+    members = []
+    for key, value in program.items():
+        if key in ("values", "inputs", "ops") and value:
+            lines = ",\n".join(map(text, value))
+            members.append(f"{text(key)}:[\n{lines}\n]")
+        else:
+            members.append(f"{text(key)}:{text(value)}")
+    return "{" + ",\n".join(members) + "}\n"
+
+
+# ---- Arguments
+
+
+def _name_of(fn: Any) -> str:
+    fn = getattr(fn, "__wrapped__", fn)
+    name = getattr(fn, "__qualname__", type(fn).__qualname__)
+    return f"{getattr(fn, '__module__', None) or type(fn).__module__}:{name}"
+
+
+def _split(tree: Any) -> tuple[Any, Any]:
+    """A tree with the state of each object of flax.nnx in its place, and what
+    _merged needs to make them again. It is None where there are no such objects."""
+    import jax
+
+    flat, form = jax.tree_util.tree_flatten(tree, is_leaf=is_nnx_object)
+    if not any(map(is_nnx_object, flat)):
+        return None, tree
+    nnx: Any = sys.modules["flax.nnx"]
+    parts = [nnx.split(one) if is_nnx_object(one) else (None, one) for one in flat]
+    graphs, states = zip(*parts)
+    return (form, graphs), jax.tree_util.tree_unflatten(form, states)
+
+
+def _merged(graph: Any, tree: Any) -> Any:
+    import jax
+
+    if graph is None:
+        return tree
+    form, graphs = graph
+    nnx: Any = sys.modules["flax.nnx"]
+    flat = [
+        one if part is None else nnx.merge(part, one)
+        for part, one in zip(graphs, form.flatten_up_to(tree))
+    ]
+    return jax.tree_util.tree_unflatten(form, flat)
+
+
+def _abstract(x: Any) -> Any:
+    """A new object for each array, so that its identity is its own."""
+    import jax
+
+    if not is_array(x):
+        return x
+    weak = bool(getattr(x, "weak_type", False))
+    return jax.ShapeDtypeStruct(tuple(x.shape), x.dtype, weak_type=weak)
+
+
+def _parameters(graph: Any, tree: Any, separator: str) -> dict[int, str]:
+    """The names of parameters by the identity of their arrays, as the manifest of
+    the model has them."""
+    nnx: Any = sys.modules.get("flax.nnx")
+    if nnx is not None and isinstance(tree, nnx.State):
+        tree = nnx.filter_state(tree, nnx.Param)
+    found, _ = manifest.named(tree, separator)
+    return {id(leaf.value): name for name, leaf in found.items()}
+
+
+def _of_module(
+    module: Any, inputs: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Callable[..., Any], Any, Any]:
+    """The function of a module's call, its parameters, and its inputs by name:
+    `0`, `1` and so on where they have none."""
+    batch = {str(index): one for index, one in enumerate(inputs)} | named
+
+    def inputs_of(batch: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        given = dict(batch)
+        return [given.pop(str(index)) for index in range(len(inputs))], given
+
+    if is_nnx_object(module):
+
+        def call(model: Any, batch: dict[str, Any]) -> Any:
+            args, kwargs = inputs_of(batch)
+            return model(*args, **kwargs)
+
+        return call, module, batch
+    variables = manifest.abstract(module, inputs, named)
+
+    def apply(variables: Any, batch: dict[str, Any]) -> Any:
+        args, kwargs = inputs_of(batch)
+        return module.apply(variables, *args, **kwargs)
+
+    return apply, variables, batch
+
+
+# ---- Tracing
+
+
+def traced(
+    fn: Callable[..., Any], arguments: Sequence[Any], name: str, separator: str = "/"
+) -> Traced:
+    """Traces fn(parameters, state..., batch)."""
+    import jax
+
+    flatten = jax.tree_util.tree_flatten_with_path
+    graphs, flat, kinds, counts = [], [], [], []
+    for index, argument in enumerate(arguments):
+        graph, tree = _split(argument)
+        tree = jax.tree_util.tree_map(_abstract, tree)
+        last = index == len(arguments) - 1
+        names = _parameters(graph, tree, separator) if index == 0 else {}
+        leaves, form = flatten(tree)
+        for keys, leaf in leaves:
+            path = separator.join(
+                key_text(key)
+                for key in keys
+                if graph is None or getattr(key, "name", "") != "value"
+            )
+            kind = "param" if id(leaf) in names else "data" if last else "state"
+            kinds.append((kind, names.get(id(leaf), path or ("batch" if last else kind))))
+            flat.append(leaf)
+        graphs.append((graph, form))
+        counts.append(len(leaves))
+
+    def pure(*arrays: Any) -> Any:
+        given = iter(arrays)
+        full = [next(given) if is_array(x) else x for x in flat]
+        called = []
+        for (graph, form), count in zip(graphs, counts):
+            tree = jax.tree_util.tree_unflatten(form, full[:count])
+            called.append(_merged(graph, tree))
+            full = full[count:]
+        result = _split(fn(*called))[1]
+        changed = [_split(one)[1] for one, (g, _) in zip(called, graphs) if g is not None]
+        return [x for x in jax.tree_util.tree_leaves((result, changed)) if _is_result(x)]
+
+    try:
+        closed = jax.make_jaxpr(pure)(*filter(is_array, flat))
+    except jax.errors.UnexpectedTracerError:
+        raise
+    except Exception as error:
+        message = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ProgramError(
+            f"{name} cannot be traced with these arguments: {message}"
+        ) from error
+    inputs = [kind for kind, leaf in zip(kinds, flat) if is_array(leaf)]
+    program, constants = _recorded(closed, inputs, name)
+    return Traced(program, constants, pure)
+
+
+def _is_result(x: Any) -> bool:
+    return is_array(x) or isinstance(x, (bool, int, float, complex))
+
+
+def _recorded(
+    closed: Any, inputs: list[tuple[str, str]], name: str
+) -> tuple[dict[str, Any], dict[int, np.ndarray[Any, Any]]]:
+    """A jaxpr as a program, and the elements of its constants."""
+    import jax
+
+    places = Places()
+    recorder, body = Recorder(places), Body()
+    given = [recorder.of_type(variable.aval) for variable in closed.jaxpr.invars]
+    outputs = recorder.inline(body, closed, given)
+    ops = _without_unread(body.ops, set(outputs))
+    set_phases(ops, [v for v, (kind, _) in zip(given, inputs) if kind != "data"])
+    numbers = _numbered(given, ops)
+    unknown = []
+    for primitive, count in sorted(recorder.unknown.items()):
+        one: Op = {"primitive": primitive, "count": count}
+        if recorder.first[primitive] is not None:
+            one["at"] = recorder.first[primitive]
+        unknown.append(one)
+    program = {
+        "schema": SCHEMA,
+        "traced": {"by": f"jax {jax.__version__}", "function": name},
+        "files": places.files,
+        "values": [recorder.values[old] for old in numbers],
+        "inputs": [
+            {"value": value, "kind": kind, "name": text}
+            for value, (kind, text) in enumerate(inputs)
+        ],
+        "ops": ops,
+        "outputs": [numbers[value] for value in outputs],
+        "assumptions": recorder.assumptions,
+        "unknown": unknown,
     }
-    return plan
+    constants = {
+        numbers[v]: data for v, data in recorder.constants.items() if v in numbers
+    }
+    return program, constants
 
 
-def _findings_of_stderr(stderr: str) -> list[Finding] | None:
-    """What a command with `--format json` reports on standard error: a list in
-    JSON. None where it is not."""
-    lines = stderr.splitlines()
-    if "[" not in lines:
-        return None
+def _without_unread(ops: list[Op], read: set[int]) -> list[Op]:
+    """Without operations whose results nothing reads, as compilers leave them out.
+    Operations that are not known stay."""
+    kept = []
+    for op in reversed(ops):
+        if op["op"] == "opaque" or read.intersection(op["out"]):
+            for body in bodies_of(op):
+                body["ops"] = _without_unread(body["ops"], set(body["out"]))
+            read.update(op["in"])
+            kept.append(op)
+    return kept[::-1]
+
+
+def _numbered(given: list[int], ops: list[Op]) -> dict[int, int]:
+    """Numbers the values that are left, in the order of the program, and returns
+    the new number of each."""
+    numbers: dict[int, int] = {}
+
+    def number(values: list[int]) -> list[int]:
+        return [numbers.setdefault(value, len(numbers)) for value in values]
+
+    def visit(ops: list[Op]) -> None:
+        for op in ops:
+            op["in"] = number(op["in"])
+            for body in bodies_of(op):
+                body["in"] = number(body["in"])
+                visit(body["ops"])
+                body["out"] = number(body["out"])
+            op["out"] = number(op["out"])
+
+    number(given)
+    visit(ops)
+    return numbers
+
+
+# ---- Factories
+
+
+def of_factory(factory: Callable[[], Any], name: str, separator: str = "/") -> Traced:
+    """The program of what a factory returns. The factory runs without allocating;
+    where its function keeps arrays that the factory makes, it runs once more, and
+    allocates them."""
+    import jax
+
     try:
-        return findings_of_json(json.loads("\n".join(lines[lines.index("[") :])))
-    except ValueError:
-        return None
+        return _of_made(_made(factory), name, separator)
+    except jax.errors.UnexpectedTracerError:
+        return _of_made(factory(), name, separator)
 
 
-def json_of(arguments: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], Any]:
-    """A run and its JSON output, whatever its exit status."""
-    done = run([*arguments, "--format", "json"], check=False)
-    try:
-        return done, json.loads(done.stdout)
-    except ValueError:
-        found = _findings_of_stderr(done.stderr)
-        raise ShardcError(done.returncode, done.stderr, found) from None
+def _of_made(made: Any, name: str, separator: str) -> Traced:
+    if not isinstance(made, (tuple, list)) or len(made) < 2:
+        raise ProgramError(
+            "return (function, params, batch), (function, params, batch, state) or"
+            " (module, example input...) from the factory"
+        )
+    first, *rest = made
+    if is_nnx_object(first) or hasattr(first, "apply") and hasattr(first, "init"):
+        fn, params, batch = _of_module(first, tuple(rest), {})
+        return traced(fn, (params, batch), name, separator)
+    if not callable(first) or len(rest) not in (2, 3):
+        raise ProgramError(
+            f"the factory returns {type(first).__name__} and {len(rest)} more values:"
+            " return (function, params, batch) or (function, params, batch, state)"
+        )
+    params, batch, *state = rest
+    return traced(first, (params, *state, batch), name, separator)
 
 
-def check(
-    *,
-    mesh: Path | None = None,
-    rules: Paths | None = None,
-    manifest: Manifest | None = None,
-    model: Path | None = None,
-    target: str | None = None,
-    project: Path | None = None,
-    arguments: Sequence[str] = (),
-) -> list[Finding]:
-    """What `shardc check` finds: errors, warnings and notes."""
-    with tempfile.TemporaryDirectory() as folder:
-        inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
-        done, found = json_of(["check", *inputs, *arguments])
-    out = findings_of_json(found)
-    if done.returncode not in (0, 1):
-        raise ShardcError(done.returncode, done.stderr, out or None)
-    return out
+def _made(factory: Callable[[], Any]) -> Any:
+    """What the factory returns, with shapes for the arrays that it makes."""
+    import jax
 
+    kept: list[Any] = []
 
-def verify(
-    *,
-    mesh: Path | None = None,
-    rules: Paths | None = None,
-    model: Path | None = None,
-    attention: str | None = None,
-    target: str | None = None,
-    project: Path | None = None,
-    arguments: Sequence[str] = (),
-) -> Verification:
-    """Runs `shardc verify`; true where all that can run passes."""
-    inputs = input_flags("", mesh, rules, None, model, target, project)
-    inputs += _listed("--attention", attention)
-    _, report = json_of(["verify", *inputs, *arguments])
-    states = [case["status"] for case in report["cases"]]
-    return Verification(
-        states.count("pass"),
-        states.count("fail"),
-        states.count("unsupported"),
-        tuple(report["cases"]),
-        tuple(report["remarks"]),
+    def is_made(x: Any) -> bool:
+        return is_array(x) and not isinstance(x, jax.ShapeDtypeStruct)
+
+    def arrays() -> list[Any]:
+        made = factory()
+        parts = [_split(one) for one in made] if isinstance(made, tuple) else [(None, made)]
+        flat, form = jax.tree_util.tree_flatten([tree for _, tree in parts])
+        kept[:] = [
+            ([graph for graph, _ in parts], form),
+            [None if is_made(x) else x for x in flat],
+            isinstance(made, tuple),
+        ]
+        return [x for x in flat if is_made(x)]
+
+    shapes = iter(jax.eval_shape(arrays))
+    (graphs, form), flat, is_tuple = kept
+    trees = jax.tree_util.tree_unflatten(
+        form, [next(shapes) if x is None else x for x in flat]
     )
+    made = tuple(_merged(graph, tree) for graph, tree in zip(graphs, trees))
+    return made if is_tuple else made[0]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m shardc.program",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("factory", metavar="MODULE:FACTORY")
+    parser.add_argument(
+        "--separator", default="/", help="between the parts of names (default: /)"
+    )
+    parser.add_argument("-o", "--output", help="where to (default: standard output)")
+    options = parser.parse_args(arguments)
+    try:
+        factory = imported(options.factory)
+    except (ImportError, AttributeError, ManifestError) as error:
+        parser.error(str(error))
+    if not is_factory(factory):
+        parser.error(f"{options.factory} is no function that returns what to trace")
+    try:
+        made = of_factory(factory, options.factory, options.separator)
+    except (ManifestError, ProgramError) as error:
+        parser.error(f"{options.factory}: {error}")
+    write(made.program, options.output)
+    for one in made.program["unknown"]:
+        print(
+            f"shardc.program: {one['primitive']} ({one['count']} times) has no class"
+            " of operations and is opaque",
+            file=sys.stderr,
+        )
+    for text in made.program["assumptions"]:
+        print(f"shardc.program: {text}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from shardc.mesh import PlanError
-from shardc.program import Path, flags_of, input_flags, json_of, run
+from shardc.command import Path, flags_of, input_flags, json_of, run
 
 if TYPE_CHECKING:
     from shardc.plan import Plan

@@ -44,7 +44,7 @@ from shardc.declared import (
 )
 from shardc.frameworks import easydel, maxtext
 from shardc.manifest import ManifestError, abstract, build, imported, is_factory
-from shardc.program import ShardcError
+from shardc.command import ShardcError
 from shardc.rulesfile import Proof, Rules
 from shardc.tree import of_library, parameters_of
 

@@ -17,7 +17,7 @@ from shardc.folding import Folded, folded
 from shardc.logical_axes import RESERVED
 from shardc.manifest import SCHEMA as MANIFEST
 from shardc.mesh import Spec
-from shardc.program import find_program, run
+from shardc.command import find_program, run
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,7 @@ FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "packed": "record",
             "megatron_vllm": "megatron_vllm", "declared_torch": "record",
             "declared_jax": "declared", "pipelining": "record",
-            "xla": "live",
+            "xla": "live", "programs": "live",
             "levanter": "levanter", "levanter_mesh": "levanter_mesh",
             "maxtext": "maxtext", "reference": "reference"}
 # Environments of earlier versions, in which `checkpoints` runs a family too.

@@ -1,0 +1,314 @@
+"""Calls the program `shardc` and returns its results as objects."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Union
+
+from shardc.plan import Plan
+
+Path = Union[str, "os.PathLike[str]"]
+Paths = Union[Path, Iterable[Path]]
+# A file, or what shardc.manifest.from_model returns.
+Manifest = Union[Path, Mapping[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A diagnostic. Its place is None where it has none."""
+
+    code: str
+    name: str
+    level: str  # "error", "warning" or "note"
+    message: str
+    help: str = ""
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    params: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()  # of a project
+
+    def __str__(self) -> str:
+        place = ":".join(
+            str(at) for at in (self.file, self.line, self.column) if at is not None
+        )
+        return f"{place}{': ' if place else ''}{self.level}[{self.code} {self.name}]: {self.message}"
+
+
+class ShardcError(RuntimeError):
+    """The program refused its input; `findings` say why."""
+
+    def __init__(
+        self, returncode: int, stderr: str, findings: Iterable[Finding] | None = None
+    ) -> None:
+        self.returncode = returncode
+        self.stderr = stderr
+        self.findings = tuple(
+            findings_of_text(stderr) if findings is None else findings
+        )
+        said = "\n".join(map(str, findings)) if findings else stderr.strip()
+        super().__init__(said or f"shardc ended with status {returncode}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    """What `shardc verify` found; `cases` as shardc.verify/v1 has them."""
+
+    passed: int
+    failed: int
+    unsupported: int
+    cases: tuple[dict[str, Any], ...]
+    remarks: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return self.failed == 0 and self.passed > 0
+
+
+_HEAD = re.compile(r"(error|warning|note)\[(SHD\d+) ([a-z0-9-]+)\]: (.*)")
+_PLACE = re.compile(r"\s*--> (.*?)(?::(\d+)(?::(\d+))?)?$")
+_HELP = re.compile(r"\s*= help: (.*)")
+
+
+def findings_of_text(text: str) -> tuple[Finding, ...]:
+    """The findings of a command's error output."""
+    out: list[Finding] = []
+    for line in text.splitlines():
+        head = _HEAD.match(line)
+        if head:
+            level, code, name, message = head.groups()
+            out.append(Finding(code, name, level, message))
+            continue
+        place, help_ = _PLACE.match(line), _HELP.match(line)
+        if out and place and out[-1].file is None:
+            file, row, column = place.groups()
+            out[-1] = dataclasses.replace(
+                out[-1],
+                file=file,
+                line=int(row) if row else None,
+                column=int(column) if column else None,
+            )
+        elif out and help_ and not out[-1].help:
+            out[-1] = dataclasses.replace(out[-1], help=help_.group(1))
+    return tuple(out)
+
+
+def findings_of_json(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
+    """The findings of a command's JSON output."""
+    known = {field.name for field in dataclasses.fields(Finding)}
+    out = []
+    for one in found:
+        data = {key: value for key, value in one.items() if key in known}
+        for key in ("params", "targets"):
+            data[key] = tuple(data.get(key) or ())
+        data["help"] = data.get("help") or ""
+        out.append(Finding(**data))
+    return out
+
+
+def find_program() -> str:
+    """Where the program is: $SHARDC, next to this Python or package, or on PATH."""
+    given = os.environ.get("SHARDC")
+    if given:
+        return given
+    name = "shardc.exe" if os.name == "nt" else "shardc"
+    # Of this environment; of `pip install --user`, `--target` and `--prefix`.
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folders = [
+        sysconfig.get_path("scripts"),
+        sysconfig.get_path("scripts", f"{os.name}_user"),
+        os.path.join(package, "bin"),
+        os.path.normpath(os.path.join(package, "..", "..", "..", "bin")),
+    ]
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    found = shutil.which(name)
+    if found:
+        return found
+    raise FileNotFoundError(
+        "the program shardc is neither next to this Python nor on PATH; set SHARDC to its path"
+    )
+
+
+def run(
+    arguments: Sequence[Path], *, check: bool = True, input: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs the program; a status of 2 or more raises ShardcError unless
+    `check` is false. 1 means that something was found."""
+    done = subprocess.run(
+        [find_program(), *(os.fspath(argument) for argument in arguments)],
+        input=input,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if check and done.returncode not in (0, 1):
+        raise ShardcError(done.returncode, done.stderr)
+    return done
+
+
+def _listed(flag: str, values: Paths | None) -> list[str]:
+    if values is None:
+        return []
+    if isinstance(values, (str, os.PathLike)):
+        values = [values]
+    out = []
+    for value in values:
+        out += [flag, os.fspath(value)]
+    return out
+
+
+def flags_of(settings: Mapping[str, Any]) -> list[str]:
+    """Keywords as flags: `kv_len=8` is `--kv-len 8`, True the flag alone, and a
+    list the flag several times. None and False give nothing."""
+    out = []
+    for name, value in settings.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            out.append(flag)
+        elif isinstance(value, (list, tuple)):
+            for one in value:
+                out += [flag, str(one)]
+        elif value is not None and value is not False:
+            out += [flag, str(value)]
+    return out
+
+
+def input_flags(
+    folder: str,
+    mesh: Path | None = None,
+    rules: Paths | None = None,
+    manifest: Manifest | None = None,
+    model: Path | None = None,
+    target: str | None = None,
+    project: Path | None = None,
+) -> list[str]:
+    """The flags of a compilation's inputs. A manifest that is data, as
+    shardc.manifest makes it, is written to the folder."""
+    if isinstance(manifest, Mapping):
+        path = os.path.join(folder, "manifest.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        manifest = path
+    out = (
+        _listed("--mesh", mesh)
+        + _listed("--rules", rules)
+        + _listed("--manifest", manifest)
+    )
+    out += (
+        _listed("--model", model)
+        + _listed("--target", target)
+        + _listed("--project", project)
+    )
+    if target is None and project is None:
+        out.append("--no-project")
+    return out
+
+
+def compile(
+    *,
+    mesh: Path | None = None,
+    rules: Paths | None = None,
+    manifest: Manifest | None = None,
+    model: Path | None = None,
+    target: str | None = None,
+    project: Path | None = None,
+    arguments: Sequence[str] = (),
+) -> Plan:
+    """Compiles a plan: `shardc plan`. `arguments` are further flags, and the
+    manifest may be what `shardc.manifest.from_model` returns."""
+    if not isinstance(rules, (str, os.PathLike, type(None))):
+        rules = list(rules)
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "plan.json")
+        inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
+        done = run(["plan", *inputs, *arguments, "-o", out])
+        if done.returncode != 0 or not os.path.exists(out):
+            raise ShardcError(done.returncode, done.stderr)
+        plan = Plan.load(out)
+    plan.inputs = {
+        "mesh": mesh,
+        "rules": rules,
+        "manifest": manifest,
+        "model": model,
+        "target": target,
+        "project": project,
+        "arguments": tuple(arguments),
+    }
+    return plan
+
+
+def _findings_of_stderr(stderr: str) -> list[Finding] | None:
+    """What a command with `--format json` reports on standard error: a list in
+    JSON. None where it is not."""
+    lines = stderr.splitlines()
+    if "[" not in lines:
+        return None
+    try:
+        return findings_of_json(json.loads("\n".join(lines[lines.index("[") :])))
+    except ValueError:
+        return None
+
+
+def json_of(arguments: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], Any]:
+    """A run and its JSON output, whatever its exit status."""
+    done = run([*arguments, "--format", "json"], check=False)
+    try:
+        return done, json.loads(done.stdout)
+    except ValueError:
+        found = _findings_of_stderr(done.stderr)
+        raise ShardcError(done.returncode, done.stderr, found) from None
+
+
+def check(
+    *,
+    mesh: Path | None = None,
+    rules: Paths | None = None,
+    manifest: Manifest | None = None,
+    model: Path | None = None,
+    target: str | None = None,
+    project: Path | None = None,
+    arguments: Sequence[str] = (),
+) -> list[Finding]:
+    """What `shardc check` finds: errors, warnings and notes."""
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
+        done, found = json_of(["check", *inputs, *arguments])
+    out = findings_of_json(found)
+    if done.returncode not in (0, 1):
+        raise ShardcError(done.returncode, done.stderr, out or None)
+    return out
+
+
+def verify(
+    *,
+    mesh: Path | None = None,
+    rules: Paths | None = None,
+    model: Path | None = None,
+    attention: str | None = None,
+    target: str | None = None,
+    project: Path | None = None,
+    arguments: Sequence[str] = (),
+) -> Verification:
+    """Runs `shardc verify`; true where all that can run passes."""
+    inputs = input_flags("", mesh, rules, None, model, target, project)
+    inputs += _listed("--attention", attention)
+    _, report = json_of(["verify", *inputs, *arguments])
+    states = [case["status"] for case in report["cases"]]
+    return Verification(
+        states.count("pass"),
+        states.count("fail"),
+        states.count("unsupported"),
+        tuple(report["cases"]),
+        tuple(report["remarks"]),
+    )
