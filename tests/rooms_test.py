@@ -87,7 +87,7 @@ MAY_INCLUDE = {
     "cost": {"source", "devices", "model", "resolve", "legalize", "roles", "comm",
         "schedule", "step", "plan", "exec/machine", "exec/attention",
         "exec/operations", "exec/step"},
-    "suggest": {"source", "model", "match", "roles", "plan"},
+    "suggest": {"source", "model", "match", "roles", "program", "plan"},
     "search": {"source", "model", "roles", "schedule", "plan",
         "cost", "suggest"},
     "audit": {"source", "devices", "model", "hlo", "importers/rules", "comm",

@@ -104,6 +104,16 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
     };
     return PutOut(write, findings) ? kDone : kFailed;
   }
+  SourceRef program;
+  if (!flags.program.empty()) {
+    program = ReadSource(flags.program, findings);
+    if (program == nullptr) return kFailed;
+    // A traced program needs neither a mesh nor rules. Without a name, all of
+    // its parameters are explained.
+    if (program::IsProgram(program)) {
+      return ExplainTraced(program, flags.what, common, findings);
+    }
+  }
   if (flags.what.empty()) {
     findings.Add(code::kUsage, {}, "there is nothing to explain",
                  "name a parameter or a code; `--codes` lists the codes");
@@ -114,15 +124,6 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
       json ? WriteCodeJson(flags.what, out) : out.Append(*text);
     };
     return PutOut(write, findings) ? kDone : kFailed;
-  }
-  SourceRef program;
-  if (!flags.program.empty()) {
-    program = ReadSource(flags.program, findings);
-    if (program == nullptr) return kFailed;
-    // A traced program needs neither a mesh nor rules.
-    if (program::IsProgram(program)) {
-      return ExplainTraced(program, flags.what, common, findings);
-    }
   }
   if (IsWrongCode(flags.what, findings)) return kFailed;
   const auto target = ChooseTarget(flags.inputs.asked, findings);

@@ -29,14 +29,18 @@ int ExplainTraced(const SourceRef& source, const std::string& name,
   for (const program::ParamFacts& param : traced->facts.params) {
     names.push_back(param.name);
   }
-  const char separator = program::ManifestOf(traced->program).separator;
-  const auto param = FindParam(names, separator, name, findings);
-  if (!param) return kFailed;
+  std::optional<size_t> param;
+  if (!name.empty()) {
+    const char separator = program::ManifestOf(traced->program).separator;
+    param = FindParam(names, separator, name, findings);
+    if (!param) return kFailed;
+  }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
-      return WriteParamFactsJson(traced->program, traced->facts, *param, out);
+      return WriteParamFactsJson(traced->program, traced->facts, param, out);
     }
-    out.Append(ParamFactsText(traced->program, traced->facts, *param));
+    out.Append(param ? ParamFactsText(traced->program, traced->facts, *param)
+                     : AllParamFactsText(traced->facts));
   };
   return PutOut(write, findings) ? kDone : kFailed;
 }

@@ -21,8 +21,8 @@ struct TracedProgram {
 std::optional<TracedProgram> ReadTraced(const SourceRef& source,
                                         Findings& findings);
 
-// Prints what a traced program shows about the parameter `name`. Returns the
-// exit status.
+// Prints what a traced program shows about the parameter `name`, or about
+// all parameters if the name is empty. Returns the exit status.
 int ExplainTraced(const SourceRef& source, const std::string& name,
                   const Common& common, Findings& findings);
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -96,6 +97,7 @@ class FactMaker {
     param.value = input.value;
     param.shape = program_.ShapeOf(input.value);
     const auto number = static_cast<uint32_t>(out_.params.size());
+    numbers_.emplace(input.value, number);
     const auto& dims = ties_.dims[input.value];
     for (size_t d = 0; d < dims.size(); ++d) {
       param.dims.push_back(ListOf(dims[d], 0));
@@ -145,7 +147,6 @@ class FactMaker {
       const bool dot = op.kind == OpKind::kDot || op.kind == OpKind::kRaggedDot;
       const double results = op.out.empty() ? 0 : turns * ElementsOf(op.out[0]);
       double products = results;
-      Facts::WeightDot weight_dot;
       std::set<uint32_t> in_weight;
       std::set<uint32_t> reduced;
       for (; i < ties_.events.size() && ties_.events[i].op == at; ++i) {
@@ -162,10 +163,9 @@ class FactMaker {
           }
           if (!dot || !weight) return;
           in_weight.insert(factor);
-          if (event.use == Use::kContracted) {
-            weight_dot.contracted.push_back(factor);
-          } else if (event.use == Use::kProduced) {
-            weight_dot.produced.push_back(factor);
+          const auto param = ParamOf(op.in[event.side]);
+          if (param && event.use == Use::kContracted) {
+            out_.params[*param].contracted.push_back(factor);
           }
         });
       }
@@ -175,15 +175,20 @@ class FactMaker {
       for (const uint32_t factor : reduced) {
         out_.factors[factor].communicated += results;
       }
-      if (!in_weight.empty()) {
-        out_.weight_dots.push_back(std::move(weight_dot));
-      }
     }
+  }
+
+  // Returns the index in Facts::params of the only parameter that a value
+  // depends on.
+  std::optional<uint32_t> ParamOf(ValueId value) const {
+    const uint32_t origin = ties_.origin[value];
+    if (origin == 0) return std::nullopt;
+    const auto at = numbers_.find(program_.inputs[origin - 1].value);
+    return at == numbers_.end() ? std::nullopt : std::optional(at->second);
   }
 
   void AddValues() {
     std::set<FactorList> together;
-    std::vector<bool> in_dot(program_.values.size());
     std::vector<bool> looked_up(program_.values.size());
     const auto add = [&](ValueId id) {
       std::set<uint32_t> all;
@@ -198,14 +203,10 @@ class FactMaker {
     for (const Op* op : ties_.ops) {
       if (op->phase != Phase::kForward) continue;
       for (const ValueId id : op->out) add(id);
-      const bool dot =
-          op->kind == OpKind::kDot || op->kind == OpKind::kRaggedDot;
-      if (dot) in_dot[op->in[0]] = in_dot[op->in[1]] = true;
       if (op->kind == OpKind::kGather) looked_up[op->in[0]] = true;
     }
     out_.together.assign(together.begin(), together.end());
     for (ParamFacts& param : out_.params) {
-      param.in_dots = in_dot[param.value];
       param.looked_up = looked_up[param.value];
     }
   }
@@ -217,6 +218,8 @@ class FactMaker {
   const FactorTable& table_;
   std::unordered_map<FactorId, FactorRole> roles_;
   std::unordered_map<FactorId, uint32_t> index_;
+  // The index in Facts::params of each parameter's value.
+  std::unordered_map<ValueId, uint32_t> numbers_;
   // One more than the position of the evidence of a factor at a line.
   std::map<PlaceKey, size_t> places_;
   Facts out_;

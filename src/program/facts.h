@@ -79,20 +79,14 @@ struct ParamFacts {
   ValueId value = 0;
   Shape shape;
   std::vector<FactorList> dims;
-  // Whether the parameter is read by lookups, and whether by dots.
-  bool looked_up = false;
-  bool in_dots = false;
+  bool looked_up = false;  // whether lookups read it
+  // The factors that dots contract which read the parameter alone.
+  FactorList contracted;
 };
 
 struct Facts {
   std::vector<Factor> factors;  // in the order of their occurrence in params
   std::vector<ParamFacts> params;
-  // For each dot with a weight, the factors of that weight that it contracts
-  // and produces.
-  struct WeightDot {
-    FactorList contracted, produced;
-  };
-  std::vector<WeightDot> weight_dots;
   // For each value of the forward pass with several factors that a mesh axis
   // cannot shard at the same time: the indices of its factors.
   std::vector<FactorList> together;

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "source/index.h"
@@ -37,7 +38,14 @@ class Tying {
   }
 
   Ties Run() {
-    for (const Input& input : program_.inputs) Fresh(input.value);
+    out_.origin.resize(program_.values.size());
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      const Input& input = program_.inputs[i];
+      Fresh(input.value);
+      if (input.kind == InputKind::kParam) {
+        out_.origin[input.value] = static_cast<uint32_t>(i + 1);
+      }
+    }
     Walk(program_.ops);
     return std::move(out_);
   }
@@ -242,8 +250,18 @@ class Tying {
           op.kind == OpKind::kCond || op.kind == OpKind::kManual) {
         continue;
       }
+      SetOrigin(op);
       RecordRepeated(op);
     }
+  }
+
+  void SetOrigin(const Op& op) {
+    std::set<uint32_t> origins;
+    for (const ValueId id : op.in) {
+      if (out_.depends[id] != 0) origins.insert(out_.origin[id]);
+    }
+    if (origins.size() != 1) return;
+    for (const ValueId id : op.out) out_.origin[id] = *origins.begin();
   }
 
   void RecordRepeated(const Op& op) {
@@ -798,6 +816,9 @@ class Tying {
   void Bind(ValueId outer, ValueId inner) {
     Dims(inner) = Dims(outer);
     content_[inner] = content_[outer];
+    if (out_.depends[inner] == kOnParams) {
+      out_.origin[inner] = out_.origin[outer];
+    }
   }
 
   void Scan(const Op& op) {
@@ -817,6 +838,7 @@ class Tying {
         event->own = out_.depends[op.in[i]];
       }
       Dims(body.in[i]).assign(dims.begin() + 1, dims.end());
+      out_.origin[body.in[i]] = out_.origin[op.in[i]];
     }
     Walk(body.ops);
     for (size_t i = 0; i < op.out.size(); ++i) {

@@ -53,9 +53,12 @@ struct Ties {
   FactorTable table;
   std::vector<std::vector<Factors>> dims;  // of each value, by dimension
   std::vector<uint8_t> depends;            // of each value
-  std::vector<const Op*> ops;              // with those of bodies, in order
-  std::vector<double> turns;               // how often loops run each op
-  std::vector<Event> events;               // of the forward pass only
+  // Of each value the only parameter that it depends on, as one more than its
+  // index in Program::inputs; 0 if it depends on none, on several, or on data.
+  std::vector<uint32_t> origin;
+  std::vector<const Op*> ops;  // with those of bodies, in order
+  std::vector<double> turns;   // how often loops run each op
+  std::vector<Event> events;   // of the forward pass only
 };
 
 // The program must outlive the result.

@@ -9,6 +9,7 @@
 #include "emit/programs/param_facts.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -281,23 +282,47 @@ std::string ParamFactsText(const Program& program, const Facts& facts,
   return out;
 }
 
+std::string AllParamFactsText(const Facts& facts) {
+  size_t width = 0;
+  for (const ParamFacts& one : facts.params) {
+    width = std::max(width, Printable(one.name).size());
+  }
+  std::string out;
+  for (const ParamFacts& one : facts.params) {
+    std::string line = Printable(one.name);
+    line.resize(width, ' ');
+    for (const FactorList& dim : one.dims)
+      line += "  [" + facts.Text(dim) + "]";
+    out += line + "\n";
+  }
+  return out;
+}
+
 void WriteParamFactsJson(const Program& program, const Facts& facts,
-                         size_t param, Sink& out) {
-  const ParamFacts& one = facts.params[param];
+                         std::optional<size_t> param, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.param-facts/v1");
   json.Member("function", program.function);
-  json.Member("param", one.name);
-  json.Key("dims");
+  json.Key("params");
   json.BeginArray(JsonLayout::kLines);
   std::set<uint32_t> used;
-  for (size_t d = 0; d < one.dims.size(); ++d) {
+  for (size_t i = 0; i < facts.params.size(); ++i) {
+    if (param && *param != i) continue;
+    const ParamFacts& one = facts.params[i];
     json.BeginObject();
-    json.Member("size", one.shape[d]);
-    json.Key("factors");
-    WriteList(json, facts, one.dims[d], used);
-    json.Member("devices", DevicesOf(facts, one.dims[d]));
+    json.Member("param", one.name);
+    json.Key("dims");
+    json.BeginArray();
+    for (size_t d = 0; d < one.dims.size(); ++d) {
+      json.BeginObject();
+      json.Member("size", one.shape[d]);
+      json.Key("factors");
+      WriteList(json, facts, one.dims[d], used);
+      json.Member("devices", DevicesOf(facts, one.dims[d]));
+      json.EndObject();
+    }
+    json.EndArray();
     json.EndObject();
   }
   json.EndArray();

@@ -5,6 +5,7 @@
 #define SHARDC_EMIT_PROGRAMS_PARAM_FACTS_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "program/facts.h"
@@ -18,8 +19,12 @@ namespace shardc {
 // is an index into Facts::params.
 std::string ParamFactsText(const program::Program& program,
                            const program::Facts& facts, size_t param);
+// Returns a line with the factors of each parameter.
+std::string AllParamFactsText(const program::Facts& facts);
+// Writes the facts of one parameter, or of all.
 void WriteParamFactsJson(const program::Program& program,
-                         const program::Facts& facts, size_t param, Sink& out);
+                         const program::Facts& facts,
+                         std::optional<size_t> param, Sink& out);
 
 }  // namespace shardc
 
