@@ -37,6 +37,7 @@ UNREACHED = {
         "the JSON library reports errors of a text to the reader, and throws "
         "none",
     "the JSON holds more than": "67,108,864 values take a gibibyte",
+    "a program has at most": "16,777,216 values take a gibibyte",
     "the B-tree's nodes decode to more than": "takes a gibibyte",
     "cannot read back":
         "a part of 32,768 pieces that several threads write out of order",

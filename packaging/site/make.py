@@ -266,6 +266,7 @@ def navigation(manual, playground):
             {"Sharding in CI": guide("ci")},
             {"KV heads that do not divide": guide("kv-heads")},
             {"From prefill to decode": guide("kv-map")},
+            {"Your model, no names needed": guide("program")},
             {"What a plan costs": guide("cost")},
             {"The cheapest sharding": guide("search")},
             {"Searches of known models": guide("search-published")},

@@ -29,7 +29,7 @@ namespace {
 
 struct CheckFlags {
   CheckOptions options;
-  std::string attention, memory;
+  std::string attention, memory, program;
   std::vector<std::string> select, ignore, severity;
   std::string fail_on;
   bool preview = false;
@@ -306,6 +306,14 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     flags.options.lint.memory = ParseBytes("--memory", flags.memory, findings);
     if (!flags.options.lint.memory) return kFailed;
   }
+  std::optional<TracedProgram> traced;
+  if (!flags.program.empty()) {
+    const SourceRef source = ReadSource(flags.program, findings);
+    if (source == nullptr) return kFailed;
+    traced = ReadTraced(source, findings);
+    if (!traced) return kFailed;
+    flags.options.traced = &*traced;
+  }
   std::optional<Baseline> baseline;
   // A baseline lists known findings, which `check` does not report. A new
   // baseline must list all findings, also those that the project's baseline
@@ -412,6 +420,11 @@ Options OptionsOf(CheckFlags& flags) {
         .to = &flags.memory,
         .value = "SIZE",
         .help = "memory of a device, such as 80GiB"},
+       {.name = "--program",
+        .to = &flags.program,
+        .value = "FILE",
+        .help = "traced program of your function: report specs that split what "
+                "it keeps together"},
        {.name = "--select",
         .to = &flags.select,
         .value = "CODE,...",

@@ -19,6 +19,7 @@
 #include "cli/committed_plan.h"
 #include "cli/committed_step.h"
 #include "cli/output.h"
+#include "cli/program_findings.h"
 #include "cli/settings_flags.h"
 #include "cli/stage_flags.h"
 #include "cli/target_audit.h"
@@ -128,6 +129,10 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   } else if (audit) {
     FindingSink more = CheckProgram(target, *audit, mesh, options.locked,
                                     selection, out.errors);
+    std::move(more.begin(), more.end(), std::back_inserter(extra));
+  }
+  if (options.traced != nullptr) {
+    FindingSink more = ProgramFindings(*options.traced, *compiled, selection);
     std::move(more.begin(), more.end(), std::back_inserter(extra));
   }
   FindingSink refused = RefusedStages(*compiled, selection, out.errors);

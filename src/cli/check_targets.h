@@ -10,6 +10,7 @@
 #include "cli/inputs.h"
 #include "cli/lint_target.h"
 #include "cli/target_audit.h"
+#include "cli/traced_program.h"
 #include "lint/fix.h"
 #include "lint/run.h"
 #include "lint/select.h"
@@ -24,6 +25,8 @@ struct CheckOptions {
   bool locked = false;
   bool fix = false;   // whether to compute fixes too
   bool keep = false;  // whether to keep the compiled plans
+  // The program of `--program`, with which the plans are compared. May be null.
+  const TracedProgram* traced = nullptr;
   // Caches the bytes that each compiled program sends. Only the language server
   // sets this member, because it must not read a program at each keystroke. The
   // check then compares these bytes with the limits of the target's budget. It

@@ -14,11 +14,14 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/traced_program.h"
 #include "cli/verify_step.h"
 #include "emit/findings/explain_code.h"
 #include "emit/verify/step_json.h"
 #include "emit/verify/step_text.h"
 #include "lint/rules/lint.h"
+#include "program/read.h"
+#include "source/file.h"
 #include "source/wording.h"
 #include "target/choose.h"
 #include "verify/step/parameter_step.h"
@@ -101,6 +104,16 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
     };
     return PutOut(write, findings) ? kDone : kFailed;
   }
+  SourceRef program;
+  if (!flags.program.empty()) {
+    program = ReadSource(flags.program, findings);
+    if (program == nullptr) return kFailed;
+    // A traced program needs neither a mesh nor rules. Without a name, all of
+    // its parameters are explained.
+    if (program::IsProgram(program)) {
+      return ExplainTraced(program, flags.what, common, findings);
+    }
+  }
   if (flags.what.empty()) {
     findings.Add(code::kUsage, {}, "there is nothing to explain",
                  "name a parameter or a code; `--codes` lists the codes");
@@ -134,7 +147,7 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
                         findings);
   }
   if (!flags.program.empty()) {
-    return ExplainProgram(flags.program, *compiled, *param, common, findings);
+    return ExplainProgram(program, *compiled, *param, common, findings);
   }
   // Errors in declared pipeline stages are not printed here, because `check`
   // reports them.
@@ -169,8 +182,10 @@ Options OptionsOf(ExplainFlags& flags) {
       {.name = "--program",
        .to = &flags.program,
        .value = "FILE",
-       .help = "text of the compiled program: list what it sends of the "
-               "parameter, and compare its sharding with the plan's"},
+       .help = "text of a compiled program: list what it sends of the "
+               "parameter, and compare its sharding with the plan's; or JSON "
+               "of a traced program: how the dimensions of the parameter are "
+               "tied, fused and shardable"},
       DeviceInput(flags.device)};
   Append(options, AllInputs(flags.inputs));
   return options;

@@ -20,7 +20,6 @@
 #include "emit/audits/audit_report.h"
 #include "hlo/program.h"
 #include "plan/plan.h"
-#include "source/file.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -70,10 +69,8 @@ void Limit(audit::Report& report, const std::vector<std::string>& param) {
 
 }  // namespace
 
-int ExplainProgram(const std::string& file, const Compiled& compiled,
+int ExplainProgram(const SourceRef& source, const Compiled& compiled,
                    size_t param, const Common& common, Findings& findings) {
-  const SourceRef source = ReadSource(file, findings);
-  if (source == nullptr) return kFailed;
   const auto program = hlo::ReadProgram(source, findings);
   if (!program) return kFailed;
   auto report = audit::Audit(*program, {&compiled.mesh, nullptr}, findings);

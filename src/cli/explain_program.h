@@ -3,7 +3,6 @@
 #define SHARDC_CLI_EXPLAIN_PROGRAM_H_
 
 #include <cstddef>
-#include <string>
 
 #include "cli/command.h"
 #include "model/axis_rules.h"
@@ -12,10 +11,10 @@
 
 namespace shardc::cli {
 
-// Prints the collectives of the parameter and of its gradient in the compiled
-// program in `file`. Also prints whether the program shards the parameter as
+// Prints the collectives of the parameter and of its gradient in a compiled
+// program. Also prints whether the program shards the parameter as
 // the plan does. Returns the exit status.
-int ExplainProgram(const std::string& file, const Compiled& compiled,
+int ExplainProgram(const SourceRef& source, const Compiled& compiled,
                    size_t param, const Common& common, Findings& findings);
 
 }  // namespace shardc::cli

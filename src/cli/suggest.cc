@@ -9,9 +9,11 @@
 #include "cli/output.h"
 #include "cli/picked_mesh.h"
 #include "cli/suggested.h"
+#include "cli/traced_program.h"
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
 #include "parse/project.h"
+#include "source/file.h"
 #include "source/wording.h"
 #include "target/open.h"
 
@@ -21,6 +23,7 @@ namespace {
 struct SuggestFlags {
   InputFlags inputs;
   std::string output, prefer = "memory", naming = "hf", scan_axis;
+  std::string program;
   MeshFlags mesh;
   bool place_experts = false;
   bool force = false;
@@ -34,10 +37,14 @@ struct SuggestInputs {
   bool refused = false;
 };
 
-// Reads the parameter tree of the manifest or, without a manifest, builds it
+// Returns the parameter tree of the program, if one is given. Otherwise reads
+// the tree of the manifest or, without a manifest, builds it
 // from a config.json. Returns nullopt after a finding.
 std::optional<Manifest> ReadTree(const SuggestFlags& flags,
-                                 const Target& target, Findings& findings) {
+                                 const Target& target,
+                                 const TracedProgram* traced,
+                                 Findings& findings) {
+  if (traced != nullptr) return program::ManifestOf(traced->program);
   if (!target.manifest.empty()) {
     return LoadManifest(flags.inputs, target.manifest, findings);
   }
@@ -56,18 +63,24 @@ std::optional<Manifest> ReadTree(const SuggestFlags& flags,
 std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
                                         const Target& target,
                                         const suggest::Preferences& preferences,
+                                        const TracedProgram* traced,
                                         const Common& common,
                                         Findings& findings) {
   const size_t before = findings.errors();
   SuggestInputs out;
   const bool choose = !IsNamed(target.mesh) && !flags.inputs.devices.empty();
+  if (choose && traced != nullptr) {
+    findings.Add(code::kUsage, {}, "`--program` needs a mesh",
+                 "write it with `--mesh`, such as `--mesh fsdp:4,tp:2`");
+    return std::nullopt;
+  }
   std::optional<Mesh> mesh;
   if (!choose) mesh = LoadMesh(flags.inputs, target, findings);
-  auto manifest = ReadTree(flags, target, findings);
+  auto manifest = ReadTree(flags, target, traced, findings);
   // If building the tree from the configuration has failed, the errors of the
   // configuration have already been reported.
   const bool checked = !manifest && target.manifest.empty();
-  if (!target.model.empty() && !checked) {
+  if (!target.model.empty() && !checked && traced == nullptr) {
     out.model = ReadModelConfig(target.model, findings);
   } else if (manifest) {
     out.model = StatedModel(*manifest);
@@ -97,7 +110,16 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
   const auto axis = ReadScanAxis(flags.scan_axis, findings);
   if (!axis) return kFailed;
   preferences.scan_axis = *axis;
-  const auto inputs = ReadInputs(flags, *target, preferences, common, findings);
+  std::optional<TracedProgram> traced;
+  if (!flags.program.empty()) {
+    const SourceRef source = ReadSource(flags.program, findings);
+    if (source == nullptr) return kFailed;
+    traced = ReadTraced(source, findings);
+    if (!traced) return kFailed;
+    preferences.facts = &traced->facts;
+  }
+  const auto inputs = ReadInputs(flags, *target, preferences,
+                                 traced ? &*traced : nullptr, common, findings);
   if (!inputs) return kFailed;
   if (inputs->refused) return kFound;
   const std::string name = flags.output.empty() ? "rules" : flags.output;
@@ -133,6 +155,13 @@ Options OptionsOf(SuggestFlags& flags) {
                                    "from a config.json, without a manifest",
                            .checked = true}}));
   Append(options, Under("Inputs", {ScanAxisOption(&flags.scan_axis)}));
+  Append(options,
+         Under("Inputs", {{.name = "--program",
+                           .to = &flags.program,
+                           .value = "FILE",
+                           .help = "traced program of your function: its uses "
+                                   "of parameters decide, in place of names "
+                                   "and a manifest"}}));
   Append(options, ProjectInputs(flags.inputs));
   Append(options, MeshChoice(flags.mesh));
   Append(options, {OutputOption(&flags.output,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/axis_rules.h"
+#include "program/facts.h"
 #include "roles/layer_stacks.h"
 
 namespace shardc::suggest {
@@ -22,6 +23,9 @@ struct Preferences {
   // separate tensors are distributed over fsdp, or over ep if the mesh has an
   // ep axis.
   bool place_experts = false;
+  // The facts that the user's program shows. If they are given, roles and specs
+  // follow from them, and not from names and sizes.
+  const program::Facts* facts = nullptr;
 };
 
 // A logical axis in a spec, such as FSDP or HEAD, spelled as in the rules file,

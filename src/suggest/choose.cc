@@ -37,6 +37,8 @@ AxisGroup BatchOverExperts(const AxisRules& axes) {
   return batch;
 }
 
+}  // namespace
+
 void SetAxisRules(const ModelDims& dims, const MeshAxes& mesh, Choices& out) {
   bool attention = false, heads = false, keys = false, kv_heads = false;
   for (size_t k = 0; k < dims.groups.size(); ++k) {
@@ -60,8 +62,6 @@ void SetAxisRules(const ModelDims& dims, const MeshAxes& mesh, Choices& out) {
   }
   if (mesh.sp > 1) out.axes.Set(AxisRule::kDecodeQuerySequence, {false, {}});
 }
-
-}  // namespace
 
 Choices Choose(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
                const Preferences& preferences) {

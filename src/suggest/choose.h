@@ -14,6 +14,10 @@ namespace shardc::suggest {
 Choices Choose(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
                const Preferences& preferences);
 
+// Sets Choices::axes, the `axes:` section of the rules file, and the members
+// that describe it.
+void SetAxisRules(const ModelDims& dims, const MeshAxes& mesh, Choices& out);
+
 }  // namespace shardc::suggest
 
 #endif  // SHARDC_SUGGEST_CHOOSE_H_

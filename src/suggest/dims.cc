@@ -412,7 +412,7 @@ std::vector<size_t> InferredDims::OfOneLayer() const {
 }
 
 bool InferredDims::IsOfUnknownRole() const {
-  if (by_name.module_role == Role::kNorm) return false;
+  if (by_name.module_role == Role::kNorm || by_program) return false;
   int64_t sides = 0, taps = 0;
   for (const size_t i : OfOneLayer()) {
     if (dims[i].size > 1) ++(dims[i].size < kLeastSide ? taps : sides);

@@ -44,6 +44,8 @@ enum class Siblings : uint8_t {
 // The role and the dimensions that were inferred for one parameter group.
 struct InferredDims {
   ParameterRole by_name;
+  // Whether the role follows from the user's program and not from the name.
+  bool by_program = false;
   // The role that the name suggests, corrected where the sizes contradict it.
   Role role = Role::kOther;
   Siblings siblings = Siblings::kNone;
@@ -106,6 +108,7 @@ struct ModelFacts {
   int64_t experts = 0;
   bool experts_assumed = false;  // true: only sizes suggest the experts
   bool heads_assumed = false;
+  bool by_program = false;     // true: the user's program shows the roles
   bool has_config = false;     // true: the model's configuration is given
   bool unknown_names = false;  // true: no parameter name suggests a role
 };

@@ -1,6 +1,7 @@
 // Rates how certain the inferred roles of a suggested rule are. The rating is
-// written into the comment of the rule. A parameter that is a vector in each
-// layer is rated high. For other parameters, the name decides:
+// written into the comment of the rule. What the user's program shows is rated
+// high, and so is a parameter that is a vector in each layer. For other
+// parameters, the name decides:
 // - high: the name is known, and the sizes do not contradict the role
 // - medium: other programs use the name with another meaning
 // - low: only sizes show the role, or nothing does
@@ -24,6 +25,7 @@ struct Evidence {
 };
 
 Evidence OfRole(const InferredDims& inferred) {
+  if (inferred.by_program) return {Level::kHigh, "by the program"};
   if (inferred.OfOneLayer().size() < 2) {
     return {Level::kHigh, "vectors of one layer"};
   }

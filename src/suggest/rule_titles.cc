@@ -23,6 +23,7 @@ std::string UsualText(Title title, const Choice& choice) {
     case Title::kQuery:
     case Title::kLatentUp:
     case Title::kOutput:
+    case Title::kToHeads:
     case Title::kHeadsBySizes:
       return sharded ? "heads over tp" : "";
     case Title::kKeys:
@@ -94,7 +95,7 @@ Title TitleOf(const InferredDims& inferred, const Choice& choice) {
     case Role::kPosition:
       return Title::kPosition;
     case Role::kQuery:
-      return Title::kQuery;
+      return inferred.by_program ? Title::kToHeads : Title::kQuery;
     case Role::kKey:
     case Role::kValue:
     case Role::kFusedKeyValue:
@@ -158,6 +159,8 @@ std::string_view TitleText(Title title) {
       return "Queries";
     case Title::kKeys:
       return "Keys and values";
+    case Title::kToHeads:
+      return "Projections to heads";
     case Title::kQkv:
       return "Query, key and value in one matrix";
     case Title::kLatentUp:

@@ -21,6 +21,7 @@ enum class Title : uint8_t {
   kPosition,
   kQuery,
   kKeys,
+  kToHeads,
   kQkv,
   kLatentUp,
   kOutput,

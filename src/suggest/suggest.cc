@@ -4,6 +4,8 @@
 //   names -> parameter groups -> inferred dimensions -> specs -> rule groups
 //         -> patterns -> a rules file, and the matching rule of each tensor
 //
+// If the user's program is given, its facts replace the second and third arrow.
+//
 // Finally, MisfitOf() checks whether the mesh suits the model. It does not if
 // the parallelism of an axis is unknown, if fsdp, ep or tp shards no parameter,
 // or if a device holds far more than its fully sharded bytes.
@@ -19,6 +21,7 @@
 #include "roles/unknown_roles.h"
 #include "source/checked.h"
 #include "source/wording.h"
+#include "suggest/by_program.h"
 #include "suggest/choose.h"
 #include "suggest/write.h"
 
@@ -184,9 +187,14 @@ Suggestion Suggest(const Request& request) {
   Suggestion out;
   out.mesh = AxesOf(*request.mesh);
   out.tree = ParameterGroupsOf(*request.manifest);
-  out.dims = InferDims(out.tree, request.model, out.mesh.tp,
-                       request.preferences.scan_axis);
-  out.choices = Choose(out.tree, out.dims, out.mesh, request.preferences);
+  if (const program::Facts* const facts = request.preferences.facts) {
+    out.dims = ProgramDims(out.tree, *facts);
+    out.choices = ChooseByProgram(out.tree, *facts, out.dims, out.mesh);
+  } else {
+    out.dims = InferDims(out.tree, request.model, out.mesh.tp,
+                         request.preferences.scan_axis);
+    out.choices = Choose(out.tree, out.dims, out.mesh, request.preferences);
+  }
   out.rule_groups = RuleGroupsOf(out.tree, out.dims, out.choices);
   std::vector<std::vector<uint32_t>> groups;
   for (const RuleGroup& rule_group : out.rule_groups)

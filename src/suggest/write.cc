@@ -119,6 +119,7 @@ std::vector<std::string> Head(const Suggestion& suggestion, const Mesh& mesh) {
   const auto add = [&](const std::string& text) {
     read += (read.empty() ? "" : "; ") + text;
   };
+  if (facts.by_program) add("the program of a function, and no names");
   if (facts.unknown_names) add("no known name, so that sizes decide");
   if (!facts.widths.empty()) add("width " + ListText(facts.widths));
   if (!facts.vocabularies.empty()) {

@@ -51,7 +51,7 @@ def load(path):
 
 
 class Schemas(Case):
-    NAMES = ["audit", "audit-lock", "cost", "cost-lock", "diff", "fit", "kv-map", "manifest", "mesh", "operations", "plan",
+    NAMES = ["audit", "audit-lock", "cost", "cost-lock", "diff", "fit", "kv-map", "manifest", "mesh", "operations", "param-facts", "plan",
              "program", "project", "rules", "search", "shards", "verify"]
 
     def accepts(self, check, value, what):

@@ -1,0 +1,45 @@
+#include "program/program.h"
+
+#include <algorithm>
+#include <string>
+
+namespace shardc::program {
+
+std::span<const int64_t> Op::Of(Attr attr) const {
+  for (const auto& [key, list] : numbers) {
+    if (key == attr) return list;
+  }
+  return {};
+}
+
+int64_t Op::NumberOf(Attr attr, int64_t otherwise) const {
+  const auto list = Of(attr);
+  return list.empty() ? otherwise : list.front();
+}
+
+bool HasDim(std::span<const int64_t> list, size_t dim) {
+  return std::ranges::find(list, static_cast<int64_t>(dim)) != list.end();
+}
+
+std::string Program::LineText(const Line& line) const {
+  if (!line.known()) return "";
+  return files[static_cast<size_t>(line.file)] + ":" +
+         std::to_string(line.line);
+}
+
+Manifest ManifestOf(const Program& program) {
+  ManifestBuilder builder;
+  bool slash = false;
+  bool dot = false;
+  for (const Input& input : program.inputs) {
+    if (input.kind != InputKind::kParam) continue;
+    const Value& value = program.values[input.value];
+    builder.Add(input.name, {value.shape, value.dtype});
+    slash = slash || input.name.find('/') != std::string::npos;
+    dot = dot || input.name.find('.') != std::string::npos;
+  }
+  builder.manifest().separator = slash ? '/' : dot ? '.' : '\0';
+  return builder.Take();
+}
+
+}  // namespace shardc::program

@@ -1,0 +1,195 @@
+// Directory: program. Reads a program that was traced from the user's own
+// function, and finds by factor analysis how the dimensions of its parameters
+// are tied, fused and shardable. No name of a parameter is interpreted.
+// Its files include headers of these directories: source, model.
+//
+// This header declares the program as read: values, and ops in the order in
+// which the function runs them. A value is a number, and its shape is in
+// Program::values. The bodies of loops and branches are lists of ops too:
+//
+//   {"op": "dot", "in": [3, 0], "out": [4], "at": [0, 41],
+//    "lhs_contract": [1], "rhs_contract": [0], "lhs_batch": [],
+//    "rhs_batch": []}
+//     ->  value 4 is the matrix product of values 3 and 0, and line 41 of the
+//         first file computes it
+#ifndef SHARDC_PROGRAM_PROGRAM_H_
+#define SHARDC_PROGRAM_PROGRAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/dtype.h"
+#include "model/manifest.h"
+
+namespace shardc::program {
+
+// The classes of ops, in the order of the table in op_table.cc.
+enum class OpKind : uint8_t {
+  kConst,
+  kIota,
+  kRandom,
+  kMap,
+  kBroadcast,
+  kReduce,
+  kReshape,
+  kTranspose,
+  kSlice,
+  kConcat,
+  kPad,
+  kRev,
+  kDot,
+  kRaggedDot,
+  kConv,
+  kCumulative,
+  kSort,
+  kTopK,
+  kGather,
+  kScatter,
+  kDynamicSlice,
+  kDynamicUpdateSlice,
+  kScan,
+  kWhile,
+  kCond,
+  kSolve,
+  kManual,
+  kCollective,
+  kConstraint,
+  kOpaque
+};
+
+// The numeric attributes of ops. A number is stored as a list of one.
+enum class Attr : uint8_t {
+  kAxes,
+  kBodyConsts,
+  kCarry,
+  kCollapsedDims,
+  kConditionConsts,
+  kConsts,
+  kDim,
+  kDims,
+  kGroups,
+  kHigh,
+  kIndicesBatchDims,
+  kInsertedDims,
+  kInterior,
+  kK,
+  kKeys,
+  kLeftSide,
+  kLength,
+  kLhs,
+  kLhsBatch,
+  kLhsContract,
+  kLhsRagged,
+  kLimit,
+  kLow,
+  kOffsetDims,
+  kOperandBatchDims,
+  kOperandDims,
+  kPerm,
+  kResult,
+  kRhs,
+  kRhsBatch,
+  kRhsContract,
+  kRhsGroup,
+  kSizes,
+  kSliceSizes,
+  kStart,
+  kStartIndexMap,
+  kStride,
+  kStrides,
+  kUpdateWindowDims
+};
+
+using ValueId = uint32_t;
+using Numbers = std::vector<int64_t>;
+
+struct Value {
+  Shape shape;
+  std::optional<Dtype> dtype;  // nullopt if manifests have no such dtype
+  Numbers integers;            // the elements of a small integer constant
+};
+
+// The parts of a training step, in the order in which they run.
+enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
+
+// A line of the user's code; `file` is -1 if the line is unknown.
+struct Line {
+  int32_t file = -1;
+  int32_t line = 0;
+
+  bool known() const { return file >= 0; }
+  auto operator<=>(const Line&) const = default;
+};
+
+struct Body;
+
+struct Op {
+  OpKind kind = OpKind::kConst;
+  Phase phase = Phase::kForward;
+  Line at;
+  std::vector<ValueId> in, out;
+  // The function of a map, reduction or scatter, the kind of a collective, or
+  // the primitive of an opaque op.
+  std::string word;
+  std::vector<std::pair<Attr, Numbers>> numbers;
+  // The body of a scan or of a manual region, the condition and the body of a
+  // while loop, or the branches of a cond.
+  std::vector<Body> bodies;
+
+  // Returns the numbers of an attribute; empty if the op lacks it.
+  std::span<const int64_t> Of(Attr attr) const;
+  // Returns the only number of an attribute, or `otherwise` if the op lacks it.
+  int64_t NumberOf(Attr attr, int64_t otherwise = 0) const;
+};
+
+struct Body {
+  std::vector<ValueId> in;
+  std::vector<Op> ops;
+  std::vector<ValueId> out;
+};
+
+// Returns whether a list of dimensions has `dim`.
+bool HasDim(std::span<const int64_t> list, size_t dim);
+
+// `state` is neither a parameter nor data, such as a moment of the optimizer.
+enum class InputKind : uint8_t { kParam, kData, kState };
+
+struct Input {
+  ValueId value = 0;
+  InputKind kind = InputKind::kData;
+  std::string name;
+};
+
+struct Unknown {
+  std::string primitive;
+  int64_t count = 0;
+  Line at;
+};
+
+struct Program {
+  std::string traced_by, function;
+  std::vector<std::string> files;
+  std::vector<Value> values;
+  std::vector<Input> inputs;
+  std::vector<Op> ops;
+  std::vector<ValueId> outputs;
+  std::vector<std::string> assumptions;
+  std::vector<Unknown> unknown;  // primitives that the tracer does not know
+
+  const Shape& ShapeOf(ValueId value) const { return values[value].shape; }
+  // Returns "models/block.py:41", or an empty text if the line is unknown.
+  std::string LineText(const Line& line) const;
+};
+
+// Returns the parameters of the program as a manifest.
+Manifest ManifestOf(const Program& program);
+
+}  // namespace shardc::program
+
+#endif  // SHARDC_PROGRAM_PROGRAM_H_

@@ -1,0 +1,280 @@
+"""What shardc concludes from traced programs: the recorded ones in
+testdata/programs against their answers, and the commands that read one."""
+
+import gzip
+import json
+import os
+import re
+import tempfile
+import unittest
+
+import jsonschema
+
+from driver import ROOT, TESTDATA, Case, run
+
+PROGRAMS = os.path.join(TESTDATA, "programs")
+
+
+def load(name):
+    with open(os.path.join(PROGRAMS, name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def size_of(product):
+    out = 1
+    for item in product:
+        out *= item[0]
+    return out
+
+
+def parse(text, sizes):
+    """An answer as [(size, name or None, parts or None)]; a number has no
+    name, and `(group+2)` and `sum(a,b)` have parts."""
+    words = re.findall(r"[a-z_]+\d*|\d+|[*()+,]", text)
+
+    def product():
+        out = atom()
+        while words and words[0] == "*":
+            words.pop(0)
+            out += atom()
+        return out
+
+    def parts(separator):
+        out = [product()]
+        while words.pop(0) == separator:
+            out.append(product())
+        return out
+
+    def atom():
+        word = words.pop(0)
+        if word == "sum":
+            words.pop(0)
+            found = parts(",")
+            return [(sum(map(size_of, found)), None, found)]
+        if word == "(":
+            found = []
+            for part in parts("+"):
+                number = len(part) == 1 and part[0][1:] == (None, None)
+                found += [[]] * part[0][0] if number else [part]
+            return [(sum(map(size_of, found)), None, found)]
+        size = int(word) if word.isdigit() else sizes[word]
+        return [] if size == 1 else [(size, None if word.isdigit() else word,
+                                      None)]
+
+    return product()
+
+
+class Answers(Case):
+    """A factor of the program may be finer than the answer's: the halves that
+    a rotary embedding exchanges are parts of `head_dim`. A boundary of the
+    answer that the program lacks counts as unknown, and a boundary or a tie
+    that contradicts the answer as wrong."""
+
+    def product(self, numbers, factors):
+        out = []
+        for number in numbers:
+            factor = factors[str(number)]
+            parts = [self.product(part, factors) for part in factor["parts"]]
+            out.append((factor["size"], number, parts or None))
+        return out
+
+    def blocks(self, item, size):
+        """The parts of each of the blocks of this size of which a sum
+        consists; None if a part is in two of them."""
+        blocks, own = [[]], 0
+        for part in item[2]:
+            if own == size:
+                blocks.append([])
+                own = 0
+            blocks[-1].append(part)
+            own += size_of(part)
+            if own > size:
+                return None
+        return blocks if own == size else None
+
+    def verdict(self, answer, found, names):
+        answer, found = list(answer), list(found)
+        while answer and found:
+            want, have = answer[0], found[0]
+            if want[0] == have[0]:
+                if want[2] and have[2]:
+                    rest = list(have[2])
+                    for part in want[2]:
+                        own, size = [], 0
+                        while rest and size < size_of(part):
+                            own.append(rest.pop(0))
+                            size += size_of(own[-1])
+                        if size != size_of(part):
+                            return "wrong"
+                        if len(own) == 1:
+                            inner = self.verdict(part, own[0], names)
+                            if inner != "right":
+                                return inner
+                elif want[2]:
+                    return "unknown"
+                elif want[1] and not have[2]:
+                    names.setdefault(have[1], set()).add(want[1])
+                answer.pop(0)
+                found.pop(0)
+            elif want[0] > have[0]:
+                if want[2] or want[0] % have[0]:
+                    return "wrong"
+                answer[0] = (want[0] // have[0], None, None)
+                found.pop(0)
+            elif have[2]:
+                # A number of equal blocks one after the other.
+                inside, size = [], answer.pop(0)[0]
+                while answer and size < have[0]:
+                    inside.append(answer.pop(0))
+                    size *= inside[-1][0]
+                blocks = self.blocks(have, have[0] // want[0])
+                if want[1] or size != have[0] or not blocks:
+                    return "wrong"
+                for block in blocks:
+                    whole = block[0] if len(block) == 1 else [
+                        (have[0] // want[0], None, block)]
+                    verdict = self.verdict(inside, whole, names)
+                    if verdict != "right":
+                        return verdict
+                found.pop(0)
+            else:
+                return "unknown"
+        return "wrong" if answer or found else "right"
+
+    def test_recorded_programs_have_the_structure_of_their_models(self):
+        sizes = load("SIZES.json")
+        counts = {"right": 0, "unknown": 0, "wrong": 0}
+        with open(os.path.join(ROOT, "schemas", "param-facts.schema.json"),
+                  encoding="utf-8") as file:
+            schema = jsonschema.Draft7Validator(json.load(file))
+        for file in sorted(os.listdir(PROGRAMS)):
+            if not file.endswith(".program.json.gz"):
+                continue
+            model = file.split(".")[0]
+            names = {}
+            facts = self.check(
+                run("explain", "--program", os.path.join(PROGRAMS, file),
+                    "--format", "json"), 0).json()
+            self.assertEqual(list(schema.iter_errors(facts)), [])
+            found = {one["param"]: one["dims"] for one in facts["params"]}
+            answers = load(model + ".answers.json")
+            self.assertEqual(set(found), set(answers))
+            for param, dims in answers.items():
+                for answer, dim in zip(dims, found[param], strict=True):
+                    verdict = self.verdict(
+                        parse(answer, sizes[model]),
+                        self.product(dim["factors"], facts["factors"]), names)
+                    counts[verdict] += 1
+                    with self.subTest(file=file, param=param, answer=answer):
+                        self.assertEqual(verdict, "right")
+            # One factor of the program is one of the model.
+            for number, known in names.items():
+                with self.subTest(file=file, factor=number):
+                    self.assertEqual(len(known), 1, known)
+        self.assertGreater(counts["right"], 1600, counts)
+
+
+class Commands(Case):
+    def program(self, name):
+        return os.path.join(PROGRAMS, name + ".program.json.gz")
+
+    def params(self, name):
+        with gzip.open(self.program(name)) as file:
+            return [i["name"] for i in json.load(file)["inputs"]
+                    if i["kind"] == "param"]
+
+    def fused(self):
+        """A parameter of gpt_fused whose queries, keys and values follow each
+        other in dimension 1."""
+        answers = load("gpt_fused.answers.json")
+        return next(name for name, dims in sorted(answers.items())
+                    if len(dims) == 2 and "3*" in dims[1] or
+                    len(dims) == 2 and dims[1].startswith("sum"))
+
+    def test_a_fused_dimension_has_parts_and_the_line_that_separates_them(self):
+        out = self.check(run("explain", self.fused(), "--program",
+                             self.program("gpt_fused")), 0).out
+        self.assertIn("devices    none: contiguous ranges would mix its 3 parts",
+                      out)
+        self.assertRegex(out, r"slices separate its parts \(\S+\.py:\d+\)")
+        self.assertEqual(len(re.findall(r"    part ", out)), 3)
+
+    def test_a_name_that_the_program_lacks_is_refused(self):
+        result = self.check(run("explain", "nothing/here", "--program",
+                                self.program("mqa")), 2)
+        self.assertIn("nothing/here", result.err)
+
+    def test_a_malformed_program_is_refused_by_each_command(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "p.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('{"schema": "shardc.program/v1", "traced": 3}')
+            for command in (["explain", "w"],
+                            ["suggest", "--mesh", "tp:2"],
+                            ["check", "--mesh", "tp:2", "--rules",
+                             "builtin:llama", "--manifest", path]):
+                with self.subTest(command):
+                    result = self.check(
+                        run(*command, "--program", path), 2)
+                    self.assertEqual(result.out, "")
+                    self.assertIn("`traced` must be an object", result.err)
+
+    def test_a_suggestion_from_a_program_needs_a_mesh(self):
+        result = self.check(run("suggest", "--program", self.program("mqa"),
+                                "--devices", "8"), 2)
+        self.assertIn("`--program` needs a mesh", result.err)
+
+    def suggested(self, name, mesh, folder):
+        rules = os.path.join(folder, "rules.yaml")
+        self.check(run("suggest", "--program", self.program(name), "--mesh",
+                       mesh, "--force", "-o", rules), 0)
+        manifest = os.path.join(folder, "manifest.json")
+        with gzip.open(self.program(name)) as file:
+            program = json.load(file)
+        with open(manifest, "w", encoding="utf-8") as file:
+            json.dump({i["name"]: program["values"][i["value"]]
+                       for i in program["inputs"] if i["kind"] == "param"},
+                      file)
+        plan = json.loads(self.check(
+            run("plan", "--mesh", mesh, "--rules", rules, "--manifest",
+                manifest), 0).out)
+        return {n: p["spec"] for n, p in plan["params"].items()}
+
+    def test_suggested_rules_shard_the_factors_that_experts_shard(self):
+        """Names of the recorded programs are random: `tp` is on heads, on the
+        inner width of MLPs and on the vocabulary, and on nothing else."""
+        answers = load("llama.answers.json")
+        with tempfile.TemporaryDirectory() as folder:
+            specs = self.suggested("llama", "fsdp:2,tp:2", folder)
+        self.assertEqual(set(specs), set(answers))
+        for name, dims in answers.items():
+            for d, dim in enumerate(dims):
+                first = dim.split("*")[0]
+                spec = specs[name][d] if d < len(specs[name]) else None
+                with self.subTest(name=name, dim=dim):
+                    self.assertEqual("tp" in (spec or []),
+                                     first in ("kv", "inner", "vocab"))
+
+    def test_check_reports_specs_that_the_program_contradicts(self):
+        fused = self.fused()
+        with tempfile.TemporaryDirectory() as folder:
+            self.suggested("gpt_fused", "tp:2", folder)
+            rules = os.path.join(folder, "own.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("rules:\n"
+                           f"  - match: '^{fused}$'\n    spec: [null, TP]\n"
+                           "  - match: '.*'\n    spec: Replicated\n")
+            out = self.check(
+                run("check", "--mesh", "tp:2", "--rules", rules, "--manifest",
+                    os.path.join(folder, "manifest.json"), "--program",
+                    self.program("gpt_fused"), "--format", "json", "--fail-on",
+                    "never", "--select", "SHD230"), 0).json()
+        found = [f for f in out if "the program separates" in f["message"]]
+        self.assertEqual(len(found), 1, out)
+        self.assertRegex(found[0]["message"],
+                         r"3 parts one after the other.*\.py:\d+")
+        self.assertEqual(found[0]["code"], "SHD230")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,153 @@
+// What factors count, by models of a few ops; and that nothing depends on names
+// or on the order of independent ops.
+#include "program/facts.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program/programs.h"
+
+namespace shardc::program {
+namespace {
+
+// Attention with 2 KV heads for 4 query heads of 8 elements, then an MLP.
+Program Model(const std::vector<std::string>& names, bool values_first) {
+  ProgramText text;
+  const ValueId wq = text.Input("param", names[0], {16, 32});
+  const ValueId wk = text.Input("param", names[1], {16, 16});
+  const ValueId wv = text.Input("param", names[2], {16, 16});
+  const ValueId wo = text.Input("param", names[3], {32, 16});
+  const ValueId up = text.Input("param", names[4], {16, 48});
+  const ValueId down = text.Input("param", names[5], {48, 16});
+  const ValueId x = text.Input("data", "x", {3, 5, 16});
+  ValueId k = 0;
+  ValueId v = 0;
+  if (values_first) {
+    v = text.Op("reshape", {text.MatMul(x, wv)}, {3, 5, 2, 8});
+    k = text.Op("reshape", {text.MatMul(x, wk)}, {3, 5, 2, 8});
+  } else {
+    k = text.Op("reshape", {text.MatMul(x, wk)}, {3, 5, 2, 8});
+    v = text.Op("reshape", {text.MatMul(x, wv)}, {3, 5, 2, 8});
+  }
+  const ValueId q = text.Op("reshape", {text.MatMul(x, wq)}, {3, 5, 2, 2, 8});
+  const ValueId scores =
+      text.Op("dot", {q, k}, {3, 2, 5, 2, 5},
+              R"("lhs_contract":[4],"rhs_contract":[3],"lhs_batch":[0,2],)"
+              R"("rhs_batch":[0,2])");
+  const ValueId mixed =
+      text.Op("dot", {scores, v}, {3, 2, 5, 2, 8},
+              R"("lhs_contract":[4],"rhs_contract":[1],"lhs_batch":[0,1],)"
+              R"("rhs_batch":[0,2])");
+  const ValueId ordered =
+      text.Op("transpose", {mixed}, {3, 5, 2, 2, 8}, R"("perm":[0,2,1,3,4])");
+  const ValueId flat = text.Op("reshape", {ordered}, {3, 5, 32});
+  const ValueId y = text.MatMul(flat, wo);
+  const ValueId sum = text.Op("map", {x, y}, {3, 5, 16}, R"("fn":"add")");
+  const ValueId h = text.MatMul(sum, up);
+  const ValueId z = text.MatMul(h, down);
+  text.Op("map", {sum, z}, {3, 5, 16}, R"("fn":"add")");
+  return text.Read();
+}
+
+const std::vector<std::string> kNames = {"q", "k", "v", "o", "up", "down"};
+
+TEST_CASE("roles follow from how factors are used") {
+  CHECK(FactsText(Model(kNames, false)) ==
+        "q [stream 16] [kv_heads 2 x group 2 x head_dim 8]\n"
+        "k [stream 16] [kv_heads 2 x head_dim 8]\n"
+        "v [stream 16] [kv_heads 2 x head_dim 8]\n"
+        "o [kv_heads 2 x group 2 x head_dim 8] [stream 16]\n"
+        "up [stream 16] [inner 48]\n"
+        "down [inner 48] [stream 16]\n");
+}
+
+TEST_CASE("the order of independent ops changes nothing") {
+  CHECK(FactsText(Model(kNames, false)) == FactsText(Model(kNames, true)));
+}
+
+TEST_CASE("names change nothing") {
+  const std::string own = FactsText(Model(kNames, false));
+  std::vector<std::string> names = {"a", "b", "c", "d", "e", "f"};
+  std::string renamed = FactsText(Model(names, false));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string from = names[i] + " [";
+    const size_t at = i == 0 ? 0 : renamed.find("\n" + from) + 1;
+    renamed.replace(at, names[i].size(), kNames[i]);
+  }
+  CHECK(renamed == own);
+  // A name that means something else elsewhere.
+  const Program other = Model({"down", "up", "o", "q", "k", "v"}, false);
+  CHECK(FactsText(other).starts_with(
+      "down [stream 16] [kv_heads 2 x group 2 x head_dim 8]\n"));
+}
+
+TEST_CASE("a dimension is shardable in ranges that split no inner factor") {
+  const Facts facts = FindFacts(Model(kNames, false));
+  const FactorList& heads = facts.params[0].dims[1];  // 2 x 2 x 8
+  for (const int64_t good : {2, 4, 8, 16, 32})
+    CHECK(facts.CanShard(heads, good));
+  for (const int64_t bad : {3, 5, 6, 12, 64})
+    CHECK_FALSE(facts.CanShard(heads, bad));
+  CHECK(facts.Sharded(heads, 2).size() == 1);
+  CHECK(facts.Sharded(heads, 4).size() == 2);
+  CHECK(facts.CanShard(facts.params[4].dims[1], 3));
+}
+
+TEST_CASE("a dimension of several parts is not shardable in ranges") {
+  ProgramText text;
+  const ValueId w = text.Input("param", "w", {4, 12});
+  const ValueId x = text.Input("data", "x", {2, 4});
+  const ValueId y = text.MatMul(x, w);
+  const ValueId gate =
+      text.Op("slice", {y}, {2, 6}, R"("start":[0,0],"limit":[2,6])");
+  const ValueId up =
+      text.Op("slice", {y}, {2, 6}, R"("start":[0,6],"limit":[2,12])");
+  text.Op("map", {gate, up}, {2, 6}, R"("fn":"mul")");
+  const Facts facts = FindFacts(text.Read());
+  const FactorList& dim = facts.params[0].dims[1];
+  CHECK(facts.Text(dim) == "(out 6 | out 6)");
+  CHECK_FALSE(facts.CanShard(dim, 2));
+  const Factor& fused = facts.factors[dim[0]];
+  REQUIRE(fused.parts.size() == 2);
+  CHECK(fused.parts[0] == fused.parts[1]);
+  // Lines of the ops: the product is on line 1, the slices are on 2 and 3.
+  std::vector<std::pair<Use, int>> lines;
+  for (const Evidence& one : fused.evidence) {
+    lines.emplace_back(one.use, one.at.line);
+  }
+  const std::vector<std::pair<Use, int>> expected = {
+      {Use::kProduced, 1}, {Use::kDivided, 2}, {Use::kDivided, 3}};
+  CHECK(lines == expected);
+}
+
+TEST_CASE("experts, layers and a vocabulary") {
+  ProgramText text;
+  const ValueId table = text.Input("param", "table", {9, 4});
+  const ValueId router = text.Input("param", "router", {4, 6});
+  const ValueId stack = text.Input("param", "stack", {3, 4, 4});
+  const ValueId ids = text.Input("data", "ids", {2, 5, 1});
+  const ValueId x = text.Op(
+      "gather", {table, ids}, {2, 5, 4},
+      R"("offset_dims":[2],"collapsed_dims":[0],"operand_batch_dims":[],)"
+      R"("indices_batch_dims":[],"start_index_map":[0],"slice_sizes":[1,4],)"
+      R"("mode":"clip")");
+  const auto in = text.Begin({{2, 5, 4}, {4, 4}});
+  const ValueId y = text.MatMul(in[0], in[1]);
+  const std::string body = text.End({y});
+  const ValueId last =
+      text.Op("scan", {x, stack}, {2, 5, 4},
+              R"("consts":0,"carry":1,"length":3,"body":)" + body);
+  const ValueId scores = text.MatMul(last, router);
+  text.Ops("top_k", {scores}, {{2, 5, 2}, {2, 5, 2}}, R"("dim":2,"k":2)");
+  CHECK(FactsText(text.Read()) ==
+        "table [vocab 9] [stream 4]\n"
+        "router [stream 4] [experts 6]\n"
+        "stack [layers 3] [stream 4] [stream 4]\n");
+}
+
+}  // namespace
+}  // namespace shardc::program
