@@ -21,6 +21,8 @@
 #include "cost/communication.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -296,31 +298,52 @@ class StepCollectives {
   }
 
   // Lists projections whose sharding is not that of a column-parallel layer
-  // before a row-parallel one, because Block() knows no other collectives: the
-  // inputs of the first or the outputs of the last projection are sharded over
-  // axes that do not shard the hidden state, so that a gather or a sum is
-  // missing.
+  // before a row-parallel one, because Block() knows no other collectives.
+  // Their inputs or outputs are sharded over axes that do not shard the hidden
+  // state, or the first projection's outputs over axes that do not shard the
+  // inputs of the last one. So a gather or a sum is missing.
   void ListUnusualProjections() {
     NotKnown missing{
         .what =
             "the collectives of projections that are not sharded as a "
             "column-parallel layer before a row-parallel one",
         .settled_by = "a `model:` section in the rules"};
+    // The axes of the outputs of a block's first projections.
+    std::map<std::string, AxisGroup, std::less<>> made;
+    const auto list = [&](const ParamClass& param, int dim,
+                          const AxisGroup& expected) {
+      AxisGroup axes = DropTrivial(work_.mesh, work_.Kept(param.AxesAt(dim)));
+      std::erase_if(axes, [&](const std::string& axis) {
+        return Meets({axis}, expected);
+      });
+      if (!axes.empty()) missing.params.push_back(param.name);
+    };
     for (const ParamClass& param : work_.params) {
       const Role role = param.role.module_role;
-      if (!param.IsApplied() || param.role.expert || param.mixes) continue;
-      const bool first =
-          TakesWidth(role) && role != Role::kHead && role != Role::kRouter;
-      const bool last = role == Role::kOutput || role == Role::kDown;
-      if (!first && !last) continue;
-      AxisGroup axes =
-          work_.Kept(param.AxesAt(first ? param.in_dim : param.out_dim));
-      std::erase_if(axes, [&](const std::string& axis) {
-        return Meets({axis}, work_.hidden);
-      });
-      if (!DropTrivial(work_.mesh, axes).empty()) {
-        missing.params.push_back(param.name);
+      if (!param.IsApplied() || param.role.expert || param.mixes ||
+          !TakesWidth(role) || role == Role::kHead || role == Role::kRouter) {
+        continue;
       }
+      list(param, param.in_dim, work_.hidden);
+      // Keys and values may be replicated where they have few heads.
+      if (role == Role::kKey || role == Role::kValue) continue;
+      AxisGroup& axes = made[param.role.sibling_path];
+      axes = Both(axes, work_.Kept(param.AxesAt(param.out_dim)));
+    }
+    for (const ParamClass& param : work_.params) {
+      const Role role = param.role.module_role;
+      const bool last = role == Role::kOutput || role == Role::kDown;
+      if (!param.IsApplied() || param.role.expert || param.mixes || !last) {
+        continue;
+      }
+      list(param, param.out_dim, work_.hidden);
+      const auto first = made.find(param.role.sibling_path);
+      if (first == made.end()) continue;
+      AxisGroup axes = DropTrivial(work_.mesh, first->second);
+      const AxisGroup read = work_.Kept(param.AxesAt(param.in_dim));
+      std::erase_if(
+          axes, [&](const std::string& axis) { return Meets({axis}, read); });
+      if (!axes.empty()) missing.params.push_back(param.name);
     }
     if (!missing.params.empty()) out_.unknown.push_back(std::move(missing));
   }
