@@ -251,7 +251,7 @@ Evaluator::Result Evaluator::Take(const JsonValue& json,
           "at most " + std::to_string(kLargestModelSize) + " is read");
       return std::nullopt;
     case JsonKind::kReal:
-      // Factors such as `block_ffn_dim_multiplier: 1.0` are whole numbers.
+      // Factors such as `block_ffn_dim_multiplier: 1.0` are integers.
       blame_ = json;
       if (std::abs(json.real()) <= static_cast<double>(kLargestModelSize) &&
           std::trunc(json.real()) == json.real()) {
