@@ -89,7 +89,10 @@ TEST_CASE(
        "SHD230",
        {}},
       {"keys and values are what the queries leave",
-       {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kPhi},
+       {.mesh = "fsdp:2,tp:4",
+        .rules = kColumns,
+        .manifest = kPhi,
+        .model = R"({"model_type": "phi3"})"},
        "SHD230",
        {"note: dimension 0 of `model.layers.0.self_attn.qkv_proj.weight` "
         "stores several parts one after the other (queries 1024, keys 256 and "
@@ -97,6 +100,28 @@ TEST_CASE(
         "of each part, so that a compiler gathers the "
         "output, 2.25 KiB a token and layer, and in training the same "
         "backward"}},
+      {"without a family, the order of the parts is not known",
+       {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kPhi},
+       "SHD230",
+       {"note: dimension 0 of `model.layers.0.self_attn.qkv_proj.weight` holds "
+        "several parts (queries 1024, keys 256 and values 256) and is split as "
+        "one over \"tp\": unless they are interleaved, no shard has its share "
+        "of each part, so that a compiler gathers the output, 2.25 KiB a token "
+        "and layer, and in training the same backward"}},
+      {"MiniMax interleaves by head",
+       {.mesh = "fsdp:2,tp:4",
+        .rules = kColumns,
+        .manifest = kPhi,
+        .model = R"({"model_type": "minimax"})"},
+       "SHD230",
+       {}},
+      {"CodeGen stores four blocks",
+       {.mesh = "fsdp:2,tp:4",
+        .rules = kColumns,
+        .manifest = kPhi,
+        .model = R"({"model_type": "codegen"})"},
+       "SHD230",
+       {}},
       {"BLOOM interleaves by head",
        {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kBloom},
        "SHD230",
