@@ -126,7 +126,7 @@ class MixerFinder {
         out_.fused[input->group] = {
             input->dim,
             {{std::to_string(times) + " equal parts, each", inner}},
-            {}};
+            ReadsText(facts_, *output.group, inner)};
         take(input->size);
         break;
       }

@@ -98,6 +98,21 @@ constexpr std::array<std::string_view, 4> kByHead = {
     "query_key_value", "linear_qkv", "in_proj_qkvz", "in_proj_ba"};
 constexpr std::array<std::string_view, 2> kContiguousFamilies = {"chatglm",
                                                                  "glm"};
+// Families that interleave the parts of tensors whose names do not show it:
+// MiniMax, InternLM2 and PLaMo 2 by head, and CodeGen in four blocks, each of
+// which has queries, values and keys.
+struct InterleavedName {
+  std::string_view family;
+  std::array<std::string_view, 1> part;
+};
+constexpr std::array<InterleavedName, 6> kInterleavedNames = {{
+    {"codegen", {"qkv_proj"}},
+    {"internlm2", {"wqkv"}},
+    {"minimax", {"qkv_proj"}},
+    {"minimax_m1", {"qkv_proj"}},
+    {"minimax_text_01", {"qkv_proj"}},
+    {"plamo2", {"in_proj"}},
+}};
 // The model family in which the columns of gate and up alternate.
 constexpr std::string_view kInterleavedGates = "gpt_oss";
 
@@ -107,9 +122,30 @@ bool Interleaves(const Facts& facts, const ParameterGroup& group) {
                                : std::string_view(facts.model()->model_type);
   if (group.role.module_role == Role::kFusedGateUp)
     return family == kInterleavedGates;
+  for (const InterleavedName& one : kInterleavedNames) {
+    if (one.family == family &&
+        HasPart(group.name, facts.separator(), one.part)) {
+      return true;
+    }
+  }
   return HasPart(group.name, facts.separator(), kByHead) &&
          std::find(kContiguousFamilies.begin(), kContiguousFamilies.end(),
                    family) == kContiguousFamilies.end();
+}
+
+// Returns whether the order of the parts is an assumption: shapes show the
+// parts, or families that interleave them use the same name and no model
+// family is known.
+bool AssumesOrder(const Facts& facts, const ParameterGroup& group,
+                  const Fused& fused) {
+  if (!fused.evidence.empty()) return true;
+  if (facts.model() != nullptr && !facts.model()->model_type.empty()) {
+    return false;
+  }
+  return std::any_of(kInterleavedNames.begin(), kInterleavedNames.end(),
+                     [&](const InterleavedName& one) {
+                       return HasPart(group.name, facts.separator(), one.part);
+                     });
 }
 
 // Returns whether the rule states that the dimension has these parts, so that
@@ -154,6 +190,7 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
     if (!type.dtype) continue;
     const auto row = BytesOf(width / shards * (shards - 1), *type.dtype);
     if (!row) continue;
+    const bool assumed = AssumesOrder(facts, group, *fused);
     const std::string parts_text =
         PartsText(*fused) +
         (fused->evidence.empty() ? "" : "; " + fused->evidence);
@@ -161,12 +198,10 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
         facts, kFusedContiguous.code, group,
         "dimension " + std::to_string(fused->dim) + " of " +
             ParametersText(facts, group) +
-            (fused->evidence.empty()
-                 ? " stores several parts one after the other ("
-                 : " holds several parts (") +
+            (assumed ? " holds several parts ("
+                     : " stores several parts one after the other (") +
             parts_text + ") and is split as one over " + GroupText(axes) +
-            (fused->evidence.empty() ? ": "
-                                     : ": unless they are interleaved, ") +
+            (assumed ? ": unless they are interleaved, " : ": ") +
             "no shard has its share of each part, so that a compiler gathers "
             "the output, " +
             BytesText(*row) +

@@ -228,8 +228,20 @@ TEST_CASE("a mixer's parts follow from its convolution") {
        {{"a.0.b", "[6144, 2048]"},
         {"a.0.conv", "[2048, 1, 3]"},
         {"a.0.out", "[2048, 2048]", kIn}},
-       "dimension 0 of `a.0.b` stores several parts one after the other (3 "
-       "equal parts, each 2048)"},
+       "dimension 0 of `a.0.b` holds several parts (3 equal parts, each 2048; "
+       "`a.0.out` reads 2048)"},
+      {"a mixer without B and C, whose parts may be interleaved by head",
+       {{"a.0.mixer.in_proj", "[8192, 2048]"},
+        {"a.0.mixer.conv1d", "[4096, 1, 4]"},
+        {"a.0.mixer.out_proj", "[2048, 4096]", kIn}},
+       "dimension 0 of `a.0.mixer.in_proj` holds several parts (2 equal parts, "
+       "each 4096; `a.0.mixer.out_proj` reads 4096)"},
+      {"PLaMo 2 interleaves them",
+       {{"a.0.mixer.in_proj", "[8192, 2048]"},
+        {"a.0.mixer.conv1d", "[4096, 1, 4]"},
+        {"a.0.mixer.out_proj", "[2048, 4096]", kIn}},
+       "",
+       R"({"model_type": "plamo2"})"},
   });
 }
 

@@ -89,7 +89,10 @@ TEST_CASE(
        "SHD230",
        {}},
       {"keys and values are what the queries leave",
-       {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kPhi},
+       {.mesh = "fsdp:2,tp:4",
+        .rules = kColumns,
+        .manifest = kPhi,
+        .model = R"({"model_type": "phi3"})"},
        "SHD230",
        {"note: dimension 0 of `model.layers.0.self_attn.qkv_proj.weight` "
         "stores several parts one after the other (queries 1024, keys 256 and "
@@ -97,6 +100,28 @@ TEST_CASE(
         "of each part, so that a compiler gathers the "
         "output, 2.25 KiB a token and layer, and in training the same "
         "backward"}},
+      {"without a family, the order of the parts is not known",
+       {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kPhi},
+       "SHD230",
+       {"note: dimension 0 of `model.layers.0.self_attn.qkv_proj.weight` holds "
+        "several parts (queries 1024, keys 256 and values 256) and is split as "
+        "one over \"tp\": unless they are interleaved, no shard has its share "
+        "of each part, so that a compiler gathers the output, 2.25 KiB a token "
+        "and layer, and in training the same backward"}},
+      {"MiniMax interleaves by head",
+       {.mesh = "fsdp:2,tp:4",
+        .rules = kColumns,
+        .manifest = kPhi,
+        .model = R"({"model_type": "minimax"})"},
+       "SHD230",
+       {}},
+      {"CodeGen stores four blocks",
+       {.mesh = "fsdp:2,tp:4",
+        .rules = kColumns,
+        .manifest = kPhi,
+        .model = R"({"model_type": "codegen"})"},
+       "SHD230",
+       {}},
       {"BLOOM interleaves by head",
        {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kBloom},
        "SHD230",
@@ -592,6 +617,45 @@ TEST_CASE("GPTQ's group indices are split as the inputs of their weight") {
       messages("[null, TP]", "[TP]") ==
       "dimension 0 of `l.0.mlp.up_proj.g_idx` is split over \"tp\", where its "
       "weight has null");
+}
+
+TEST_CASE("the scales of each output are split as their quantised weight") {
+  const auto messages = [](const std::string& dtype, const std::string& shape,
+                           const std::string& weight,
+                           const std::string& scale) {
+    std::string out;
+    for (const Finding& finding :
+         FindingsOf({.mesh = "tp:4",
+         .rules = "version: 1\nseparator: '.'\nrules:\n"
+                  "  - {match: 'scale', spec: " +
+                     scale + "}\n  - {match: 'proj', spec: " + weight + "}\n",
+         .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "l.0.attn.q_proj.weight": {"shape": [4096, 1024], "dtype": ")" +
+                     dtype + R"("},
+  "l.0.attn.q_proj.weight_scale": {"shape": )" +
+                     shape + R"(, "dtype": "BF16"}}})"})) {
+      if (finding.code->Id() == "SHD212") out += finding.message;
+    }
+    return out;
+  };
+  const std::string whole =
+      "dimension 0 of `l.0.attn.q_proj.weight_scale` is split over null, where "
+      "its weight has \"tp\"";
+  for (const char* dtype : {"F8_E4M3", "F8_E5M2", "I8", "U8"}) {
+    for (const char* shape : {"[4096, 1]", "[4096, 8]", "[32, 8]", "[4096]"}) {
+      const std::string row = std::string(dtype) + " " + shape;
+      CAPTURE(row);
+      CHECK(messages(dtype, shape, "[TP]", "[]") == whole);
+      CHECK(messages(dtype, shape, "[TP]", "[TP]").empty());
+      CHECK(messages(dtype, shape, "[null, TP]", "[]").empty());
+    }
+  }
+  // One scale of all outputs, scales that 4 does not divide, and a weight that
+  // is not quantised.
+  CHECK(messages("F8_E4M3", "[1, 1]", "[TP]", "[]").empty());
+  CHECK(messages("F8_E4M3", "[31, 8]", "[TP]", "[]").empty());
+  CHECK(messages("BF16", "[4096, 1]", "[TP]", "[]").empty());
 }
 
 }  // namespace

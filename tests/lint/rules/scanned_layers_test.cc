@@ -106,7 +106,7 @@ TEST_CASE("the parts of fused projections of scanned layers are found") {
                          "600 wide and holds several parts, keys 60"));
   CHECK(messages("[24, 768, 2304]", "[null, null, TP]", "SHD230")
             .starts_with("dimension 2 of `layers/self_attn/qkv_proj/kernel` "
-                         "stores several parts"));
+                         "holds several parts"));
   CHECK(messages("[24, 768, 600]", "[null, TP, null]", "SHD221").empty());
 }
 
