@@ -8,8 +8,10 @@
 //   model.embed_tokens.weight          ->  the first unit, by its role
 //   lm_head.weight, model.norm.weight  ->  the last unit
 //
-// A declaration may replace each of these rules by patterns. It may also list
-// the tensors that hold several layers.
+// If the rules have a `model:` section, its lines before and after the layers
+// show the end of a parameter, whatever its name. A declaration may replace
+// each of these rules by patterns. It may also list the tensors that hold
+// several layers.
 #include "plan/stage_units.h"
 
 #include <algorithm>
@@ -27,6 +29,7 @@
 #include "source/size.h"
 #include "source/stage_code.h"
 #include "source/wording.h"
+#include "step/role_uses.h"
 
 namespace shardc {
 namespace {
@@ -42,7 +45,12 @@ class UnitReader {
         separator_(compiled.manifest.separator == 0
                        ? '.'
                        : compiled.manifest.separator),
-        findings_(findings) {}
+        findings_(findings) {
+    if (compiled.rules.model != nullptr && compiled.uses != nullptr) {
+      uses_ = &compiled.uses->Of(*compiled.rules.model, compiled.plan.names,
+                                 compiled.manifest.separator);
+    }
+  }
 
   std::optional<StageUnits> Read() {
     const size_t before = findings_.errors();
@@ -250,18 +258,33 @@ class UnitReader {
       return;
     }
     const std::string_view name = Name(param);
-    const ParameterRole role = Classify(name, separator_);
+    ParameterRole role = RoleOfEnd(name, separator_);
+    bool before = IsBeforeLayers(role, name);
+    bool after = IsAfterLayers(role, name);
+    if (const step::RoleUse* use = UseOf(param)) {
+      role.module_role = use->module_role;
+      before = use->begins;
+      after = !before;
+    }
     has_head_ = has_head_ || role.module_role == Role::kHead;
     const auto first = patterns_.IsFirst(name), last = patterns_.IsLast(name);
-    if (first.value_or(!last.value_or(false) && IsBeforeLayers(role, name))) {
+    if (first.value_or(!last.value_or(false) && before)) {
       out_.of.push_back(0);
       out_.tied.back() = role.module_role == Role::kEmbedding;
-    } else if (last.value_or(IsAfterLayers(role, name))) {
+    } else if (last.value_or(after)) {
       out_.of.push_back(out_.layers + 1);
     } else {
       out_.of.push_back(0);
       outside_.emplace_back(name);
     }
+  }
+
+  // Returns the use of a parameter by the lines of a `model:` section before or
+  // after the layers; null if there is none.
+  const step::RoleUse* UseOf(size_t param) const {
+    if (uses_ == nullptr || uses_->empty()) return nullptr;
+    const step::RoleUse& use = (*uses_)[param];
+    return use.begins || use.ends ? &use : nullptr;
   }
 
   // Reports all parameters that belong to no unit (to no layer and to neither
@@ -313,6 +336,8 @@ class UnitReader {
   const Place place_;
   const char separator_;
   Findings& findings_;
+  // What each parameter does by the `model:` section; null without one.
+  const std::vector<step::RoleUse>* uses_ = nullptr;
   StagePatterns patterns_;
   StageUnits out_;
   // Indexed by parameter: its layer; nullopt if it belongs to none.

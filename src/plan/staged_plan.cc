@@ -161,7 +161,7 @@ class PlanStager {
     bool has_head = false, stacked = false;
     for (const ReadParam& param : params) {
       stacked = stacked || param.stages.dim;
-      const ParameterRole role = Classify(param.name, out_.separator);
+      const ParameterRole role = RoleOfEnd(param.name, out_.separator);
       if (param.stages.dim) {
         AddStack(param.stages);
       } else {

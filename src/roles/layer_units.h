@@ -26,9 +26,15 @@ struct LayerName {
 // this part is not a layer. Returns nullopt if no part has a layer number.
 std::optional<LayerName> LayerOf(std::string_view name, char separator);
 
+// Returns the role of a parameter outside of layers by its name. There,
+// `output.weight` is the output head, and not a projection of a layer.
+ParameterRole RoleOfEnd(std::string_view name, char separator);
+
 // For a parameter outside of layers, IsBeforeLayers() returns whether it is a
 // token or position embedding. IsAfterLayers() returns whether it is a norm or
-// an output head. Both use the role of the parameter and the words in its name.
+// an output head. Both use the role of the parameter (RoleOfEnd). The words in
+// its name decide only where the role does not: `embed_out` is a head, although
+// it has the word `embed`.
 bool IsBeforeLayers(const ParameterRole& role, std::string_view name);
 bool IsAfterLayers(const ParameterRole& role, std::string_view name);
 

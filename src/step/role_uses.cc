@@ -56,7 +56,10 @@ class Tracer {
       --s;
       const LineStack& stack = lines_.stacks[s];
       for (const auto* section : {&stack.begin, &stack.layer, &stack.end}) {
-        for (const Line& line : *section) Follow(line);
+        for (const Line& line : *section) {
+          Follow(line);
+          FindEnds(line, section == &stack.begin, section == &stack.end);
+        }
       }
       if (s == kEncoderStack) {
         for (Flow& flow : flows_) flow.encoded = true;
@@ -337,6 +340,15 @@ class Tracer {
     }
   }
 
+  void FindEnds(const Line& line, bool begins, bool ends) {
+    for (const LineArgument& argument : line.arguments) {
+      if (argument.role < 0) continue;
+      RoleUse& use = uses_[AsIndex(argument.role)];
+      use.begins = use.begins || begins;
+      use.ends = use.ends || ends;
+    }
+  }
+
   void FindHead() {
     const auto found =
         std::find(lines_.variables.begin(), lines_.variables.end(), "logits");
@@ -401,6 +413,8 @@ class Tracer {
       const RoleUse& module = uses_[i];
       use.role = module.role == Role::kOther ? Role::kOther : Role::kBias;
       use.module_role = module.module_role;
+      use.begins = module.begins;
+      use.ends = module.ends;
       use.attention = module.attention;
       use.expert = module.expert;
     }

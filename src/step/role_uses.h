@@ -31,6 +31,9 @@ struct RoleUse {
   // Whether it is applied to the result of the encoder, as the keys of
   // cross-attention are.
   bool crossed = false;
+  // Whether the lines before the layers or the lines after them use it. A tied
+  // table is used by both.
+  bool begins = false, ends = false;
   // Whether the step does not use the parameter (`skip`).
   bool skipped = false;
   // The dimensions of a matrix that a product sums over and computes. They are

@@ -229,6 +229,36 @@ class Evidence(DescribedCase):
         self.assertNotIn("tokens/s", text)
         self.assertIn("at least", text)
 
+    def test_a_section_shows_the_ends_of_a_pipeline(self):
+        """The head and the embedding have each other's names, or names of no
+        known word."""
+        tree = self.tree(0)
+        named = tree.inputs(False, True)
+        words = dict(tree.words)
+        stages = ("--mesh", "pp:2,fsdp:4", "--stages", "pp",
+                  "--microbatches", "4", *TRAIN, "--format", "json")
+        wanted = self.check(run("cost", *named, *stages), 0).json()
+        for changed in ({"lm_head": "unembed"}, {"embed_tokens": "head_table"},
+                        {"lm_head": "embed_tokens", "embed_tokens": "lm_head"},
+                        words):
+            with self.subTest(changed=changed):
+                tree.words = changed
+                odd = tree.inputs(True, True)
+                found = self.check(run("cost", *odd, *stages), 0).json()
+                self.assertEqual(found["ranks"], wanted["ranks"])
+                self.assertEqual(found["time"], wanted["time"])
+
+    def test_a_section_counts_more_than_the_name_of_a_tower(self):
+        tree = self.tree(0)
+        named = tree.inputs(False, True)
+        tree.words = {"o_proj": "vision_tower"}
+        odd = tree.inputs(True, True)
+        for settings in (TRAIN, DECODE):
+            with self.subTest(settings=settings):
+                found = self.cost(odd, tree.mesh, settings)
+                self.assertFalse(found[0]["at_least"])
+                self.agree(self.cost(named, tree.mesh, settings), found)
+
     def test_each_fact_about_a_stage_has_a_text(self):
         tree = self.tree(0)
         tree.words = {name: word for name, word in tree.words.items()

@@ -176,7 +176,7 @@ class StageReader {
     const auto& params = request_.plan.params;
     return std::any_of(params.begin(), params.end(), [&](const auto& param) {
       return !LayerOf(param.name, separator_) &&
-             Classify(param.name, separator_).module_role == Role::kHead;
+             RoleOfEnd(param.name, separator_).module_role == Role::kHead;
     });
   }
 
@@ -188,7 +188,7 @@ class StageReader {
             return layer->layer < one.first_layer + one.layers;
           });
     } else {
-      const ParameterRole role = Classify(param.name, separator_);
+      const ParameterRole role = RoleOfEnd(param.name, separator_);
       if (IsBeforeLayers(role, param.name)) {
         stage = &stages_.front();
         if (!has_head_ && role.module_role == Role::kEmbedding) {
