@@ -259,6 +259,23 @@ class Evidence(DescribedCase):
                 self.assertFalse(found[0]["at_least"])
                 self.agree(self.cost(named, tree.mesh, settings), found)
 
+    def test_neighbours_show_gates_and_experts(self):
+        """`gate` next to an equal `up` is no router, and as many blocks as
+        experts are experts, whatever their container is called."""
+        for seed, words in (
+                (0, {"gate_proj": "gate", "up_proj": "up",
+                     "down_proj": "down"}),
+                (4, {"experts": "ffns", "gate": "router"})):
+            tree = self.tree(seed)
+            self.assertLessEqual(set(words), set(tree.words))
+            tree.words = words
+            odd, named = tree.inputs(True, False), tree.inputs(False, False)
+            for settings in (TRAIN, DECODE):
+                with self.subTest(seed=seed, settings=settings):
+                    found = self.cost(odd, tree.mesh, settings)
+                    self.assertFalse(found[0]["at_least"])
+                    self.agree(self.cost(named, tree.mesh, settings), found)
+
     def test_each_fact_about_a_stage_has_a_text(self):
         tree = self.tree(0)
         tree.words = {name: word for name, word in tree.words.items()
