@@ -290,6 +290,23 @@ class Evidence(DescribedCase):
         for line in lines:
             self.assertRegex(line, r"^not known: \w", done.out)
 
+    def test_pictures_and_stages_give_no_share_of_odd_names(self):
+        tree = self.tree(0)
+        odd = tree.inputs(True, False)
+        sizes = (*TRAIN[:4], "--memory", "80GiB")
+        shown = self.check(run("show", "memory", *odd, "--mesh", "fsdp:8",
+                               *sizes), 1).out
+        self.assertIn("at least", shown)
+        self.assertNotRegex(shown, r"\d %")
+        tree.words = {name: word for name, word in tree.words.items()
+                      if name.endswith("_proj")}
+        odd = tree.inputs(True, False)
+        staged = self.check(run(
+            "cost", *odd, "--mesh", "pp:2,fsdp:4", "--stages", "pp",
+            "--microbatches", "4", *sizes), 1).out
+        self.assertIn("at least", staged)
+        self.assertNotRegex(staged, r"\d %")
+
     def test_one_matrix_of_unknown_role_is_enough(self):
         """Only the head has an odd name: without its role the logits are not
         known, so nothing is stated about the memory that is left."""
