@@ -53,7 +53,9 @@ struct Subject {
 
 struct Drawn {
   std::string text;
-  bool over = false;  // whether a device has too little memory
+  // Whether a device has too little memory, or the roles of parameters that
+  // show how much it needs are not known.
+  bool over = false;
 };
 using Draw = std::optional<Drawn> (*)(const Subject& of, Findings& findings);
 
@@ -164,7 +166,9 @@ std::optional<Drawn> DrawRanks(const Subject& of, Findings& findings) {
   if (!cost) return std::nullopt;
   return Drawn{
       MemoryText(BarsOfRanks(*cost, of.planned.mesh().devices), of.style),
-      !cost->Fits().value_or(true)};
+      !cost->Fits().value_or(true) ||
+          (of.planned.compiled != nullptr &&
+           !of.planned.WorkIn(Mode::kTrain).not_known.empty())};
 }
 
 std::optional<Drawn> DrawMemory(const Subject& of, Findings& findings) {
@@ -196,7 +200,8 @@ std::optional<Drawn> DrawMemory(const Subject& of, Findings& findings) {
   }
   Drawn out;
   for (const cost::Report& report : reports) {
-    out.over = out.over || !report.memory.Fits().value_or(true);
+    out.over = out.over || report.memory.at_least ||
+               !report.memory.Fits().value_or(true);
   }
   out.text = MemoryText(BarsOf(reports), of.style);
   return out;

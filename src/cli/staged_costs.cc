@@ -84,6 +84,7 @@ MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices) {
   for (size_t r = 0; r < cost.ranks.size(); ++r) {
     MemoryBar bar;
     bar.name = "rank " + std::to_string(r);
+    bar.at_least = !out.unknown.empty();
     for (const auto& bytes : cost.ranks[r].held.by) {
       bar.parts.push_back(bytes.value_or(0));
     }

@@ -19,6 +19,7 @@
 
 #include "cost/chosen_inputs.h"
 #include "cost/experts.h"
+#include "cost/found_experts.h"
 #include "cost/legality.h"
 #include "cost/matrix_dims.h"
 #include "cost/mixers.h"
@@ -250,6 +251,8 @@ void KeepHeadsOnly(CostInputs& work) {
 void OrientAll(CostInputs& work, char separator) {
   const std::vector<int> layer_dims = MoveStacksFirst(work, separator);
   FindSecondUps(work, separator);
+  FindGates(work);
+  FindExperts(work);
   FindMatrixDims(work, layer_dims);
   const auto width = work.Hidden();
   FindMixers(work, separator);
@@ -265,6 +268,9 @@ void OrientAll(CostInputs& work, char separator) {
   const auto hidden = work.Hidden();
   if (!hidden || *hidden % work.Parts(work.hidden) != 0) work.hidden.clear();
   work.not_known = UnknownRoles(work, layer_dims);
+  if (auto experts = UnfoundExperts(work)) {
+    work.not_known.push_back(std::move(*experts));
+  }
 }
 
 // Returns the spec without axes that the mesh lacks or that have size 1, and

@@ -217,6 +217,7 @@ std::vector<Report> ReportsOfMemory(const PipelineCost& cost,
     out.memory.taken = rank.taken;
     out.memory.capacity = cost.capacity;
     out.memory.unknown = cost.Unknown();
+    out.memory.at_least = !out.memory.unknown.empty();
   };
   return ReportsOf(cost, mesh, fill, HoldEqual);
 }

@@ -259,6 +259,23 @@ class Evidence(DescribedCase):
                 self.assertFalse(found[0]["at_least"])
                 self.agree(self.cost(named, tree.mesh, settings), found)
 
+    def test_neighbours_show_gates_and_experts(self):
+        """`gate` next to an equal `up` is no router, and as many blocks as
+        experts are experts, whatever their container is called."""
+        for seed, words in (
+                (0, {"gate_proj": "gate", "up_proj": "up",
+                     "down_proj": "down"}),
+                (4, {"experts": "ffns", "gate": "router"})):
+            tree = self.tree(seed)
+            self.assertLessEqual(set(words), set(tree.words))
+            tree.words = words
+            odd, named = tree.inputs(True, False), tree.inputs(False, False)
+            for settings in (TRAIN, DECODE):
+                with self.subTest(seed=seed, settings=settings):
+                    found = self.cost(odd, tree.mesh, settings)
+                    self.assertFalse(found[0]["at_least"])
+                    self.agree(self.cost(named, tree.mesh, settings), found)
+
     def test_each_fact_about_a_stage_has_a_text(self):
         tree = self.tree(0)
         tree.words = {name: word for name, word in tree.words.items()
@@ -272,6 +289,23 @@ class Evidence(DescribedCase):
         self.assertTrue(lines)
         for line in lines:
             self.assertRegex(line, r"^not known: \w", done.out)
+
+    def test_pictures_and_stages_give_no_share_of_odd_names(self):
+        tree = self.tree(0)
+        odd = tree.inputs(True, False)
+        sizes = (*TRAIN[:4], "--memory", "80GiB")
+        shown = self.check(run("show", "memory", *odd, "--mesh", "fsdp:8",
+                               *sizes), 1).out
+        self.assertIn("at least", shown)
+        self.assertNotRegex(shown, r"\d %")
+        tree.words = {name: word for name, word in tree.words.items()
+                      if name.endswith("_proj")}
+        odd = tree.inputs(True, False)
+        staged = self.check(run(
+            "cost", *odd, "--mesh", "pp:2,fsdp:4", "--stages", "pp",
+            "--microbatches", "4", *sizes), 1).out
+        self.assertIn("at least", staged)
+        self.assertNotRegex(staged, r"\d %")
 
     def test_one_matrix_of_unknown_role_is_enough(self):
         """Only the head has an odd name: without its role the logits are not

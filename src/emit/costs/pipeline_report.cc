@@ -64,6 +64,7 @@ std::string RanksText(const PipelineCost& cost) {
   Columns table;
   table.Row({"rank", "layers", "parameters", "gradients", "optimizer",
              "activations", "logits", "gathered", "total", "sent", "idle"});
+  const bool lower_bound = !cost.Unknown().empty();
   for (size_t r = 0; r < cost.ranks.size(); ++r) {
     const cost::RankCost& rank = cost.ranks[r];
     const auto bytes = [&](Component one) {
@@ -72,13 +73,14 @@ std::string RanksText(const PipelineCost& cost) {
     const double busy = cost.timeline.ranks[r].busy;
     const double idle =
         cost.timeline.step > 0 ? 1 - busy / cost.timeline.step : 0;
-    table.Row({"  " + std::to_string(r), LayersText(cost, rank.stages),
-               bytes(Component::kParameters), bytes(Component::kGradients),
-               bytes(Component::kOptimizer), bytes(Component::kActivations),
-               bytes(Component::kLogits), bytes(Component::kGathered),
-               BytesOr(rank.held.total),
-               BytesText(rank.sent_forward + rank.sent_back),
-               PercentText(std::max(0.0, idle))});
+    table.Row(
+        {"  " + std::to_string(r), LayersText(cost, rank.stages),
+         bytes(Component::kParameters), bytes(Component::kGradients),
+         bytes(Component::kOptimizer), bytes(Component::kActivations),
+         bytes(Component::kLogits), bytes(Component::kGathered),
+         AtLeast(lower_bound, BytesOr(rank.held.total)),
+         BytesText(rank.sent_forward + rank.sent_back),
+         cost.timeline.step > 0 ? PercentText(std::max(0.0, idle)) : "-"});
   }
   return table.Text();
 }
@@ -86,7 +88,10 @@ std::string RanksText(const PipelineCost& cost) {
 std::string StepText(const PipelineCost& cost) {
   const schedule::Timeline& line = cost.timeline;
   // Without the roles of parameters, tasks have no times.
-  if (line.step <= 0) return "";
+  if (line.step <= 0) {
+    return "the times of stages are not known, so neither is the best division "
+           "of the layers\n";
+  }
   std::string out;
   if (cost.timed) {
     out += "step " + SecondsText(cost.Step()) + ": " + SecondsText(line.step) +

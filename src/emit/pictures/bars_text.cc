@@ -30,6 +30,10 @@ std::string PercentText(int64_t part, int64_t whole) {
   return std::to_string(std::llround(share)) + " %";
 }
 
+std::string TotalText(const MemoryBar& bar) {
+  return (bar.at_least ? "at least " : "") + BytesText(Sum(bar.parts));
+}
+
 // Returns the letters of one bar, padded up to the budget. If there is no
 // budget, the bar is padded to the full width.
 std::string Cells(const MemoryBars& memory, const MemoryBar& bar, int64_t scale,
@@ -89,7 +93,7 @@ std::string MemoryText(const MemoryBars& memory, const PictureStyle& style) {
   for (const MemoryBar& bar : memory.bars) {
     name = std::max(name, TextWidth(bar.name));
     peak = std::max(peak, Sum(bar.parts));
-    bytes = std::max(bytes, TextWidth(BytesText(Sum(bar.parts))));
+    bytes = std::max(bytes, TextWidth(TotalText(bar)));
     even = even && !bar.least;
   }
   const int64_t scale = picture::ScaleOf(memory.budget.value_or(0), peak);
@@ -111,8 +115,8 @@ std::string MemoryText(const MemoryBars& memory, const PictureStyle& style) {
     Line line(style);
     line.Put("  ").Put(bar.name).PadTo(2 + name + 1);
     line.Put(Cells(memory, bar, scale, width, glyphs));
-    line.PadTo(2 + name + 1 + width + 2).Right(BytesText(total), bytes);
-    if (memory.budget) {
+    line.PadTo(2 + name + 1 + width + 2).Right(TotalText(bar), bytes);
+    if (memory.budget && (!bar.at_least || total > *memory.budget)) {
       line.Put("  ").Right(
           PercentText(total, std::max<int64_t>(1, *memory.budget)), 6);
       if (total > *memory.budget) {

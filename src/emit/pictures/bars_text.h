@@ -21,6 +21,9 @@ struct MemoryBar {
   // The bytes of the emptiest device; absent if they equal those of the fullest
   // device.
   std::optional<int64_t> least;
+  // Whether the sum of the parts is a lower bound, so that its share of the
+  // budget is not known.
+  bool at_least = false;
 };
 
 struct MemoryPart {

@@ -86,8 +86,12 @@ void WriteBar(Page& page, const cost::Report& report, int64_t scale) {
     html.Fixed(Percent(*capacity, scale)).Raw("%\" x2=\"");
     html.Fixed(Percent(*capacity, scale)).Raw("%\"/>");
   }
-  html.Raw("</svg><span class=r>").Bytes(total).Raw("</span><span class=r>");
-  if (capacity && *capacity > 0) {
+  html.Raw("</svg><span class=r>");
+  // Without a component, the total is a lower bound and its share is not known.
+  if (report.memory.at_least) html.Raw("at least ");
+  html.Bytes(total).Raw("</span><span class=r>");
+  if (capacity && *capacity > 0 &&
+      (!report.memory.at_least || total > *capacity)) {
     const bool over = total > *capacity;
     html.Raw(over ? "<span class=e>✕ " : "<span class=q>");
     html.Number(std::llround(Percent(total, *capacity)));
@@ -137,7 +141,11 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
     row(ComponentName(i),
         [&](const cost::Memory& of) { return of.most.by[i]; });
   }
-  row("total", [](const cost::Memory& of) { return of.most.total; });
+  const bool at_least = std::any_of(
+      page.in.costs.begin(), page.in.costs.end(),
+      [](const cost::Report& report) { return report.memory.at_least; });
+  row(at_least ? "total, at least" : "total",
+      [](const cost::Memory& of) { return of.most.total; });
   if (page.in.pipeline) {
     row("expected of a device",
         [](const cost::Memory& of) { return of.Expected(); });
