@@ -12,6 +12,10 @@ bool MayPack(Dtype dtype) {
   return std::find(kPacking.begin(), kPacking.end(), dtype) != kPacking.end();
 }
 
+bool IsQuantised(Dtype dtype) {
+  return MayPack(dtype) || (dtype != Dtype::kBool && DtypeBits(dtype) <= 8);
+}
+
 int64_t BlockOf(int64_t size, int64_t scales) {
   if (scales <= 0 || scales >= size) return 1;
   for (int64_t block = 2; block <= size; block *= 2) {

@@ -13,6 +13,10 @@ namespace shardc {
 // tensor then has fewer elements than the weight.
 bool MayPack(Dtype dtype);
 
+// Returns whether weights of this type have scales: packed weights, and those
+// of at most 8 bits.
+bool IsQuantised(Dtype dtype);
+
 // Returns how many elements of a dimension share a scale, if `size` elements
 // have `scales` scales: 128 for 4096 elements and 32 scales. The result is the
 // smallest power of two that divides the elements into as many blocks as there

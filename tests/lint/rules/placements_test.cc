@@ -619,5 +619,49 @@ TEST_CASE("GPTQ's group indices are split as the inputs of their weight") {
       "weight has null");
 }
 
+TEST_CASE("the scales of each output are split as their quantised weight") {
+  const auto messages = [](const std::string& dtype, const std::string& shape,
+                           const std::string& weight,
+                           const std::string& scale) {
+    std::string out;
+    for (const Finding& finding :
+         FindingsOf({.mesh = "tp:4",
+         .rules = "version: 1\nseparator: '.'\nrules:\n"
+                  "  - {match: 'scale', spec: " +
+                     scale +
+                     "}\n  - {match: 'norm', spec: []}\n"
+                     "  - {match: 'proj', spec: " +
+                     weight + "}\n",
+         .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "l.0.norm.weight": {"shape": [1024], "dtype": "BF16"},
+  "l.0.attn.o_proj.weight": {"shape": [1024, 4096], "dtype": "BF16"},
+  "l.0.attn.q_proj.weight": {"shape": [4096, 1024], "dtype": ")" +
+                     dtype + R"("},
+  "l.0.attn.q_proj.weight_scale": {"shape": )" +
+                     shape + R"(, "dtype": "BF16"}}})"})) {
+      if (finding.code->Id() == "SHD212") out += finding.message;
+    }
+    return out;
+  };
+  const std::string whole =
+      "dimension 0 of `l.0.attn.q_proj.weight_scale` is split over null, where "
+      "its weight has \"tp\"";
+  for (const char* dtype : {"F8_E4M3", "F8_E5M2", "I8", "U8"}) {
+    for (const char* shape : {"[4096, 1]", "[4096, 8]", "[32, 8]", "[4096]"}) {
+      const std::string row = std::string(dtype) + " " + shape;
+      CAPTURE(row);
+      CHECK(messages(dtype, shape, "[TP]", "[]") == whole);
+      CHECK(messages(dtype, shape, "[TP]", "[TP]").empty());
+      CHECK(messages(dtype, shape, "[null, TP]", "[]").empty());
+    }
+  }
+  // One scale of all outputs, scales that 4 does not divide, and a weight that
+  // is not quantised.
+  CHECK(messages("F8_E4M3", "[1, 1]", "[TP]", "[]").empty());
+  CHECK(messages("F8_E4M3", "[31, 8]", "[TP]", "[]").empty());
+  CHECK(messages("BF16", "[4096, 1]", "[TP]", "[]").empty());
+}
+
 }  // namespace
 }  // namespace shardc
