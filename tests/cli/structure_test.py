@@ -129,6 +129,71 @@ class Structure(Case):
                 self.assertEqual([f["message"] for f in again],
                                  [f["message"] for f in found])
 
+    def sized_heads(self, mesh, norms, config=None, stored=None):
+        """The findings about heads of layers with 32 query heads and a
+        projection of 1024 columns to keys and to values: `norms` has the size
+        of each layer's head, `stored` that of its norm where they differ."""
+        params = {}
+        for layer, size in enumerate(norms):
+            shapes = {"q_proj": [32 * size, 4096], "k_proj": [1024, 4096],
+                      "v_proj": [1024, 4096], "o_proj": [4096, 32 * size]}
+            norm = (stored or norms)[layer]
+            if norm:
+                shapes.update(q_norm=[norm], k_norm=[norm])
+            for name, shape in shapes.items():
+                params[f"model.layers.{layer}.self_attn.{name}.weight"] = {
+                    "shape": shape, "dtype": "BF16"}
+        texts = {
+            "m.json": json.dumps({"schema": "shardc.manifest/v1",
+                                  "params": params}),
+            "c.json": json.dumps({
+                "model_type": "llama", "hidden_size": 4096,
+                "num_attention_heads": 32, "num_key_value_heads": 8,
+                "head_dim": 128, "num_hidden_layers": len(norms),
+                **(config or {})}),
+            "r.yaml": "version: 1\nseparator: '.'\nrules:\n"
+                      "  - {match: '(q|k|v)_proj', spec: [tp]}\n"
+                      "  - {match: 'o_proj', spec: [null, tp]}\n"
+                      "  - {match: '.', spec: []}\n"}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in texts.items():
+                with open(os.path.join(folder, name), "w",
+                          encoding="utf-8") as file:
+                    file.write(text)
+            found = self.found("--rules", os.path.join(folder, "r.yaml"),
+                               "--manifest", os.path.join(folder, "m.json"),
+                               "--model", os.path.join(folder, "c.json"),
+                               mesh=mesh)
+        return sorted(
+            (re.search(r"\d+ (KV )?heads of \d+", f["message"]).group(),
+             sorted({param.split(".", 2)[2].replace("self_attn.", "")
+                     .removesuffix("_proj.weight") for param in f["params"]}))
+            for f in found if f["code"] == "SHD220")
+
+    def test_the_norm_of_a_layer_shows_the_size_of_its_heads(self):
+        wide = [128, 128, 128, 256]
+        gemma = {"global_head_dim": 256, "num_global_key_value_heads": 4}
+        of_wide = ("4 KV heads of 256", ["3.k", "3.v"])
+        for mesh, norms, expected in (
+                ("tp:4", wide, []), ("tp:8", wide, [of_wide]),
+                ("tp:8", [128] * 4, []),
+                ("tp:16", wide, [of_wide, ("8 KV heads of 128",
+                                           [f"{layer}.{name}" for layer in
+                                            range(3) for name in "kv"])])):
+            for config in ({}, gemma):
+                with self.subTest(mesh=mesh, norms=norms, config=config):
+                    self.assertEqual(
+                        self.sized_heads(mesh, norms, config), expected)
+        # 32 heads of 256 are no 64 heads of 128.
+        self.assertEqual(
+            [one for one in self.sized_heads("tp:64", wide)
+             if one[0] == "32 heads of 256"],
+            [("32 heads of 256", ["3.o", "3.q"])])
+        # Without norms, or with norms over all heads, no size is shown.
+        for stored in ([0] * 4, [4096] * 4):
+            self.assertEqual(
+                self.sized_heads("tp:8", [128] * 4, stored=stored), [])
+
     def test_each_layer_caches_its_own_heads(self):
         """Six layers have 38 KV heads of 128 elements in all, of which tp:8
         leaves one head a layer on each device."""

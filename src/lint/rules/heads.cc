@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/heads.h"
+#include "lint/analysis/layer_heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
 #include "lint/rules/all.h"
@@ -35,7 +37,9 @@ namespace shardc {
 // All projections with the same number of heads over the same axes are one
 // finding. In a fused projection, query heads or KV heads may be divided in
 // this way. If some layers have the configuration's number of heads, others may
-// have another number, which is their size divided by the size of a head.
+// have another number, which is their size divided by the size of a head. The
+// norm of a layer's queries may show heads of another size
+// (lint/analysis/layer_heads.h).
 //
 //   12 heads of size 64 over 8 shards: 8 divides 768, but does not divide 12
 namespace {
@@ -51,14 +55,15 @@ struct HeadSplit {
 // Names of groups of which some have the configuration's number of heads.
 using FittingNames = std::set<std::string_view>;
 
-// Returns how a group's heads are split, or nullopt if no head is. Adds the
+// Returns how a group's heads of size `head_dim` are split, or nullopt if no
+// head is. If this size is the configuration's, adds the
 // group's name to `fitting` if it has the configuration's number of heads. With
 // another number, it is judged only if its name is in `fitting` and all layers
 // have heads of one size.
 std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
                                      const LayerStacks& stacks,
                                      const ParameterGroup& group,
-                                     FittingNames& fitting) {
+                                     int64_t head_dim, FittingNames& fitting) {
   if (!facts.Judged(group) || group.role.expert ||
       group.role.leaf == Leaf::kBias) {
     return std::nullopt;
@@ -78,7 +83,15 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
   // values.
   const int64_t all = fused ? count + 2 * heads.kv_heads : count;
   const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
-  if (size == all * heads.head_dim) {
+  if (head_dim != heads.head_dim) {
+    const ModelConfig& model = *facts.model();
+    const bool values = role == Role::kValue || role == Role::kOutput;
+    if (fused || model.latent_rank || size % head_dim != 0 ||
+        (values && (model.value_dim || model.windowed_value_dim))) {
+      return std::nullopt;
+    }
+    count = size / head_dim;
+  } else if (size == all * heads.head_dim) {
     fitting.insert(group.name);
   } else if (!fused && size % heads.head_dim == 0 &&
              !facts.model()->full_head_dim &&
@@ -99,8 +112,21 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
   return std::nullopt;
 }
 
+// Returns the name of the group and the number of those of its parameters that
+// a finding is about.
+std::string SomeText(const Facts& facts, const ParameterGroup& group,
+                     std::span<const uint32_t> params) {
+  if (std::ssize(params) == group.count()) return ParametersText(facts, group);
+  if (params.size() == 1) {
+    return Quoted(facts.plan().names[params.front()]);
+  }
+  return Quoted(group.name) + " (" + CountText(std::ssize(params)) + " of " +
+         Counted(group.count(), "parameter") + ")";
+}
+
 LintFinding Report(const Facts& facts, const ParameterGroup& group,
-                   const HeadSplit& cut, int64_t head_dim) {
+                   std::span<const uint32_t> params, const HeadSplit& cut,
+                   int64_t head_dim) {
   const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, cut.dim));
   const int64_t parts = facts.TensorParts(axes);
   const bool divides = cut.count * head_dim % parts == 0;
@@ -121,8 +147,10 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
                          "use an axis size that divides them"
                        : "replicate the KV heads over the axis, or use an axis "
                          "size that divides them");
+  finding.members.clear();
+  facts.AddNames(params, finding);
   finding.subject = "dimension " + std::to_string(cut.dim) + " of " +
-                    ParametersText(facts, group);
+                    SomeText(facts, group, params);
   finding.message = finding.subject + " holds " + after;
   finding.several = {heads, "", " hold " + after};
   // More shards than KV heads are common and only cost time, so the finding
@@ -140,11 +168,16 @@ void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
   const LayerStacks& stacks = facts.stacks();
   FittingNames fitting;
   for (const ParameterGroup& group : facts.groups()) {
-    HeadSplitOf(facts, *heads, stacks, group, fitting);
+    HeadSplitOf(facts, *heads, stacks, group, heads->head_dim, fitting);
   }
+  const LayerHeads layers(facts, heads->head_dim);
   for (const ParameterGroup& group : facts.groups()) {
-    const auto cut = HeadSplitOf(facts, *heads, stacks, group, fitting);
-    if (cut) sink.push_back(Report(facts, group, *cut, heads->head_dim));
+    if (!IsAttention(group.role.module_role)) continue;
+    for (const auto& [head_dim, params] : layers.BySize(group)) {
+      const auto cut =
+          HeadSplitOf(facts, *heads, stacks, group, head_dim, fitting);
+      if (cut) sink.push_back(Report(facts, group, params, *cut, head_dim));
+    }
   }
 }
 

@@ -628,9 +628,14 @@ TEST_CASE("the scales of each output are split as their quantised weight") {
          FindingsOf({.mesh = "tp:4",
          .rules = "version: 1\nseparator: '.'\nrules:\n"
                   "  - {match: 'scale', spec: " +
-                     scale + "}\n  - {match: 'proj', spec: " + weight + "}\n",
+                     scale +
+                     "}\n  - {match: 'norm', spec: []}\n"
+                     "  - {match: 'proj', spec: " +
+                     weight + "}\n",
          .manifest = R"({"schema": "shardc.manifest/v1",
  "separator": ".", "params": {
+  "l.0.norm.weight": {"shape": [1024], "dtype": "BF16"},
+  "l.0.attn.o_proj.weight": {"shape": [1024, 4096], "dtype": "BF16"},
   "l.0.attn.q_proj.weight": {"shape": [4096, 1024], "dtype": ")" +
                      dtype + R"("},
   "l.0.attn.q_proj.weight_scale": {"shape": )" +
