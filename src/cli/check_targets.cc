@@ -265,7 +265,8 @@ void AddTo(std::map<Key, std::vector<size_t>>& index,
     if (known != one.others.end()) {
       known->second.push_back(target.name);
     } else {
-      one.others.push_back({std::move(numbers), {target.name}});
+      one.others.emplace_back(std::move(numbers),
+                              std::vector<std::string>{target.name});
     }
     return;
   }

@@ -80,6 +80,15 @@ double LayerCount(const CostInputs& work,
   return std::max(out, 1.0);
 }
 
+// Returns whether the parameter is a vector of a head's size: the scale of a
+// norm of each head, as that of the queries in Qwen3.
+bool IsNormOfHead(const CostInputs& work, const ParamClass& param) {
+  const auto head = work.model ? work.model->head_dim : std::nullopt;
+  return head && !param.IsWeight() && param.role.leaf != Leaf::kBias &&
+         param.type.shape && !param.type.shape->empty() &&
+         param.type.shape->back() == *head && work.Hidden() != head;
+}
+
 class StepTime {
  public:
   StepTime(const CostInputs& work, const Settings& settings,
@@ -99,9 +108,8 @@ class StepTime {
         stores_sinks_(experts_.Any() && work.model &&
                       work.model->attention_sinks && !stack.fuses_sinks),
         norms_heads_(std::any_of(work.params.begin(), work.params.end(),
-                                 [](const ParamClass& param) {
-                                   return param.name.find("q_norm") !=
-                                          std::string::npos;
+                                 [&](const ParamClass& param) {
+                                   return IsNormOfHead(work, param);
                                  })),
         optimizer_bytes_(OptimizerBytes()) {}
 

@@ -51,8 +51,7 @@ void LeaveOutTowers(CostInputs& work, char separator) {
   std::vector<ParamClass*> towers;
   bool language = false;
   for (ParamClass& param : work.params) {
-    // What a `model:` section describes runs in the step, whatever its name.
-    if (!param.described && HasPart(param.name, separator, kTowerWords)) {
+    if (HasPart(param.name, separator, kTowerWords)) {
       towers.push_back(&param);
       continue;
     }
@@ -70,7 +69,7 @@ void SetStreams(CostInputs& work, char separator) {
   LeaveOutTowers(work, separator);
   if (!work.model || !work.model->has_encoder) return;
   for (ParamClass& param : work.params) {
-    if (param.stream == Stream::kModel && !param.described) {
+    if (param.stream == Stream::kModel) {
       param.stream = EncoderStream(param, separator);
     }
   }

@@ -136,7 +136,7 @@ inline constexpr std::array<Name, 1> kSinks = {"gpt_oss"};
 // default. Falcon is not listed. Its config class has this default, but its
 // checkpoints contain both tensors. tests/families compares this list with the
 // value `tied` of the model descriptions in families/.
-inline constexpr std::array<Name, 24> kTiedByDefault = {
+inline constexpr std::array<Name, 25> kTiedByDefault = {
     "gpt2",         "gemma",
     "gemma2",       "gemma3",
     "gemma3_text",  "gemma4",
@@ -148,7 +148,8 @@ inline constexpr std::array<Name, 24> kTiedByDefault = {
     "mpt",          "smollm3",
     "starcoder2",   "ernie4_5_moe",
     "gemma3n_text", "recurrent_gemma",
-    "vaultgemma",   "youtu"};
+    "vaultgemma",   "youtu",
+    "lfm2"};
 // Families whose feed-forward width is four times the hidden size, unless the
 // config states another width.
 inline constexpr std::array<Name, 9> kFourfold = {

@@ -160,11 +160,9 @@ std::optional<KvHeadsDim> KvHeadDims::Find(uint32_t tensor) const {
   const auto rank = static_cast<int>(shape->size());
   ParameterRole role = Classify(NameTemplate(of.name, separator), separator,
                                 Confidence::kLikely, rank);
-  bool described = false;
   if (uses_ != nullptr) {
     const step::RoleUse& use = (*uses_)[tensor];
     if (use.skipped) return std::nullopt;
-    described = use.IsKnown();
     UseDescribed(use, role);
   }
   const Role module = role.module_role;
@@ -174,7 +172,7 @@ std::optional<KvHeadsDim> KvHeadDims::Find(uint32_t tensor) const {
   const bool keys = module == Role::kKey || module == Role::kValue;
   if (role.expert || role.role == Role::kAdapterDown ||
       (!norm && !fused && !keys) ||
-      (language_ && !described && HasPart(of.name, separator, kTowerWords))) {
+      (language_ && HasPart(of.name, separator, kTowerWords))) {
     return std::nullopt;
   }
   const int out = rank == 1 ? 0 : OutDim(role, rank);

@@ -248,17 +248,6 @@ class Evidence(DescribedCase):
                 self.assertEqual(found["ranks"], wanted["ranks"])
                 self.assertEqual(found["time"], wanted["time"])
 
-    def test_a_section_counts_more_than_the_name_of_a_tower(self):
-        tree = self.tree(0)
-        named = tree.inputs(False, True)
-        tree.words = {"o_proj": "vision_tower"}
-        odd = tree.inputs(True, True)
-        for settings in (TRAIN, DECODE):
-            with self.subTest(settings=settings):
-                found = self.cost(odd, tree.mesh, settings)
-                self.assertFalse(found[0]["at_least"])
-                self.agree(self.cost(named, tree.mesh, settings), found)
-
     def test_neighbours_show_gates_and_experts(self):
         """`gate` next to an equal `up` is no router, and as many blocks as
         experts are experts, whatever their container is called."""

@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 40> kWhere = {{
+constexpr std::array<Where, 41> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -53,6 +53,7 @@ constexpr std::array<Where, 40> kWhere = {{
     {"project.target", "project", "target"},
     {"rules.model.loss", "rules", "modelLoss"},
     {"project.audit", "project", "audit"},
+    {"project.budget", "project", "budget"},
     {"project.lint", "project", "lint"},
     {"operations", "operations", ""},
     {"operations.settings", "operations", "settings"},
