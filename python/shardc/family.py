@@ -28,7 +28,7 @@ from shardc.family_configs import Drawer
 from shardc.family_fit import Fitter, Table, grown
 from shardc.family_subject import Built, FamilyError, Subject, find
 from shardc.family_text import Writer, fitted
-from shardc.program import find_program
+from shardc.command import find_program
 
 SAMPLES, HELD_OUT = 40, 24
 _MOST_SHOWN = 6  # differences

@@ -34,14 +34,17 @@ constexpr std::string_view kPublished[] = {
     "project_in",      "project_out",     "eh_proj",
     "vocab_transform", "transform.dense", "lm_head.dense"};
 
-// Returns the last three parts of a name: the parameter's own, those of its
-// module and of the module around it. Modules further outside say nothing about
-// the parameter: `text_embedder.layers.0.x.weight` is no embedding.
+// Returns the last three parts of a name, not counting numbers: the parameter's
+// own, those of its module and of the module around it. Modules further outside
+// say nothing about the parameter: `text_embedder.layers.0.x.weight` is no
+// embedding.
 std::string_view OwnParts(std::string_view name) {
   size_t begin = name.size();
-  for (int part = 0; part < 3 && begin > 0; ++part) {
+  for (int part = 0; part < 3 && begin > 0;) {
     const size_t at = name.find_last_of("./", begin - 1);
     if (at == name.npos) return name;
+    const std::string_view own = name.substr(at + 1, begin - at - 1);
+    if (own.find_first_not_of("*0123456789") != own.npos) ++part;
     begin = at;
   }
   return name.substr(begin);

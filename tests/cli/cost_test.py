@@ -69,8 +69,14 @@ class Cost(CostCase):
                            "--unmatched", "replicate", "--batch", "2", "--seq",
                            "8", "--format", "json")
                 assumed = [one for one in json.loads(done.out)["assumptions"]
-                           if one.startswith("all parameters are trained, ")]
+                           if one.startswith("only LoRA adapters are trained")]
                 self.assertEqual(len(assumed), stated, done.out)
+                # An adapter has 2 * 8 * 64 elements in each of two layers, and
+                # the optimizer 12 bytes of each.
+                trained = 2 * 2 * 8 * 64 if stated else 2 * 64 * 64
+                memory = json.loads(done.out)["memory"]
+                self.assertEqual(memory["optimizer"], 12 * trained,
+                                 memory)
 
     def test_every_mode_fits_the_schema(self):
         for mode in ("train", "prefill", "decode", "insert"):

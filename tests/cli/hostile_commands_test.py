@@ -64,6 +64,8 @@ OTHERS = [
     f"audit {AUDITED} --against {{F}} -o {{O}}/a",
     f"audit {AUDITED} {MESH} --step {{F}} -o {{O}}/a",
     "explain model.norm.weight --plan {P} --program {F}",
+    f"check {MESH} {RULES} {TREE} --program {{F}}",
+    f"suggest {MESH} --program {{F}} -o {{O}}/rules.yaml",
     f"export torch-pipeline --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp "
     "--schedule {F} -o {O}/e",
     f"cost --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp --schedule {{F}}",

@@ -70,9 +70,9 @@ WRITTEN_BY_PROGRAMS = [
          "SHD022 1:450 an axis is a name"),
         (plan(*W, "rule", 2),
          "SHD022 1:464 the plan has no such rule"),
-        (plan(*W, "rule", "w"),
-         "SHD022 1:464 `rule` of a parameter is not an integer of 0 or "
-         "more, or null"),
+        (plan(*W, "rule", True),
+         "SHD022 1:464 `rule` of a parameter is not the name of a rule, or "
+         "null"),
         (plan(*W, "shard_shape", [8, 4]),
          "SHD022 1:482 the plan was edited: `shard_shape` is [8, 4], and "
          "the rest of the plan gives [2, 4]"),

@@ -111,8 +111,10 @@ rules:
             inputs = ["--no-project", "--mesh", "fsdp:4,ep:8", "--rules",
                       path("rules.yaml"), "--manifest", path("manifest.json")]
             self.check(run("plan", *inputs, "-o", path("plan.json")), 0)
-            self.assertEqual(self.show("memory", *inputs),
-                             self.show("memory", "--plan", path("plan.json")))
+            # The roles of some matrices are not known.
+            self.assertEqual(self.show("memory", *inputs, rc=1),
+                             self.show("memory", "--plan", path("plan.json"),
+                                       rc=1))
             self.assertEqual(
                 self.check(run("diff", path("plan.json"), *inputs), 0).out,
                 "no difference\n")
