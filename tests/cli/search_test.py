@@ -219,8 +219,10 @@ class Search(SearchCase):
 
     def test_a_pipeline_with_changed_rules_is_written_with_them(self):
         step = [*config("mixtral-8x7b"), "--batch", "64", "--seq", "4096",
-                *H100, "--devices", "32", "--prove", "0"]
+                "--profile", "a100-80-sxm", "--devices", "16", "--prove",
+                "0"]
         found = self.search(*step)["pipeline"]
+        self.assertTrue(found["would_win"])
         self.assertIn("batch over the experts' axis", found["rules"])
         # Without a folder no file has the rules.
         self.assertNotIn("the pipeline's figures", run("search", *step).out)
