@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cost/inputs.h"
+#include "source/checked.h"
 
 namespace shardc::cost {
 

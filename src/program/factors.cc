@@ -261,7 +261,7 @@ bool FactorTable::DivideAt(const Factors& dim,
     if (bound > 0 && bound / inner < size) outer.push_back(bound / inner);
   }
   std::ranges::sort(outer);
-  outer.erase(std::ranges::unique(outer).begin(), outer.end());
+  outer.erase(std::unique(outer.begin(), outer.end()), outer.end());
   if (outer.empty()) return true;
   if (!IsSum(lead)) {
     if (outer.size() >= kMostParts) return false;

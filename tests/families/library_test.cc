@@ -99,7 +99,8 @@ TEST_CASE("errors of a folder's descriptions are reported at their place") {
       {"tree: {a: norm(1)}\ntrees: 1", "wrong.yaml:2:1: "},
       {"tree: 7", "wrong.yaml:1:7: a tree is "},
   }};
-  for (const auto& [text, message] : kWrong) {
+  for (const auto& wrong : kWrong) {
+    const std::string_view text = wrong.text, message = wrong.message;
     CAPTURE(text);
     const std::string refused =
         RefusedWith({{"wrong.yaml", std::string(text)}}, "{" + kSmall + "}");
