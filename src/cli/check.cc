@@ -308,9 +308,7 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   }
   std::optional<TracedProgram> traced;
   if (!flags.program.empty()) {
-    const SourceRef source = ReadSource(flags.program, findings);
-    if (source == nullptr) return kFailed;
-    traced = ReadTraced(source, findings);
+    traced = ReadTracedFile(flags.program, findings);
     if (!traced) return kFailed;
     flags.options.traced = &*traced;
   }

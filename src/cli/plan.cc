@@ -235,6 +235,21 @@ int ShowStepDiff(const Target& target, const StepReports& steps,
   return ShowDifference(*difference, target.step, common, out);
 }
 
+// Adds a file that is committed next to the plan to the files to write. If a
+// target before this one has written the file, only checks that both have the
+// same text. `schema` is that of a file that may be replaced. Returns the exit
+// status.
+template <typename Write>
+int PutBesidePlan(const Target& target, const std::string& path,
+                  std::string_view schema, const Write& write, FileSet& set,
+                  Outcome& outcome, Findings& findings) {
+  const bool good = outcome.written.contains(FileIdOf(path))
+                        ? HoldsTheSame(write, path, target, findings)
+                        : MayReplace(target, path, schema, findings) &&
+                              set.AddWithFolders(path, write, findings);
+  return good ? kDone : kFailed;
+}
+
 // Writes or compares the target's committed step program, if it has one.
 // Returns the exit status.
 int PutStep(const PlanFlags& flags, const Target& target,
@@ -248,12 +263,8 @@ int PutStep(const PlanFlags& flags, const Target& target,
     return ShowStepDiff(target, *steps, common, outcome.diff, findings);
   }
   const auto write = [&](Sink& out) { WriteStepJson(*steps, out); };
-  const bool good =
-      outcome.written.contains(FileIdOf(target.step))
-          ? HoldsTheSame(write, target.step, target, findings)
-          : MayReplace(target, target.step, "shardc.step", findings) &&
-                set.AddWithFolders(target.step, write, findings);
-  return good ? kDone : kFailed;
+  return PutBesidePlan(target, target.step, "shardc.step", write, set, outcome,
+                       findings);
 }
 
 // Appends the lines about the committed file `path`. Returns the exit status.
@@ -300,12 +311,8 @@ int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
   const auto write = [&](Sink& out) {
     WriteAuditLock(*program->report, program->program.IsScheduled(), out);
   };
-  const bool good =
-      outcome.written.contains(FileIdOf(path))
-          ? HoldsTheSame(write, path, target, findings)
-          : MayReplace(target, path, "shardc.audit-lock", findings) &&
-                set.AddWithFolders(path, write, findings);
-  return good ? kDone : kFailed;
+  return PutBesidePlan(target, path, "shardc.audit-lock", write, set, outcome,
+                       findings);
 }
 
 // Writes or compares the figures with which the budget of the target compares
@@ -326,12 +333,8 @@ int PutFigures(const PlanFlags& flags, const Target& target,
   const cost::CostLock lock = {Fingerprint(compiled.compiled->plan),
                                target.budget.mode, *figures};
   const auto write = [&](Sink& out) { WriteCostLock(lock, out); };
-  const bool good =
-      outcome.written.contains(FileIdOf(path))
-          ? HoldsTheSame(write, path, target, findings)
-          : MayReplace(target, path, "shardc.cost-lock", findings) &&
-                set.AddWithFolders(path, write, findings);
-  return good ? kDone : kFailed;
+  return PutBesidePlan(target, path, "shardc.cost-lock", write, set, outcome,
+                       findings);
 }
 
 // Writes the plan to the file of `--write-locked` or `--output`. Returns false

@@ -13,7 +13,6 @@
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
 #include "parse/project.h"
-#include "source/file.h"
 #include "source/wording.h"
 #include "target/open.h"
 
@@ -112,9 +111,7 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
   preferences.scan_axis = *axis;
   std::optional<TracedProgram> traced;
   if (!flags.program.empty()) {
-    const SourceRef source = ReadSource(flags.program, findings);
-    if (source == nullptr) return kFailed;
-    traced = ReadTraced(source, findings);
+    traced = ReadTracedFile(flags.program, findings);
     if (!traced) return kFailed;
     preferences.facts = &traced->facts;
   }

@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "emit/programs/param_facts.h"
 #include "program/read.h"
+#include "source/file.h"
 
 namespace shardc::cli {
 
@@ -19,6 +20,12 @@ std::optional<TracedProgram> ReadTraced(const SourceRef& source,
   out.program = std::move(*program);
   out.facts = program::FindFacts(out.program);
   return out;
+}
+
+std::optional<TracedProgram> ReadTracedFile(const std::string& path,
+                                            Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  return source == nullptr ? std::nullopt : ReadTraced(source, findings);
 }
 
 int ExplainTraced(const SourceRef& source, const std::string& name,

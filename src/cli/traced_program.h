@@ -21,6 +21,10 @@ struct TracedProgram {
 std::optional<TracedProgram> ReadTraced(const SourceRef& source,
                                         Findings& findings);
 
+// Reads the traced program of a file. Returns nullopt after a finding.
+std::optional<TracedProgram> ReadTracedFile(const std::string& path,
+                                            Findings& findings);
+
 // Prints what a traced program shows about the parameter `name`, or about
 // all parameters if the name is empty. Returns the exit status.
 int ExplainTraced(const SourceRef& source, const std::string& name,

@@ -218,7 +218,8 @@ bool FactorTable::Unify(const Factors& a, const Factors& b) {
   if (first == second) return true;
   if (depth_ >= kMostNestedSums || !HaveRefinement(first, second)) return false;
   ++depth_;
-  // What is left of both lists, the outermost factor last.
+  // The factors that are not unified yet, in reverse: the outermost one is the
+  // last element, so that it can be removed.
   Factors x(first.rbegin(), first.rend());
   Factors y(second.rbegin(), second.rend());
   const auto expand = [&](Factors& list) {

@@ -50,7 +50,8 @@ TEST_CASE("an op ties dimensions of its operands and results") {
        "",
        "[a4] [b8 c64]; [a4] [b8] [c64]"},
       {"reshape", {{4, 1, 6}}, {{24, 1}}, "", "[a4] [] [b6]; [a4 b6] []"},
-      // No common refinement: nothing is tied.
+      // The two products of factors cannot be split into the same factors, so
+      // that no dimension is tied to another.
       {"reshape", {{2, 3}}, {{3, 2}}, "", "[a2] [b3]; [c3] [d2]"},
       {"reshape", {{0, 3}}, {{3, 0}}, "", "[] [a3]; [b3] []"},
       {"transpose",
