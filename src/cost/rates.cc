@@ -48,8 +48,8 @@ constexpr double kWaits = 1.15, kTwoBatches = 1.25, kDrops = 0.75,
                  kRepeats = 1.33;
 // In the longest time, the host and the skew of natural routing take kMore
 // times as long, and an all-to-all has the largest dispatch_start. In the
-// shortest time, bringing the rows into the order of the experts, and back,
-// reads and writes each row once.
+// shortest time, each row is read and written once when the rows are sorted by
+// expert, and once when they get their first order again.
 constexpr double kMore = 1.5, kMostDispatchStart = 3e-4, kFewestPasses = 2;
 // The fractions of the rate of 8-bit products with one scale for each tensor
 // that products with more scales reach, by Scaling.
