@@ -1,15 +1,18 @@
 """Groups sources into units of compilation and prints one unit a line.
 
-    make_units.py ROOT FILE...
+    make_units.py [--tests] ROOT FILE...
 
 A unit has sources of one folder, in their order, up to 7,500 lines together, so
 that their common headers are read, and their common templates are compiled,
 once for all of them. Files are named from ROOT. Sources of vectors
 (_simd.cc) stay alone, because they include themselves once for each instruction
-set.
+set. With --tests, sources that define the same name, as tests may, are in
+different units, and only those that hold nothing but tests (_test.cc) are
+joined: several programs link the others.
 """
 
 import pathlib
+import re
 import sys
 
 
@@ -19,11 +22,78 @@ import sys
 LINES = 7500
 
 
-def main(root, *names):
+# Tests are compiled quickly, and several of the shorter units at once.
+TEST_LINES = 4000
+
+# Comments, texts, and directives of the preprocessor.
+SKIPPED = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|'
+                     r"'(?:\\.|[^'\\\n])*'|//[^\n]*|^\s*#.*(?:\\\n.*)*", re.M)
+# What is before the `{` or the `;` of a definition.
+DEFINED = re.compile(
+    r"(?:struct|class|enum(?: class)?|union) (\w+)(?: final)?(?: ?:[^:].*)?$|"
+    r"using (\w+) ?=|using [\w:]*::(\w+)$|"
+    r"(\w+)\((?:[^()]|\([^()]*\))*\)(?: const| noexcept| ?->.*)?$|"
+    r"(\w+)(?:\[[^\]]*\])?(?: ?=.*)?$")
+NAMESPACE = re.compile(r"\bnamespace( [\w:]+)?$")
+
+
+def names(text):
+    """What a source defines outside of functions and classes, and its macros."""
+    found = set(re.findall(r"^\s*#define (\w+)", text, re.M))
+    text = SKIPPED.sub(lambda m: '""' if m[0][0] in "R\"'" else " ", text)
+    open_namespaces, head = [], ""
+    for part in re.split(r"([{};])", text):
+        outside = all(open_namespaces)
+        if part == "{":
+            head = " ".join(head.split())
+            space = bool(NAMESPACE.search(head))
+            defined = outside and not space and DEFINED.search(head)
+            if defined and not head.startswith("TEST_CASE"):
+                found |= {name for name in defined.groups() if name}
+            open_namespaces.append(space and outside)
+            head = ""
+        elif part == "}":
+            if open_namespaces:
+                open_namespaces.pop()
+            head = ""
+        elif part == ";":
+            defined = outside and DEFINED.search(" ".join(head.split()))
+            if defined:
+                found |= {name for name in defined.groups() if name}
+            head = ""
+        elif outside:
+            head += part
+    return found
+
+
+def test_units(root, paths):
+    """Each source goes to the first unit of its folder that has room and shares
+    no name."""
+    units = []
+    for name in paths:
+        path = pathlib.Path(root) / name
+        text = path.read_text(encoding="utf-8")
+        defined, count = names(text), text.count("\n")
+        for unit in units:
+            if (name.endswith("_test.cc") and unit["place"] == path.parent and
+                    not unit["names"] & defined and
+                    unit["lines"] + count <= TEST_LINES):
+                break
+        else:
+            unit = {"place": path.parent if name.endswith("_test.cc") else None,
+                    "names": set(), "lines": 0, "files": []}
+            units.append(unit)
+        unit["names"] |= defined
+        unit["lines"] += count
+        unit["files"].append(name)
+    return [unit["files"] for unit in units]
+
+
+def source_units(root, paths):
+    alone = [[name] for name in paths if name.endswith("_simd.cc")]
     units, place, lines = [], None, 0
-    for name in names:
+    for name in paths:
         if name.endswith("_simd.cc"):
-            print(name)
             continue
         path = pathlib.Path(root) / name
         count = path.read_text(encoding="utf-8").count("\n")
@@ -32,7 +102,13 @@ def main(root, *names):
             place, lines = path.parent, 0
         units[-1].append(name)
         lines += count
-    for unit in units:
+    return alone + units
+
+
+def main(*arguments):
+    tests = arguments[0] == "--tests"
+    root, *paths = arguments[tests:]
+    for unit in (test_units if tests else source_units)(root, paths):
         print(" ".join(unit))
 
 
