@@ -66,11 +66,11 @@ bool CheckSizes(const Place& place, bool given, const StageSizes& sizes,
 
 // Returns the table of `--schedule` (default: 1f1b) for the sizes in the flags.
 // Returns nullopt after a finding.
-std::optional<schedule::Table> TableOf(const StageFlags& flags,
-                                       const Mesh& mesh,
-                                       const std::string& axis,
-                                       const StageSizes& sizes,
-                                       Findings& findings) {
+std::optional<schedule::Table> ScheduleTableOf(const StageFlags& flags,
+                                               const Mesh& mesh,
+                                               const std::string& axis,
+                                               const StageSizes& sizes,
+                                               Findings& findings) {
   const size_t before = findings.errors();
   ScheduleChoice choice{flags.schedule.empty() ? "1f1b" : flags.schedule,
                         "--schedule"};
@@ -129,7 +129,7 @@ std::optional<StageRequest> FlaggedStages(const StageFlags& flags,
   out.axis = flags.axis;
   out.balance = StageBalance::kSearched;
   if (!ReadAssign(flags, out, findings)) return std::nullopt;
-  auto table = TableOf(flags, mesh, flags.axis, sizes, findings);
+  auto table = ScheduleTableOf(flags, mesh, flags.axis, sizes, findings);
   if (!table) return std::nullopt;
   out.table = std::move(*table);
   return out;
