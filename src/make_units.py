@@ -6,9 +6,9 @@ A unit has sources of one folder, in their order, up to 7,500 lines together, so
 that their common headers are read, and their common templates are compiled,
 once for all of them. Files are named from ROOT. Sources of vectors
 (_simd.cc) stay alone, because they include themselves once for each instruction
-set. With --tests, sources that define the same name, as tests may, are in
-different units, and only those that hold nothing but tests (_test.cc) are
-joined: several programs link the others.
+set. With --tests, only sources of tests (_test.cc) are joined, because several
+programs link the others, and a source is not joined with one that mentions a
+name which it defines: tests often have functions of equal names.
 """
 
 import pathlib
@@ -67,23 +67,26 @@ def names(text):
 
 
 def test_units(root, paths):
-    """Each source goes to the first unit of its folder that has room and shares
-    no name."""
+    """Each source goes to the first unit of its folder that has room, mentions
+    none of its names and defines none that it mentions."""
     units = []
     for name in paths:
         path = pathlib.Path(root) / name
         text = path.read_text(encoding="utf-8")
         defined, count = names(text), text.count("\n")
+        words = set(re.findall(r"\w+", SKIPPED.sub(" ", text)))
         for unit in units:
             if (name.endswith("_test.cc") and unit["place"] == path.parent and
-                    not unit["names"] & defined and
+                    not unit["names"] & words and
+                    not unit["words"] & defined and
                     unit["lines"] + count <= TEST_LINES):
                 break
         else:
             unit = {"place": path.parent if name.endswith("_test.cc") else None,
-                    "names": set(), "lines": 0, "files": []}
+                    "names": set(), "words": set(), "lines": 0, "files": []}
             units.append(unit)
         unit["names"] |= defined
+        unit["words"] |= words
         unit["lines"] += count
         unit["files"].append(name)
     return [unit["files"] for unit in units]
