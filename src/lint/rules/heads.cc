@@ -112,18 +112,6 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
   return std::nullopt;
 }
 
-// Returns the name of the group and the number of those of its parameters that
-// a finding is about.
-std::string SomeText(const Facts& facts, const ParameterGroup& group,
-                     std::span<const uint32_t> params) {
-  if (std::ssize(params) == group.count()) return ParametersText(facts, group);
-  if (params.size() == 1) {
-    return Quoted(facts.plan().names[params.front()]);
-  }
-  return Quoted(group.name) + " (" + CountText(std::ssize(params)) + " of " +
-         Counted(group.count(), "parameter") + ")";
-}
-
 LintFinding Report(const Facts& facts, const ParameterGroup& group,
                    std::span<const uint32_t> params, const HeadSplit& cut,
                    int64_t head_dim) {
