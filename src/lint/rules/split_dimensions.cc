@@ -18,12 +18,12 @@
 #include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/quantised_modules.h"
 #include "lint/analysis/scanned.h"
 #include "lint/analysis/vocabulary.h"
 #include "lint/rules/all.h"
 #include "model/model_description.h"
 #include "model/name.h"
+#include "plan/quantised_modules.h"
 #include "roles/layer_stacks.h"
 #include "roles/quantisation.h"
 #include "roles/words.h"
@@ -245,8 +245,8 @@ int64_t CutBlock(const Facts& facts, const ParameterGroup& weight, int dim,
   return size % parts != 0 && facts.Illegal(weight) ? 0 : shard;
 }
 
-// Reports those parameters `params` of the group `weight`, unless no block of
-// them is cut.
+// Reports the parameters `params` of the group `weight`, unless every shard
+// ends between blocks.
 void Report(const Facts& facts, const ParameterGroup& weight,
             std::span<const uint32_t> params, int dim, int64_t block,
             FindingSink& sink) {
@@ -275,30 +275,13 @@ bool IsProjection(const ParameterGroup& group) {
          (IsAttention(role) || IsMlp(role));
 }
 
-// Returns the module of a weight, such as `layers.0.mlp.up_proj`. Its parts
-// are separated by dots, as in the lists of the configuration.
-std::string ModuleOf(const ParameterGroup& group, std::string_view name,
-                     char separator) {
-  if (group.role.leaf != Leaf::kOther) {
-    name = name.substr(0, name.rfind(separator));
-  }
-  std::string out(name);
-  std::replace(out.begin(), out.end(), separator, '.');
-  return out;
-}
-
 // Checks the block sizes of the configuration. They are used only if the tree
 // has no scales, because such a tree describes the model before quantisation.
 void CheckConfigured(const Facts& facts, FindingSink& sink) {
   const ModelConfig* const model = facts.model();
   if (model == nullptr) return;
   const QuantisedModules modules(*model);
-  if (std::all_of(modules.blocks().begin(), modules.blocks().end(),
-                  [](const QuantisedBlock& one) {
-                    return one.columns == 1 && one.rows == 1;
-                  })) {
-    return;
-  }
+  if (!modules.Any()) return;
   const auto groups = facts.groups();
   const bool shown = std::any_of(groups.begin(), groups.end(), [](auto& group) {
     return (group.role.leaf == Leaf::kScale &&
@@ -325,8 +308,8 @@ void CheckConfigured(const Facts& facts, FindingSink& sink) {
     }
     std::map<const QuantisedBlock*, std::vector<uint32_t>> members;
     for (const uint32_t param : facts.Members(group)) {
-      members[modules.Of(ModuleOf(group, facts.plan().names[param],
-                                  facts.separator()))]
+      members[modules.Of(facts.plan().names[param], facts.separator(),
+                         group.role.leaf != Leaf::kOther)]
           .push_back(param);
     }
     for (const auto& [block, params] : members) {
