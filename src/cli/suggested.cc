@@ -217,14 +217,26 @@ std::optional<ScanAxis> ScanAxisFor(const LayerStack& stack,
   return axis;
 }
 
-// Returns what to do about axes whose purpose is unknown, with a semicolon.
-std::string UnknownAxesText(const SuggestedRules& rules) {
-  const auto& unknown = rules.suggestion.mesh.unused;
-  if (unknown.empty()) return "";
-  return "call these axes `dp`, `fsdp`, `tp`, `sp` or `ep` in `--mesh`, and "
-         "write what they are for in the suggested file, such as `axes: "
-         "{tensor_parallel: " +
-         unknown.front() + "}`; ";
+// Returns what to do about axes of stages, and about axes whose purpose is
+// unknown, with semicolons.
+std::string UnusedAxesText(const SuggestedRules& rules) {
+  std::string out;
+  const std::vector<std::string>& stages = rules.suggestion.mesh.stages;
+  const std::vector<std::string>& unknown = rules.suggestion.mesh.unused;
+  if (!stages.empty()) {
+    out += "leave `" + stages.front() +
+           "` out of `--mesh`, write rules for the mesh of one stage, and "
+           "declare the stages in the suggested file with `stages: {axis: " +
+           stages.front() + "}`; ";
+  }
+  if (!unknown.empty()) {
+    out +=
+        "call these axes `dp`, `fsdp`, `tp`, `sp` or `ep` in `--mesh`, and "
+        "write what they are for in the suggested file, such as `axes: "
+        "{tensor_parallel: " +
+        unknown.front() + "}`; ";
+  }
+  return out;
 }
 
 }  // namespace
@@ -251,7 +263,7 @@ void Refuse(const SuggestedRules& rules, const Mesh& mesh,
     findings.Add(code::kInexpressible, {},
                  "no suitable rules found for mesh " + MeshText(mesh) + ": " +
                      rules.misfit,
-                 UnknownAxesText(rules) +
+                 UnusedAxesText(rules) +
                      NearestText(rules, mesh, model, common) +
                      "`shardc suggest --force` writes them anyway");
   } else if (!rules.left.empty()) {

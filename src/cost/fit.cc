@@ -121,7 +121,8 @@ std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
   auto all = Compile(std::move(single), inputs.rules, inputs.manifest,
                      inputs.options, findings);
   if (all == nullptr) return nullptr;
-  Representatives representatives = RepresentativesOf(*all, inputs.rules);
+  Representatives representatives = RepresentativesOf(
+      *all, inputs.rules, inputs.model ? &*inputs.model : nullptr);
   // Few parameters are compiled, so a single thread is the fastest.
   CompileOptions options = inputs.options;
   options.threads = 1;

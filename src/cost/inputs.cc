@@ -253,10 +253,13 @@ void OrientAll(CostInputs& work, char separator) {
   FindSecondUps(work, separator);
   FindGates(work);
   FindExperts(work);
+  FindSharedExperts(work, separator);
   FindMatrixDims(work, layer_dims);
   const auto width = work.Hidden();
   FindMixers(work, separator);
   for (ParamClass& param : work.params) Orient(param, width);
+  FindOrientation(work, separator);
+  FindNorms(work, separator, layer_dims);
   FindPacking(work, width);
   SetStreams(work, separator);
   KeepHeadsOnly(work);

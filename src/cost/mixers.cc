@@ -36,10 +36,11 @@ std::string_view ParentPath(const ParameterRole& role, char separator) {
   return end == path.npos ? std::string_view() : path.substr(0, end);
 }
 
-// The number of weights of each module with a projection of queries, keys or
-// values that is not one of them. Such a module is attention, whatever its
-// name. For example, the first checkpoints of Phi-2 have `h.*.mixer.Wqkv` and
-// `h.*.mixer.out_proj`, and so have models of the library flash-attn.
+// The number of weights of each module with a projection of queries, keys,
+// values or a latent that is not one of them. Such a module is attention,
+// whatever its name. For example, the first checkpoints of Phi-2 have
+// `h.*.mixer.Wqkv` and `h.*.mixer.out_proj`, and so have models of the library
+// flash-attn.
 using Attentions = std::map<std::string, int, std::less<>>;
 
 bool IsMixerInput(const ParamClass& param, char separator) {
@@ -52,7 +53,8 @@ bool IsMixerInput(const ParamClass& param, char separator) {
 bool ReadsHeads(const ParamClass& param) {
   const Role role = param.role.module_role;
   return role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
-         role == Role::kFusedQkv || role == Role::kFusedKeyValue;
+         role == Role::kFusedQkv || role == Role::kFusedKeyValue ||
+         role == Role::kLatentDown || role == Role::kLatentUp;
 }
 
 Attentions FindAttentions(const CostInputs& work, char separator) {

@@ -43,21 +43,30 @@ Stream EncoderStream(const ParamClass& param, char separator) {
              : Stream::kModel;
 }
 
+// Returns whether the name is that of a parameter of a tower. The word for a
+// tower is before the number of a layer: `visual.blocks.*`. After it, the word
+// is that of a part of a layer.
+bool IsOfTower(const ParamClass& param, char separator) {
+  const std::string_view name = param.name;
+  return !param.described &&
+         HasPart(name.substr(0, name.find('*')), separator, kTowerWords);
+}
+
 // Sets Stream::kNone for the parameters of vision and audio towers, because a
 // step of a language model does not run the towers. A model that consists only
-// of a tower runs the tower. A model that compares texts with images, as CLIP
-// does (`text_model`), also runs its tower.
+// of a tower, a head and an embedding runs the tower. A model that compares
+// texts with images, as CLIP does (`text_model`), also runs its tower.
 void LeaveOutTowers(CostInputs& work, char separator) {
   std::vector<ParamClass*> towers;
   bool language = false;
   for (ParamClass& param : work.params) {
-    if (HasPart(param.name, separator, kTowerWords)) {
+    if (IsOfTower(param, separator)) {
       towers.push_back(&param);
       continue;
     }
     if (HasPart(param.name, separator, kText)) return;
-    language = language || param.IsWeight() ||
-               param.role.module_role == Role::kEmbedding;
+    language =
+        language || (param.IsWeight() && param.role.module_role != Role::kHead);
   }
   if (!language) return;
   for (ParamClass* param : towers) param->stream = Stream::kNone;
@@ -69,7 +78,7 @@ void SetStreams(CostInputs& work, char separator) {
   LeaveOutTowers(work, separator);
   if (!work.model || !work.model->has_encoder) return;
   for (ParamClass& param : work.params) {
-    if (param.stream == Stream::kModel) {
+    if (param.stream == Stream::kModel && !param.described) {
       param.stream = EncoderStream(param, separator);
     }
   }

@@ -44,10 +44,11 @@ size_t PartEnd(std::string_view name, size_t begin, char separator);
 
 // Returns the length of the text before the number of a layer or an expert with
 // which a part of a name ends. The number of a layer is the entire part, or
-// follows `_` and a word for layers. Returns the length of the part if it has
-// no such number:
+// follows a word for layers, with or without `_` or `-`. Returns the length of
+// the part if it has no such number:
 //
 //   `12` -> 0, `layers_3` -> 7, `DecoderBlock_0` -> 13, `expert_1` -> 7
+//   `layer0` -> 5, `EncoderBlock0` -> 12, `block-0` -> 6
 //   `wi_0` -> 4, `MlpBlock_1` -> 10: parts of one layer
 size_t StemLength(std::string_view part);
 

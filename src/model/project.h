@@ -170,6 +170,14 @@ struct LinearAttention {
   bool operator==(const LinearAttention&) const = default;
 };
 
+// The block of weights that share a quantisation scale, in some modules.
+struct QuantisedBlock {
+  // The modules, as the config lists them: names, patterns that begin with
+  // `re:`, and classes such as "Linear". Empty for all modules.
+  std::vector<std::string> targets;
+  int64_t columns = 1, rows = 1;  // along the input and the output dimension
+};
+
 // The structure of a model from its config.json. A member is empty if its key
 // is absent and its value does not follow from other keys or from the model
 // family.
@@ -241,6 +249,11 @@ struct ModelConfig {
   // for a `weight_block_size` of [128, 64]. It is 1 if no block is stated.
   int64_t quant_rows = 1;
   SourceRef source;
+  // The blocks of each group of modules, if the config has such groups. Then
+  // `quant_group` and `quant_rows` are set only if the groups agree.
+  std::vector<QuantisedBlock> quant_blocks;
+  // The modules that are not quantised, as the config lists them.
+  std::vector<std::string> unquantised;
 };
 
 }  // namespace shardc

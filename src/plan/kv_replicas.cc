@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/name.h"
 #include "model/sub_axis.h"
 #include "model/tensor_names.h"
 #include "roles/classify.h"
@@ -160,10 +161,12 @@ std::optional<KvHeadsDim> KvHeadDims::Find(uint32_t tensor) const {
   const auto rank = static_cast<int>(shape->size());
   ParameterRole role = Classify(NameTemplate(of.name, separator), separator,
                                 Confidence::kLikely, rank);
+  bool described = false;
   if (uses_ != nullptr) {
     const step::RoleUse& use = (*uses_)[tensor];
     if (use.skipped) return std::nullopt;
     UseDescribed(use, role);
+    described = use.IsKnown();
   }
   const Role module = role.module_role;
   const bool norm = role.role == Role::kKeyNorm || module == Role::kKeyNorm;
@@ -172,7 +175,7 @@ std::optional<KvHeadsDim> KvHeadDims::Find(uint32_t tensor) const {
   const bool keys = module == Role::kKey || module == Role::kValue;
   if (role.expert || role.role == Role::kAdapterDown ||
       (!norm && !fused && !keys) ||
-      (language_ && HasPart(of.name, separator, kTowerWords))) {
+      (language_ && !described && HasPart(of.name, separator, kTowerWords))) {
     return std::nullopt;
   }
   const int out = rank == 1 ? 0 : OutDim(role, rank);

@@ -22,6 +22,7 @@
 #include "source/size.h"
 #include "source/stage_code.h"
 #include "source/wording.h"
+#include "step/role_uses.h"
 
 namespace shardc {
 namespace {
@@ -200,6 +201,11 @@ class Planner {
     std::vector<schedule::Unit> out(AsIndex(out_.units.count()));
     const char separator =
         compiled_.manifest.separator == 0 ? '.' : compiled_.manifest.separator;
+    const std::vector<step::RoleUse>* uses = nullptr;
+    if (compiled_.rules.model != nullptr && compiled_.uses != nullptr) {
+      uses = &compiled_.uses->Of(*compiled_.rules.model, compiled_.plan.names,
+                                 compiled_.manifest.separator);
+    }
     for (size_t i = 0; i < compiled_.plan.params.size(); ++i) {
       const ParamLayout& layout = LayoutOf(i);
       const TensorType& type = compiled_.plan.types[layout.type];
@@ -211,8 +217,17 @@ class Planner {
           stack == nullptr ? 1 : std::max<int64_t>(1, stack->layers);
       const bool matrix =
           std::ssize(*type.shape) - (stack == nullptr ? 0 : 1) >= 2;
-      const ParameterRole role = Classify(compiled_.plan.names[i], separator);
-      const double time = matrix
+      ParameterRole role = Classify(compiled_.plan.names[i], separator);
+      bool applied = matrix;
+      if (uses != nullptr && !uses->empty() && (*uses)[i].IsKnown()) {
+        const step::RoleUse& use = (*uses)[i];
+        role.role = use.role;
+        role.module_role = use.module_role;
+        role.expert = use.expert;
+        role.shared_expert = use.shared_expert;
+        applied = matrix && !use.skipped;
+      }
+      const double time = applied
                               ? static_cast<double>(elements.value()) *
                                     UsedPart(role) / static_cast<double>(layers)
                               : 0;

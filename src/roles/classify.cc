@@ -126,7 +126,7 @@ Role OwnRole(const Parts& parts, const ParameterRole& of, int rank) {
 ParameterRole Classify(std::string_view name, char separator, Confidence least,
                        int rank) {
   const size_t end = EndBeforeExpert(name, separator);
-  Parts parts = SplitName(name.substr(0, end), separator);
+  Parts parts = RoleParts(name.substr(0, end), separator);
   ParameterRole out;
   FindExperts(parts, least, out);
   if (end < name.size()) out.counted_expert = true;

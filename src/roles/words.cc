@@ -254,10 +254,14 @@ constexpr PathWord kBelow[] = {
     {"lora_a", Role::kAdapterDown},
     {"lora_down", Role::kAdapterDown},
     {"lora_embedding_A", Role::kAdapterDown},
+    {"lora.down", Role::kAdapterDown},
+    {"lora/down", Role::kAdapterDown},
     {"lora_B", Role::kAdapterUp},
     {"lora_b", Role::kAdapterUp},
     {"lora_up", Role::kAdapterUp},
     {"lora_embedding_B", Role::kAdapterUp},
+    {"lora.up", Role::kAdapterUp},
+    {"lora/up", Role::kAdapterUp},
     {"sinks", Role::kSink},
     {"sink", Role::kSink},
     {"attention_sinks", Role::kSink},
@@ -352,6 +356,29 @@ Role RoleOfWord(std::string_view part, WordPlace place, Confidence confidence) {
 Role RoleBelow(std::string_view part) {
   const PathWord* const row = RowOf(kBelow, part);
   return row == nullptr ? Role::kOther : row->role;
+}
+
+std::vector<std::string_view> RoleParts(std::string_view name, char separator) {
+  constexpr std::string_view kLora = "lora";
+  std::vector<std::string_view> out;
+  for (const std::string_view part : SplitName(name, separator)) {
+    const bool side = part == "down" || part == "up";
+    if (!side || out.empty() || !out.back().ends_with(kLora)) {
+      out.push_back(part);
+      continue;
+    }
+    const std::string_view before = out.back();
+    const size_t module = before.size() - kLora.size();
+    if (module > 1 && before[module - 1] == '_') {
+      out.back() = before.substr(0, module - 1);
+      out.emplace_back();
+    } else if (module > 0) {
+      out.push_back(part);
+      continue;
+    }
+    out.back() = {before.data() + module, kLora.size() + 1 + part.size()};
+  }
+  return out;
 }
 
 bool NamesAttention(std::string_view part) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "roles/role.h"
 
@@ -31,6 +32,10 @@ Role RoleOfWord(std::string_view part, WordPlace place, Confidence confidence);
 // parameter's module is. Such words name positions, adapters, attention sinks,
 // and norms of queries, keys and latents. Returns kOther for any other word.
 Role RoleBelow(std::string_view part);
+// Returns the parts of a name. The two parts of an adapter are one part, after
+// that of the module which is adapted: `to_q_lora.down.weight` has the parts
+// `to_q`, `lora.down` and `weight`.
+std::vector<std::string_view> RoleParts(std::string_view name, char separator);
 
 // The parts of names that are vision and audio towers. The vision tower is
 // called `img` in big_vision's PaliGemma, and `vision_backbone` in Molmo.

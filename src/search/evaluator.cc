@@ -62,7 +62,8 @@ Evaluator::Evaluator(const Request& request, const SettingsGrid& grid,
     : request_(request),
       grid_(grid),
       all_(std::move(all)),
-      representatives_(RepresentativesOf(*all_, all_->rules)),
+      representatives_(RepresentativesOf(
+          *all_, all_->rules, request.model ? &*request.model : nullptr)),
       graphs_(std::move(graphs)) {
   Findings unreported;
   few_ = Compile(all_->mesh, representatives_.rules, representatives_.manifest,

@@ -10,10 +10,12 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
 #include "model/block_types.h"
+#include "plan/quantised_modules.h"
 #include "roles/quantisation.h"
 #include "source/index.h"
 #include "suggest/matrices.h"
@@ -75,6 +77,8 @@ void SetBlocks(const Tree& tree, const ModelConfig* model, ModelDims& dims) {
     SetBlocksOfScale(scale, dims.groups[AsIndex(scale.weight)]);
   }
   if (has_scales || model == nullptr) return;
+  const QuantisedModules modules(*model);
+  if (!modules.Any()) return;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     InferredDims& inferred = dims.groups[k];
     const bool projection = IsAttention(inferred.role) || IsMlp(inferred.role);
@@ -83,8 +87,16 @@ void SetBlocks(const Tree& tree, const ModelConfig* model, ModelDims& dims) {
     }
     int in = inferred.width, out = inferred.inner;
     if (!inferred.column) std::swap(in, out);
-    inferred.dims[AsIndex(in)].block = model->quant_group.value_or(1);
-    inferred.dims[AsIndex(out)].block = model->quant_rows;
+    for (const uint32_t tensor : tree.Members(tree.groups[k])) {
+      const QuantisedBlock* const block =
+          modules.Of(tree.NameOf(tensor), tree.separator,
+                     inferred.by_name.leaf != Leaf::kOther);
+      if (block == nullptr) continue;
+      int64_t& columns = inferred.dims[AsIndex(in)].block;
+      int64_t& rows = inferred.dims[AsIndex(out)].block;
+      columns = std::lcm(columns, block->columns);
+      rows = std::lcm(rows, block->rows);
+    }
   }
 }
 

@@ -19,8 +19,9 @@ void LinkCompanions(const Tree& tree, ModelDims& dims);
 // Sets `block` of each dimension: the number of elements that must stay in one
 // shard because they share a scale, or because the dtype stores them together.
 // LinkCompanions must be called before. If the model has no scales, the input
-// dimension of attention and MLP matrices gets the quantisation group size of
-// the configuration `model` as its block. `model` may be null.
+// and the output dimension of attention and MLP matrices get the quantisation
+// blocks that the configuration `model` has for their modules. A group has one
+// spec, so its block keeps those of all members together. `model` may be null.
 void SetBlocks(const Tree& tree, const ModelConfig* model, ModelDims& dims);
 
 }  // namespace shardc::suggest

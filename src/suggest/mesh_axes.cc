@@ -27,9 +27,8 @@ MeshAxes AxesOf(const Mesh& mesh) {
     if (mesh.Find(axis)) *size = mesh.SizeOf(axis);
   }
   out.renamed = std::move(purposes.renamed);
-  out.unused = std::move(purposes.stages);
-  out.unused.insert(out.unused.end(), purposes.unknown.begin(),
-                    purposes.unknown.end());
+  out.unused = std::move(purposes.unknown);
+  out.stages = std::move(purposes.stages);
   return out;
 }
 

@@ -21,6 +21,8 @@ struct MeshAxes {
   // The names of axes larger than 1 that are not used: the kind of parallelism
   // is unknown, or another axis already has it.
   std::vector<std::string> unused;
+  // The names of axes larger than 1 that are for pipeline stages.
+  std::vector<std::string> stages;
   int64_t devices() const { return dp * fsdp * ep * tp * sp; }
   // Returns the number of devices that together hold one copy of the model.
   int64_t DevicesOfReplica() const { return devices() / dp; }

@@ -231,11 +231,17 @@ Suggestion Suggest(const Request& request) {
 std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
                      const Choices& choices) {
   std::string out;
-  for (const std::string& axis : mesh.unused) {
-    out += (out.empty() ? "the purpose of these axes is unknown: `" : "`, `") +
-           axis;
-  }
-  if (!out.empty()) return out + "`";
+  const auto add = [&](const std::string& reason,
+                       const std::vector<std::string>& axes) {
+    std::string list;
+    for (const std::string& axis : axes) {
+      list += (list.empty() ? "`" : ", `") + axis + "`";
+    }
+    if (!axes.empty()) out += (out.empty() ? "" : "; ") + reason + ": " + list;
+  };
+  add("no rules are suggested for these axes of pipeline stages", mesh.stages);
+  add("the purpose of these axes is unknown", mesh.unused);
+  if (!out.empty()) return out;
   for (const auto& [name, size] : UnusedAxes(mesh, choices)) {
     out += (out.empty() ? "" : "; ") + name + " of size " +
            std::to_string(size) + " shards no parameter";

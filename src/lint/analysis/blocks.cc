@@ -6,7 +6,8 @@
 //
 // Two groups of a block may be in different layers, which Meet() compares by
 // the numbers of their layers. A convolution has one kernel for each channel,
-// so its shape has a dimension of 1 and a small one: [8192, 1, 4].
+// so its shape has a dimension of 1 and a small one: [8192, 1, 4]. One whose
+// kernel has one number is a matrix: [2048, 1024, 1].
 #include "lint/analysis/blocks.h"
 
 #include <algorithm>
@@ -123,6 +124,10 @@ void Blocks::Add(const Facts& facts, const ParameterGroup& group) {
         shape[AsIndex(wide[first ? 1 : 0])] <= kLargestKernel) {
       one.convolutions.push_back(channels);
     }
+  }
+  // A convolution with a kernel of one number is a matrix.
+  if (by_channel && one.convolutions.empty() && wide[1] - wide[0] == 1) {
+    dims = wide;
   }
   if (dims.size() >= 2 && wide.size() == dims.size() &&
       one.convolutions.empty() && group.role.leaf != Leaf::kBias) {

@@ -17,6 +17,7 @@
 #include <set>
 #include <span>
 
+#include "lint/analysis/groups.h"
 #include "source/edit_distance.h"
 
 namespace shardc {
@@ -27,7 +28,8 @@ FallThrough FallThroughTo(const Facts& facts, size_t rule) {
   out.rule = static_cast<int32_t>(rule);
   for (uint32_t index : facts.rule_facts()[rule].groups) {
     const ParameterGroup& group = facts.groups()[index];
-    if (facts.Elements(group) < kLargeElements || !facts.Replicated(group)) {
+    if (facts.Elements(group) < kLargeElements || !facts.Replicated(group) ||
+        IsReplicatedHalf(facts, group)) {
       continue;
     }
     out.groups.push_back(&group);

@@ -12,12 +12,18 @@
 //   [6144, 4096], [4096, 4096]   ->  6144 = 4096 + 2 * 1024: queries, keys and
 //                                    values
 //   [18432, 3072]                ->  18432 = 6 * 3072: six modulations
+//   [8192, 4096], [4096, 4096] twice
+//                                ->  8192 = 2 * 4096: keys and values, next to
+//                                    the queries that the output reads
+//   [2048, 300], [2048, 512] in one module
+//                                ->  2048 = 4 * 512: the gates of an LSTM
 //
 // The block of a matrix is the innermost path of its name that holds a matrix
 // which writes, at most its layer.
 #include "lint/analysis/fused.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -38,9 +44,10 @@ constexpr int64_t kModulations[] = {2, 3, 6, 9};
 constexpr int64_t kFewModulations = 3;
 constexpr int64_t kMostModulations = 12;
 constexpr int64_t kLeastWidth = 16;
+constexpr std::string_view kLatentName = "wkv";
 
 bool NamesMlp(std::string_view part) {
-  return Contains(part, "mlp") || Contains(part, "ffn") ||
+  return part == "ff" || Contains(part, "mlp") || Contains(part, "ffn") ||
          Contains(part, "feed_forward") || Contains(part, "expert");
 }
 
@@ -171,12 +178,22 @@ class FusedReader {
     Others others;
     const int64_t width = matrix.sizes[1 - out];
     std::vector<const Matrix*> squares;
+    const bool gives = std::any_of(
+        block.matrices.begin(), block.matrices.end(), [](const Matrix& one) {
+          return GivesWidth(one.group->role.module_role);
+        });
     for (const Matrix& other : block.matrices) {
       if (other.group == matrix.group || other.lead != matrix.lead ||
           !blocks_.Meet(*matrix.group, *other.group)) {
         continue;
       }
-      const Role role = other.group->role.module_role;
+      // A modulation of the block is none of the parts of attention.
+      if (Modulation(other, out, HasPart(*other.group, NamesModulation))) {
+        continue;
+      }
+      // After `w12`, the matrix `w3` is not an up projection.
+      const bool last = other.group->role.module_role == Role::kUp && !gives;
+      const Role role = last ? Role::kOther : other.group->role.module_role;
       const bool reads = other.sizes[1 - out] == width;
       const bool writes = other.sizes[out] == width;
       if (reads && writes) {
@@ -191,9 +208,15 @@ class FusedReader {
       }
     }
     // Of several square matrices, one may read what another writes.
+    const bool unnamed =
+        std::all_of(squares.begin(), squares.end(), [](const Matrix* square) {
+          return square->group->role.module_role == Role::kOther;
+        });
     for (const Matrix* square : squares) {
       const Role role = square->group->role.module_role;
-      if (squares.size() == 1 ? !TakesWidth(role) : GivesWidth(role)) {
+      const bool any = squares.size() == 1 || unnamed;
+      if (any ? !TakesWidth(role) && square == squares.back()
+              : GivesWidth(role)) {
         others.writers.push_back({square, width});
       } else {
         others.readers.push_back(width);
@@ -309,17 +332,77 @@ class FusedReader {
         });
   }
 
+  // Returns whether the name suggests that the matrix holds keys and values.
+  // The latent of some models has the name `wkv`.
+  bool NamesKeyValue(const ParameterGroup& group) const {
+    const char separator = facts_.separator();
+    return Classify(group.name, separator, Confidence::kLikely).module_role ==
+               Role::kFusedKeyValue &&
+           !shardc::HasPart(group.name, separator, std::array{kLatentName});
+  }
+
+  // Finds keys and values next to separate queries, which the output projection
+  // reads. Without such a name, they are as large as the queries, and no matrix
+  // of the block reads both.
+  std::optional<Fused> KeyValue(const Matrix& matrix, size_t out,
+                                const Others& others, bool named) const {
+    const int64_t size = matrix.sizes[out];
+    for (const Writer& writer : others.writers) {
+      const bool queries =
+          std::find(others.readers.begin(), others.readers.end(),
+                    writer.inner) != others.readers.end();
+      const bool grouped =
+          named && size % 2 == 0 && writer.inner % (size / 2) == 0;
+      if (!queries || (!grouped && size != 2 * writer.inner) || others.latent) {
+        continue;
+      }
+      return Fused{
+          matrix.dims[out],
+          {{named ? "keys and values each" : "2 equal parts, each", size / 2}},
+          ReadsText(facts_, *writer.matrix->group, writer.inner)};
+    }
+    return std::nullopt;
+  }
+
+  // Finds the gates of a recurrent cell, which is a module with one matrix for
+  // its state, [4h, h] or [3h, h], and one for its input, [4h, x].
+  std::optional<Fused> Cell(const Matrix& matrix, size_t out) const {
+    const auto paths = blocks_.PathsOf(matrix.group->name);
+    const Block& module = blocks_.At(paths.front());
+    const int64_t size = matrix.sizes[out];
+    int64_t state = 0;
+    bool input = false;
+    for (const Matrix& one : module.matrices) {
+      if (one.sizes[out] != size || !one.lead.empty() ||
+          blocks_.PathsOf(one.group->name).front() != paths.front()) {
+        return std::nullopt;
+      }
+      const int64_t in = one.sizes[1 - out];
+      if (in * 4 == size || in * 3 == size) {
+        state = in;
+      } else {
+        input = true;
+      }
+    }
+    if (state == 0 || !input) return std::nullopt;
+    return Fused{matrix.dims[out],
+                 {{std::to_string(size / state) + " equal parts, each", state}},
+                 "its module has the state " + std::to_string(state)};
+  }
+
   std::optional<Fused> ByShape(const ParameterGroup& group) const {
     const Role role = group.role.module_role;
     const Matrix* const matrix = blocks_.MatrixOf(group);
     const bool open = role == Role::kOther || role == Role::kNorm ||
                       role == Role::kUp || role == Role::kGate ||
                       role == Role::kFusedQkv || role == Role::kFusedGateUp;
-    if (!open || matrix == nullptr || matrix->sizes[0] == matrix->sizes[1]) {
+    if (!open || matrix == nullptr ||
+        (matrix->sizes[0] == matrix->sizes[1] && !NamesKeyValue(group))) {
       return std::nullopt;
     }
     for (const size_t out : {size_t{0}, size_t{1}}) {
       if (!matrix->MayBe(out)) continue;
+      if (auto cell = Cell(*matrix, out)) return cell;
       if (auto found = BySize(*matrix, out)) return found;
     }
     return std::nullopt;
@@ -329,6 +412,7 @@ class FusedReader {
   std::optional<Fused> BySize(const Matrix& matrix, size_t out) const {
     const int64_t size = matrix.sizes[out], width = matrix.sizes[1 - out];
     const bool modulates = HasPart(*matrix.group, NamesModulation);
+    const bool named = NamesKeyValue(*matrix.group);
     for (const std::string_view path : blocks_.PathsOf(matrix.group->name)) {
       const Block& block = blocks_.At(path);
       if (modulates || !block.IsOne()) break;
@@ -337,13 +421,16 @@ class FusedReader {
       bool related = false;
       std::vector<Writer> unread;
       for (const Writer& writer : others.writers) {
-        if (writer.inner == size) return std::nullopt;
+        if (writer.inner == size && !named) return std::nullopt;
         if (!Related(size, writer.inner, width)) continue;
         related = true;
         if (std::find(others.readers.begin(), others.readers.end(),
                       writer.inner) == others.readers.end()) {
           unread.push_back(writer);
         }
+      }
+      if (named || (related && unread.empty())) {
+        if (auto found = KeyValue(matrix, out, others, named)) return found;
       }
       if (!related) continue;
       if (unread.empty()) break;

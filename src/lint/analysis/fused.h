@@ -39,9 +39,12 @@ struct Mixer {
   // inside of the mixer.
   std::vector<Sized> inputs = {};
   Sized output = {};
-  Sized convolution = {};
+  std::vector<Sized> convolutions = {};
   // The vectors with one number for each head, such as `A_log` and `dt_bias`.
   std::vector<Sized> vectors = {};
+  // The parameters with one number or one row for each channel, such as `D` and
+  // `A_log` of Mamba-1.
+  std::vector<Sized> channels = {};
 };
 
 struct BlockFacts {

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "roles/words.h"
+
 namespace shardc {
 
 namespace {
@@ -26,6 +28,39 @@ size_t GroupIndicesAt(const ParameterGroup& group, char separator) {
 }
 
 }  // namespace
+
+std::optional<Adapter> AdapterOf(std::string_view name, char separator) {
+  Adapter out;
+  for (const std::string_view part : RoleParts(name, separator)) {
+    const Role role = RoleBelow(part);
+    out.down = role == Role::kAdapterDown;
+    if (IsAdapter(role)) return out;
+    if (!out.base.empty()) out.base += separator;
+    out.base += part;
+  }
+  return std::nullopt;
+}
+
+const ParameterGroup* OtherHalf(const Facts& facts,
+                                const ParameterGroup& group) {
+  if (!IsAdapter(group.role.role)) return nullptr;
+  const auto own = AdapterOf(group.name, facts.separator());
+  for (const ParameterGroup& other : facts.groups()) {
+    if (!own || !IsAdapter(other.role.role)) continue;
+    const auto half = AdapterOf(other.name, facts.separator());
+    if (half && half->base == own->base && half->down != own->down &&
+        facts.Rank(other) == facts.Rank(group)) {
+      return &other;
+    }
+  }
+  return nullptr;
+}
+
+bool IsReplicatedHalf(const Facts& facts, const ParameterGroup& group) {
+  if (!facts.Replicated(group)) return false;
+  const ParameterGroup* const other = OtherHalf(facts, group);
+  return other != nullptr && !facts.Replicated(*other);
+}
 
 bool IsWeight(const ParameterGroup& group) { return IsWeight(group.role); }
 

@@ -1,9 +1,12 @@
-// Finds the projections of a module, and the companions of a weight: its bias,
-// scale, zero point and group indices.
+// Finds the projections of a module, the companions of a weight (its bias,
+// scale, zero point and group indices), and the halves of an adapter.
 #ifndef SHARDC_LINT_ANALYSIS_GROUPS_H_
 #define SHARDC_LINT_ANALYSIS_GROUPS_H_
 
 #include <map>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "lint/analysis/facts.h"
@@ -31,6 +34,20 @@ struct Companion {
   bool indexes = false;  // whether `other` holds the group index of each input
 };
 std::vector<Companion> CompanionsOf(const Facts& facts);
+
+// One half of an adapter: the module that is adapted, and whether this half
+// reads the module's input.
+struct Adapter {
+  std::string base;  // path of the module
+  bool down = false;
+};
+std::optional<Adapter> AdapterOf(std::string_view name, char separator);
+// Returns the other half of an adapter, or null.
+const ParameterGroup* OtherHalf(const Facts& facts,
+                                const ParameterGroup& group);
+// Returns whether a replicated half of an adapter is next to one that is split,
+// which is the standard split of an adapter.
+bool IsReplicatedHalf(const Facts& facts, const ParameterGroup& group);
 
 bool IsWeight(const ParameterGroup& group);
 // Returns whether one of `axes` shards a dimension of the group in train.

@@ -11,9 +11,13 @@
 //   delta net  F = C, and a gate [I, W] in another projection
 //   LFM2       F = 3I, C = I   three parts that are as large
 //   Mamba-1    F = 2I, C = I   two parts that are as large
+//   delta net  F = C           a convolution for each of several projections
 //
 // For example, F = 12352, C = 8192, I = 4096 and two vectors of 32 elements:
 // 12352 = 8192 + 4096 + 2 * 32, a delta net with G = 2048.
+//
+// Mamba-1 has a vector of I elements for its channels, and a matrix [I, S] of
+// states. A projection [R + 2S, I] and one [I, R] show which matrix that is.
 //
 // Without a convolution, the names of Mamba-2 show a mixer: `A_log` is a vector
 // of h elements, and `norm` one of I elements.
@@ -23,6 +27,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lint/analysis/fused.h"
 #include "model/name.h"
@@ -69,11 +75,126 @@ class MixerFinder {
     for (const std::string_view path : paths) {
       const Block& block = blocks_.At(path);
       if (!block.IsOne()) return;
+      std::vector<Sized> convolutions;
+      for (const Sized& one : block.convolutions) {
+        if (blocks_.Meet(*convolution.group, *one.group)) {
+          convolutions.push_back(one);
+        }
+      }
+      if (convolutions.size() > 1) {
+        if (convolutions.front().group == convolution.group) {
+          FindSeparate(std::move(convolutions), block);
+        }
+        return;
+      }
       for (const Matrix& output : block.matrices) {
         for (const size_t out : {size_t{0}, size_t{1}}) {
           if (FindWith(convolution, block, output, out)) return;
         }
       }
+    }
+  }
+
+  // Returns the projections of the block that read the width of `output`.
+  std::vector<Sized> InputsOf(const Sized& convolution, const Block& block,
+                              const Matrix& output, size_t out) const {
+    std::vector<Sized> inputs;
+    for (const Matrix& input : block.matrices) {
+      if (input.group != output.group &&
+          input.sizes[1 - out] == output.sizes[out] &&
+          Belongs(convolution, input, out)) {
+        inputs.push_back({input.group, input.dims[out], input.sizes[out]});
+      }
+    }
+    return inputs;
+  }
+
+  // Adds a mixer each of whose projections has a convolution of its own, unless
+  // several matrices may be its output projection and no name decides.
+  void FindSeparate(std::vector<Sized> convolutions, const Block& block) {
+    std::vector<Mixer> found;
+    bool named = false;
+    for (const Matrix& output : block.matrices) {
+      for (const size_t out : {size_t{0}, size_t{1}}) {
+        auto mixer = SeparateWith(convolutions, block, output, out);
+        if (!mixer) continue;
+        const bool gives = GivesWidth(output.group->role.module_role);
+        if (gives && !named) found.clear();
+        if (gives == (named || gives)) found.push_back(*std::move(mixer));
+        named |= gives;
+      }
+    }
+    if (found.size() == 1) out_.mixers.push_back(std::move(found.front()));
+  }
+
+  std::optional<Mixer> SeparateWith(const std::vector<Sized>& convolutions,
+                                    const Block& block, const Matrix& output,
+                                    size_t out) const {
+    const Sized& first = convolutions.front();
+    if (!Belongs(first, output, out)) return std::nullopt;
+    const int64_t inner = output.sizes[1 - out];
+    const std::vector<Sized> inputs = InputsOf(first, block, output, out);
+    const auto count = [](const std::vector<Sized>& list, int64_t size) {
+      return std::count_if(list.begin(), list.end(),
+                           [&](const Sized& one) { return one.size == size; });
+    };
+    if (count(convolutions, inner) == 0) return std::nullopt;
+    Mixer mixer{.output = {output.group, output.dims[1 - out], inner},
+                .convolutions = convolutions};
+    for (const Sized& one : convolutions) {
+      if (count(inputs, one.size) < count(convolutions, one.size)) {
+        return std::nullopt;
+      }
+    }
+    for (const Sized& one : inputs) {
+      if (count(convolutions, one.size) > 0) mixer.inputs.push_back(one);
+    }
+    AddHeads(inputs, block, mixer);
+    return mixer;
+  }
+
+  // Adds the vectors of the heads. Beta and decay are computed by two small
+  // projections, or by one.
+  void AddHeads(const std::vector<Sized>& inputs, const Block& block,
+                Mixer& mixer) const {
+    for (const Sized& one : inputs) {
+      for (const int64_t heads : {one.size, one.size / 2}) {
+        auto vectors = VectorsOf(block, mixer.convolutions.front(), heads);
+        if (one.size >= mixer.output.size || vectors.size() < 2) continue;
+        mixer.vectors = std::move(vectors);
+        mixer.inputs.push_back(one);
+        break;
+      }
+    }
+  }
+
+  // Adds the vectors and the matrix of states of the channels of Mamba-1.
+  void AddChannels(const Block& block, Mixer& mixer) const {
+    const int64_t inner = mixer.output.size;
+    const Sized& convolution = mixer.convolutions.front();
+    mixer.channels = VectorsOf(block, convolution, inner);
+    std::vector<Sized> sides;  // with the size of the other side
+    for (const Matrix& one : block.matrices) {
+      for (const size_t side : {size_t{0}, size_t{1}}) {
+        if (one.sizes[side] == inner && one.lead.empty() &&
+            one.group != mixer.output.group &&
+            blocks_.Meet(*convolution.group, *one.group)) {
+          sides.push_back({one.group, one.dims[side], one.sizes[1 - side]});
+        }
+      }
+    }
+    std::map<const ParameterGroup*, Sized> states;
+    for (const Sized& one : sides) {
+      for (const Sized& rank : sides) {
+        for (const Sized& both : sides) {
+          if (one.size != rank.size && both.size == rank.size + 2 * one.size) {
+            states.insert({one.group, {one.group, one.dim, inner}});
+          }
+        }
+      }
+    }
+    if (states.size() == 1) {
+      mixer.channels.push_back(states.begin()->second);
     }
   }
 
@@ -99,13 +220,7 @@ class MixerFinder {
     const int64_t inner = output.sizes[1 - out];
     const int64_t group = (channels - inner) / 2;
     if (channels < inner || (channels - inner) % 2 != 0) return false;
-    std::vector<Sized> inputs;
-    for (const Matrix& input : block.matrices) {
-      if (input.group != output.group && input.sizes[1 - out] == width &&
-          Belongs(convolution, input, out)) {
-        inputs.push_back({input.group, input.dims[out], input.sizes[out]});
-      }
-    }
+    const std::vector<Sized> inputs = InputsOf(convolution, block, output, out);
     const auto with = [&](int64_t size) -> const Sized* {
       const auto at =
           std::find_if(inputs.begin(), inputs.end(),
@@ -113,7 +228,7 @@ class MixerFinder {
       return at == inputs.end() ? nullptr : &*at;
     };
     Mixer mixer{.output = {output.group, output.dims[1 - out], inner},
-                .convolution = convolution};
+                .convolutions = {convolution}};
     const auto take = [&](int64_t size) {
       for (const Sized& one : inputs) {
         if (one.size == size) mixer.inputs.push_back(one);
@@ -131,6 +246,9 @@ class MixerFinder {
         break;
       }
       if (mixer.inputs.empty()) return false;
+      if (mixer.inputs[0].size == 2 * inner && inner != width) {
+        AddChannels(block, mixer);
+      }
       out_.mixers.push_back(std::move(mixer));
       return true;
     }
@@ -169,16 +287,7 @@ class MixerFinder {
       return false;
     }
     fused.dim = input->dim;
-    // Beta and decay are computed by two small projections, or by one.
-    for (const Sized& one : inputs) {
-      for (const int64_t heads : {one.size, one.size / 2}) {
-        auto vectors = VectorsOf(block, convolution, heads);
-        if (one.size >= inner || vectors.size() < 2) continue;
-        mixer.vectors = std::move(vectors);
-        mixer.inputs.push_back(one);
-        break;
-      }
-    }
+    AddHeads(inputs, block, mixer);
     return Add(mixer, *input, std::move(fused), parts);
   }
 
@@ -191,9 +300,9 @@ class MixerFinder {
   bool Add(Mixer& mixer, const Sized& input, Fused fused,
            std::vector<FusedPart> channels) {
     out_.fused[input.group] = std::move(fused);
-    out_.fused[mixer.convolution.group] = {.dim = mixer.convolution.dim,
-                                           .parts = std::move(channels),
-                                           .mixer = true};
+    const Sized& convolution = mixer.convolutions.front();
+    out_.fused[convolution.group] = {
+        .dim = convolution.dim, .parts = std::move(channels), .mixer = true};
     out_.mixers.push_back(std::move(mixer));
     return true;
   }

@@ -112,18 +112,6 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
   return std::nullopt;
 }
 
-// Returns the name of the group and the number of those of its parameters that
-// a finding is about.
-std::string SomeText(const Facts& facts, const ParameterGroup& group,
-                     std::span<const uint32_t> params) {
-  if (std::ssize(params) == group.count()) return ParametersText(facts, group);
-  if (params.size() == 1) {
-    return Quoted(facts.plan().names[params.front()]);
-  }
-  return Quoted(group.name) + " (" + CountText(std::ssize(params)) + " of " +
-         Counted(group.count(), "parameter") + ")";
-}
-
 LintFinding Report(const Facts& facts, const ParameterGroup& group,
                    std::span<const uint32_t> params, const HeadSplit& cut,
                    int64_t head_dim) {
@@ -302,8 +290,8 @@ std::set<std::string> NormedByHead(const Facts& facts,
   return out;
 }
 
-// Reports the head vectors and the convolution of a mixer whose heads are split
-// into `parts`, if they are not split.
+// Reports the head vectors, convolutions and channels of a mixer whose
+// projections are split over `axes`, if they are not split.
 void CheckMixer(const Facts& facts, const Mixer& mixer, const AxisGroup& axes,
                 FindingSink& sink) {
   const auto check = [&](const Sized& one, const std::string& what,
@@ -324,7 +312,13 @@ void CheckMixer(const Facts& facts, const Mixer& mixer, const AxisGroup& axes,
         "and leave the input of the output projection unsharded"));
   };
   for (const Sized& vector : mixer.vectors) check(vector, "a number", "heads");
-  check(mixer.convolution, "a kernel", "channels");
+  for (const Sized& one : mixer.convolutions) {
+    check(one, "a kernel", "channels");
+  }
+  for (const Sized& one : mixer.channels) {
+    check(one, facts.Rank(*one.group) == 1 ? "a number" : "numbers",
+          "channels");
+  }
 }
 
 void CheckMixers(const Facts& facts, FindingSink& sink) {
