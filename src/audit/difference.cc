@@ -63,12 +63,19 @@ std::string OverOf(const Sending& one) {
 // (PassOf) match.
 void Match(std::vector<Piece>& planned, std::vector<Piece>& compiled,
            bool same_phase) {
+  // The first piece of `compiled` that may have runs left for each pass, so
+  // that the time is linear in the number of pieces.
+  std::map<Phase, size_t> first;
   for (Piece& one : planned) {
-    for (Piece& other : compiled) {
-      if (same_phase && PassOf(one.phase) != PassOf(other.phase)) continue;
+    const Phase pass = same_phase ? PassOf(one.phase) : Phase::kNone;
+    size_t& next = first[pass];
+    for (; next < compiled.size(); ++next) {
+      Piece& other = compiled[next];
+      if (same_phase && pass != PassOf(other.phase)) continue;
       const int64_t both = std::min(one.count, other.count);
       one.count -= both;
       other.count -= both;
+      if (other.count > 0) break;
     }
   }
 }

@@ -1,7 +1,7 @@
 // Directory: cli. It has the function main, a file for each command, and the
 // exit codes. Only parser.cc uses CLI11.
 // Its files include headers of these directories: source, model, devices,
-// parse, families, stored, hlo, importers/rules, match, match/proof, resolve,
+// parse, stored, hlo, importers/rules, match, match/proof, families, resolve,
 // legalize, program, schedule, step, plan, plan/difference, lint/analysis,
 // lint/rules, lint, checkpoint, target, exec/machine, exec/operations, eval,
 // verify/cases, verify, verify/step, cost, suggest, search, audit, kv, picture,

@@ -96,9 +96,10 @@ std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
                                             const Common& common, Mode mode,
                                             bool& found, Inputs& inputs,
                                             Findings& findings) {
-  inputs.target = CompileStaged(command.stages,
-                                WithMode(command.flags.inputs, target, mode),
-                                target, common, findings);
+  InputFlags flags = WithMode(command.flags.inputs, target, mode);
+  flags.trains = mode == Mode::kTrain;
+  inputs.target =
+      CompileStaged(command.stages, flags, target, common, findings);
   if (inputs.target.compiled == nullptr) return std::nullopt;
   auto work = CompiledWork(inputs.target, mode, findings);
   found = !work;

@@ -87,6 +87,7 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   Target without = target;
   InputFlags flags = command.flags.inputs;
   flags.devices.clear();
+  flags.trains = mode == Mode::kTrain;
   const bool has_mesh = IsNamed(target.mesh);
   // No other input depends on the mesh, so the inputs are read with a mesh of
   // one device.

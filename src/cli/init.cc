@@ -42,7 +42,7 @@ namespace fs = std::filesystem;
 
 struct InitFlags {
   InputFlags inputs;
-  std::string source, folder = ".", naming = "hf", scan_axis;
+  std::string source, folder = ".", naming, scan_axis;
   MeshFlags mesh;
 };
 
@@ -162,7 +162,8 @@ std::optional<InitInputs> ReadInputs(const InitFlags& flags,
   const bool shapes = manifest && AllHaveShapes(*manifest);
   if (!shapes && !out.model_path.empty()) {
     manifest = families::BuildTree(out.model_path, flags.naming, findings,
-                                   flags.inputs.asked.families);
+                                   flags.inputs.asked.families,
+                                   {false, flags.inputs.asked.weights_dtype});
     tree.clear();
   }
   if (!manifest || !HasShapes(*manifest, findings)) return std::nullopt;

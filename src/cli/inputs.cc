@@ -118,6 +118,7 @@ OpenOptions OpenOptionsOf(const InputFlags& flags, const Target& target,
   options.policy = ParsePolicy(flags, findings).value_or(Policy{});
   options.modes =
       ParseModes(flags.modes, findings).value_or(std::vector<Mode>{});
+  options.weights = {flags.trains, flags.asked.weights_dtype};
   options.threads = common.threads;
   options.held = flags.held;
   return options;
@@ -244,7 +245,13 @@ Options ModelInputs(InputFlags& flags, std::string_view help) {
                  .to = &flags.asked.families,
                  .value = "DIR",
                  .help = "folder of further descriptions of model families, "
-                         "which win over the bundled ones"}});
+                         "which win over the bundled ones"},
+                {.name = "--weights-dtype",
+                 .to = &flags.asked.weights_dtype,
+                 .value = "DTYPE|config",
+                 .help = "dtype of the weights of --model, unquantised, or as "
+                         "its quantization_config states (default: config, but "
+                         "unquantised in training)"}});
 }
 
 Options AllInputs(InputFlags& flags) {
@@ -330,6 +337,7 @@ bool RefuseInputs(const InputFlags& flags, std::string_view because,
        {"--rules", first(asked.rules)},
        {"--manifest", asked.manifest},
        {"--families", asked.families},
+       {"--weights-dtype", asked.weights_dtype},
        {"--target", asked.target},
        {"--project", asked.project},
        {"--modes", first(flags.modes)},

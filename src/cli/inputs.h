@@ -27,6 +27,9 @@ struct InputFlags {
   Strings targets;  // values of `--target`, if several are allowed
   std::string devices, processes, stdin_filename;
   bool header_only = false, kv_replicate = false;
+  // Set by commands that compute figures of training: the weights of a
+  // config.json are then those before quantisation.
+  bool trains = false;
   Strings modes;
   std::string unmatched, illegal, min_size, compat;
   Held held;  // A cache for commands that read the same targets several times.
@@ -43,8 +46,9 @@ Options ProjectInputs(InputFlags& flags);
 // Returns the option `--illegal`, for commands that do not use AllInputs.
 // AllInputs includes this option.
 Option IllegalInput(InputFlags& flags);
-// Returns the option `--model` with this help, and `--families`, which adds
-// descriptions of families from which the model's parameter tree is built.
+// Returns the option `--model` with this help, and the options of the tree that
+// is built from the model's config.json: `--families`, which adds descriptions
+// of families, and `--weights-dtype`.
 Options ModelInputs(InputFlags& flags,
                     std::string_view help = "the model's config.json");
 // Returns all options that name inputs, and those that determine how they are

@@ -46,7 +46,8 @@ std::optional<Manifest> ReadTree(const SearchFlags& flags, const Target& target,
     out = LoadManifest(flags.cost.inputs, target.manifest, findings);
   } else if (!target.model.empty()) {
     out = families::BuildTree(target.model, flags.naming, findings,
-                              target.families);
+                              target.families,
+                              {true, flags.cost.inputs.asked.weights_dtype});
   } else {
     findings.Add(code::kUsage, {}, "no model is given",
                  "write `--model config.json`, `--manifest FILE`, or a target "

@@ -266,9 +266,11 @@ int RunShow(const ShowCommand& command, const Common& common,
       TargetOrPlan(command.flags.inputs, command.plan, findings);
   if (!target) return kFailed;
   bool found = false;
-  const auto planned = LoadPlanned(command.flags.inputs, command.plan,
-                                   EditedPlanOf(command.allow_edited), *target,
-                                   common, found, findings);
+  InputFlags inputs = command.flags.inputs;
+  inputs.trains = command.flags.mode == ModeName(Mode::kTrain);
+  const auto planned =
+      LoadPlanned(inputs, command.plan, EditedPlanOf(command.allow_edited),
+                  *target, common, found, findings);
   if (planned == nullptr) return found ? kFound : kFailed;
   // The pictures `layout` and `memory` show the shards of parameters. A
   // parameter with an illegal spec has no valid shards, so it is an error.

@@ -21,7 +21,7 @@ namespace {
 
 struct SuggestFlags {
   InputFlags inputs;
-  std::string output, prefer = "memory", naming = "hf", scan_axis;
+  std::string output, prefer = "memory", naming, scan_axis;
   std::string program;
   MeshFlags mesh;
   bool place_experts = false;
@@ -49,7 +49,8 @@ std::optional<Manifest> ReadTree(const SuggestFlags& flags,
   }
   if (!target.model.empty()) {
     return families::BuildTree(target.model, flags.naming, findings,
-                               target.families);
+                               target.families,
+                               {false, flags.inputs.asked.weights_dtype});
   }
   findings.Add(code::kUsage, {}, "no manifest is given",
                "write `--manifest FILE`, `--model config.json`, or a target in "

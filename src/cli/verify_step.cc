@@ -173,8 +173,12 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
   if (!target) return nullptr;
   auto settings = ReadStepSettings(flags, *target, common, ranks, findings);
   auto out = std::make_unique<StepInputFiles>();
+  InputFlags inputs = flags.inputs;
+  inputs.trains =
+      settings && std::find(settings->modes.begin(), settings->modes.end(),
+                            Mode::kTrain) != settings->modes.end();
   StagedTarget opened =
-      CompileStaged(flags.stages, flags.inputs, *target, common, findings);
+      CompileStaged(flags.stages, inputs, *target, common, findings);
   out->model = std::move(opened.model);
   out->compiled = std::move(opened.compiled);
   if (!settings || out->compiled == nullptr) return nullptr;

@@ -545,6 +545,15 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   OrientAll(out, separator);
   AddNextTokenLayers(out);
   FreezeBesideAdapters(out);
+  for (const std::string& note : notes) {
+    if (!note.starts_with(kQuantisedAs)) continue;
+    out.notes.push_back(note);
+    if (mode != Mode::kTrain) continue;
+    out.not_known.push_back(
+        {.what = "the weights that are trained, their gradients and their "
+                 "states: the tree is that of a quantised checkpoint",
+         .settled_by = "--weights-dtype bfloat16"});
+  }
   return out;
 }
 

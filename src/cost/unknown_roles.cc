@@ -173,7 +173,9 @@ std::optional<NotKnown> MissingExpertChoice(const CostInputs& work) {
 NotKnown MissingQuantisedWeights() {
   return {.what = "the bytes of the quantised weights: " +
                   std::string(kBeforeQuantisation),
-          .settled_by = "--manifest with the checkpoint"};
+          .settled_by =
+              "--manifest with the checkpoint, and rules for its "
+              "tensors, which `shardc suggest` writes"};
 }
 
 }  // namespace shardc::cost

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <utility>
@@ -115,6 +116,10 @@ class TreeBuilder {
     builder_.manifest().naming = naming_;
     return builder_.Take();
   }
+
+  // Returns the weights of linear modules, in the order of the tree. Trees of
+  // Flax have none: their quantised forms are not known.
+  const std::vector<LinearWeight>& linear() const { return linear_; }
 
  private:
   using Sizes = std::vector<int64_t>;
@@ -311,6 +316,7 @@ class TreeBuilder {
     if (kind == "tensor" || kind == "buffer") {
       const auto dims = sizes(rest.size());
       if (!dims) return false;
+      if (kind == "tensor") NoteExperts(*dims, values);
       return (kind == "buffer" && !spelling_.buffers) || Add(*dims, values);
     }
     if (kind == "float32" && rest.size() == 1) {
@@ -346,8 +352,26 @@ class TreeBuilder {
               Evaluator& values) {
     Sizes weight = dims;
     if (transposed == spelling_.flax) std::swap(weight[0], weight[1]);
+    if (!spelling_.flax) {
+      linear_.push_back({static_cast<size_t>(tensors_), transposed});
+    }
     return Leaf(spelling_.flax ? "kernel" : "weight", weight, values) &&
            (!bias || Leaf("bias", {dims[1]}, values));
+  }
+
+  // Notes a tensor of the matrices of all experts. The hidden size shows which
+  // of the two sizes of a matrix is that of its inputs.
+  void NoteExperts(const Sizes& dims, const Evaluator& values) {
+    if (spelling_.flax || dims.size() != 3) return;
+    if (path_.find("experts") == std::string::npos) return;
+    const auto hidden = values.config().Find("hidden_size");
+    if (!hidden || hidden->kind() != JsonKind::kInteger) return;
+    const bool down = path_.find("down") != std::string::npos;
+    const int64_t first = down ? dims[2] : dims[1];
+    const int64_t other = down ? dims[1] : dims[2];
+    const int64_t size = hidden->integer();
+    linear_.push_back(
+        {static_cast<size_t>(tensors_), first == size && other != size});
   }
 
   bool Norm(const Sizes& dims, bool bias, bool layer, Evaluator& values) {
@@ -403,6 +427,7 @@ class TreeBuilder {
   std::string path_;
   int depth_ = 0;
   int64_t tensors_ = 0;
+  std::vector<LinearWeight> linear_;
   ManifestBuilder builder_;
 };
 
@@ -464,6 +489,24 @@ bool AllAreGood(const Library& library, Findings& findings) {
   return findings.errors() == before;
 }
 
+// Returns the dtype that `--weights-dtype` names, or nullopt after a finding.
+std::optional<Dtype> ReadWeightsDtype(const std::string& text,
+                                      Findings& findings) {
+  constexpr Dtype kWide[] = {Dtype::kF16, Dtype::kBF16, Dtype::kF32};
+  const auto dtype = ParseDtype(text);
+  if (dtype && std::find(std::begin(kWide), std::end(kWide), *dtype) !=
+                   std::end(kWide)) {
+    return dtype;
+  }
+  findings.Add(code::kUsage,
+               {MakeSource("--weights-dtype", text), 0, text.size()},
+               ShortQuote(text) + " is no dtype of unquantised weights",
+               "write `bfloat16`, `float16`, `float32`, or `config` for the "
+               "weights that the configuration states; quantised weights of "
+               "another kind are read from a checkpoint, with `--manifest`");
+  return std::nullopt;
+}
+
 std::optional<Spelling> SpellingOf(const Description& family,
                                    std::string_view naming,
                                    const JsonValue& config,
@@ -493,15 +536,17 @@ std::vector<std::string_view> ModelTypes() { return Library().Names(); }
 
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings,
-                                  const std::string& folder) {
+                                  const std::string& folder,
+                                  const TreeWeights& weights) {
   const auto document = ReadModelDocument(config_path, findings);
   if (document == nullptr) return std::nullopt;
-  return BuildTree(*document, naming, findings, folder);
+  return BuildTree(*document, naming, findings, folder, weights);
 }
 
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings,
-                                  const std::string& folder) {
+                                  const std::string& folder,
+                                  const TreeWeights& weights) {
   if (!ReadModelConfig(document, findings)) return std::nullopt;
   const auto library = Library::Open(folder, findings);
   if (!library || !AllAreGood(*library, findings)) return std::nullopt;
@@ -510,10 +555,27 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   if (family == nullptr || !IsClassOf(*family, config, findings)) {
     return std::nullopt;
   }
+  const auto quantised = config.Find("quantization_config");
+  const bool stated = quantised && quantised->IsObject();
+  const bool as_config = weights.dtype == "config";
+  std::optional<Dtype> wanted;
+  if (!weights.dtype.empty() && !as_config) {
+    wanted = ReadWeightsDtype(weights.dtype, findings);
+    if (!wanted) return std::nullopt;
+  }
+  const auto model_dtype = QuantisedModelDtype(config);
+  const bool published =
+      model_dtype && !wanted && (!weights.trained || as_config);
+  if (naming.empty()) naming = published ? "hf-files" : "hf";
   auto spelling = SpellingOf(*family, naming, config, findings);
   if (!spelling) return std::nullopt;
-  const auto dtype = ReadConfigDtype(config, findings);
+  auto dtype = ReadConfigDtype(config, findings);
   if (!dtype) return std::nullopt;
+  if (wanted) {
+    dtype = {*wanted, false};
+  } else if (published && dtype->assumed) {
+    dtype = {*model_dtype, false};
+  }
   Evaluator values(*family, config, naming, findings);
   TreeBuilder builder(*library, naming, std::move(*spelling), dtype->dtype,
                       findings);
@@ -531,8 +593,11 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
                          Quote(library->Find(family->name)->name()) +
                          ", in place of the bundled description");
   }
-  if (const auto packed = config.Find("quantization_config");
-      packed && packed->IsObject()) {
+  if (wanted) {
+    tree.notes.push_back("the weights are " + std::string(DtypeName(*wanted)) +
+                         ", as `--weights-dtype` states");
+  } else if (stated &&
+             !(published && Quantise(config, builder.linear(), tree))) {
     tree.notes.emplace_back(kBeforeQuantisation);
   }
   return tree;

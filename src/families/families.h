@@ -2,7 +2,8 @@
 // data types). The inputs are the model's config.json and the description of
 // the model's family, which is a bundled file of the folder families/ or a file
 // of a folder that the user names.
-// Its files include headers of these directories: source, model, yaml, parse.
+// Its files include headers of these directories: source, model, yaml, parse,
+// match.
 #ifndef SHARDC_FAMILIES_FAMILIES_H_
 #define SHARDC_FAMILIES_FAMILIES_H_
 
@@ -28,20 +29,36 @@ inline constexpr std::array<std::string_view, 4> kNamings = {"hf", "hf-files",
 // repetition of a node, so a returned tree may have a few more.
 inline constexpr int64_t kMostTensors = 1000000;
 
+// The weights that a tree has if its config.json states how the published
+// weights are quantised.
+struct TreeWeights {
+  // Whether the tree is that of a model which is trained: it is the tree before
+  // quantisation. Otherwise it has the tensors of the published checkpoint.
+  bool trained = false;
+  // The text of `--weights-dtype`: a floating-point dtype that all weights
+  // have, unquantised, or `config` for what the config states, also in
+  // training. Empty if the option is not given.
+  std::string dtype;
+};
+
 // Builds the parameter tree of the config.json at `config_path`, with the names
-// of the scheme `naming`. Returns nullopt after a finding, for example if the
-// model type is absent or unknown, the family's description does not list the
-// model's class, a size is missing or out of range, or the family lacks the
-// scheme. `folder` is a folder with more descriptions, whose files are used in
-// place of bundled descriptions of the same names; empty if there is none.
+// of the scheme `naming`. An empty `naming` is `hf-files` for the tensors of a
+// quantised checkpoint, and `hf` otherwise. Returns nullopt after a finding,
+// for example if the model type is absent or unknown, the family's description
+// does not list the model's class, a size is missing or out of range, or the
+// family lacks the scheme. `folder` is a folder with more descriptions, whose
+// files are used in place of bundled descriptions of the same names; empty if
+// there is none.
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings,
-                                  const std::string& folder = {});
+                                  const std::string& folder = {},
+                                  const TreeWeights& weights = {});
 // Builds the tree from a config that has already been read. The root of the
 // document must be an object.
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings,
-                                  const std::string& folder = {});
+                                  const std::string& folder = {},
+                                  const TreeWeights& weights = {});
 
 // Returns the model types of the bundled descriptions, sorted.
 std::vector<std::string_view> ModelTypes();

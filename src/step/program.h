@@ -2,8 +2,8 @@
 // which the graph is lowered for a mesh: the same ops on shards, with the
 // collectives between them. Instructions contain no sizes, so shapes and bytes
 // can be computed for real sizes and for reduced ones.
-// Its files include headers of these directories: source, model, families,
-// match, resolve, roles, comm.
+// Its files include headers of these directories: source, model, match,
+// families, resolve, roles, comm.
 #ifndef SHARDC_STEP_PROGRAM_H_
 #define SHARDC_STEP_PROGRAM_H_
 

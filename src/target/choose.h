@@ -2,7 +2,7 @@
 // them: a project's target, rules and packs, a mesh, a manifest, and a model's
 // config.
 // Its files include headers of these directories: source, model, parse,
-// families, importers, match, resolve, roles, plan.
+// importers, match, families, resolve, roles, plan.
 //
 // This header finds the project file and chooses among its targets.
 #ifndef SHARDC_TARGET_CHOOSE_H_
@@ -32,7 +32,8 @@ struct TargetRequest {
   std::vector<std::string> rules;  // files, `builtin:PACK` or `auto`
   std::string manifest;
   std::string model;
-  std::string families;  // a folder with descriptions of model families
+  std::string families;       // a folder with descriptions of model families
+  std::string weights_dtype;  // the dtype of the weights of `model`
 
   bool NamesAnInput() const {
     return !mesh.empty() || !rules.empty() || !manifest.empty();

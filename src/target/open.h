@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "families/families.h"
 #include "importers/manifest.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
@@ -52,6 +53,8 @@ struct OpenOptions {
   Policy policy;
   // If empty, the target's modes are used, or all modes if it has none.
   std::vector<Mode> modes;
+  // The weights of a tree that is built from a config.json.
+  families::TreeWeights weights;
   int threads = 0;  // number of threads; 0 for one per core
   Held held;
 };
