@@ -141,15 +141,23 @@ class Finder {
 
   void EvaluateOne(const PipelineDraft& one) {
     evaluated_.insert(&one);
-    if (Take(Evaluate(one, DivisionOf(one)))) fastest_ = &one;
+    if (Take(Evaluate(one, Division::kEven))) fastest_ = &one;
   }
 
-  // Returns the division of the layers that published runs have.
-  Division DivisionOf(const PipelineDraft& draft) const {
-    const int64_t layers = request_.model->layers.value_or(0);
-    const int64_t stages = drafts_->RanksOf(draft) * draft.chunks;
-    return layers % stages != 0 && (layers + 2) % stages == 0 ? Division::kEnds
-                                                              : Division::kEven;
+  // Sets the division of the layers that published runs have: the layers of
+  // each stage if both ends count. `further` layers behind the last one predict
+  // further tokens.
+  static void DivideAsPublished(int64_t layers, int64_t further, int64_t stages,
+                                Pipeline& out) {
+    const int64_t each = (layers + 2 + further) / stages;
+    if (layers % stages == 0 || each * stages != layers + 2 + further ||
+        each < 1 + further) {
+      return;
+    }
+    out.division = Division::kEnds;
+    out.layers.assign(AsIndex(stages), each);
+    --out.layers.front();
+    out.layers.back() -= 1 + further;
   }
 
   // Returns true if `most` pipelines have been evaluated or the deadline has
@@ -233,12 +241,12 @@ class Finder {
     out.rules = option.name;
     out.file = option.file;
     out.division = division;
-    if (division == Division::kEnds) {
-      const int64_t stages = out.Ranks() * draft.chunks;
-      out.layers.assign(AsIndex(stages),
-                        (request_.model->layers.value_or(0) + 2) / stages);
-      --out.layers.front();
-      --out.layers.back();
+    const cost::CostInputs work =
+        cost::MakeCostInputs(*compiled, request_.model, Mode::kTrain);
+    if (division == Division::kEven) {
+      DivideAsPublished(request_.model->layers.value_or(0),
+                        work.next_token_layers, out.Ranks() * draft.chunks,
+                        out);
     }
     Findings unreported;
     auto request = DeclaredRequest(
@@ -251,8 +259,6 @@ class Finder {
     const auto planned =
         DivideIntoStages(*compiled, &*request_.model, *request, unreported);
     if (!planned) return std::nullopt;
-    const cost::CostInputs work =
-        cost::MakeCostInputs(*compiled, request_.model, Mode::kTrain);
     const auto cost = cost::PipelineCostOf(*compiled, work, out.settings,
                                            *planned, true, unreported);
     if (!cost || !TakeBytes(*cost, out)) return std::nullopt;

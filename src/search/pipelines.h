@@ -21,9 +21,9 @@
 namespace shardc::search {
 
 // How a search divides the layers into stages. Published runs divide them
-// evenly, or count the embedding and the head as a layer each if the number of
-// stages divides the layers only then. No published run divides them so that
-// the stages take equal times.
+// evenly, or count the embedding, the head and the layers that predict further
+// tokens as a layer each if the number of stages divides the layers only then.
+// No published run divides them so that the stages take equal times.
 enum class Division : uint8_t { kEven, kEnds, kTimes };
 inline constexpr std::string_view kDivisionNames[] = {
     "evenly", "evenly, with each end as a layer", "by the times of the stages"};
