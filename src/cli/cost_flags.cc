@@ -17,6 +17,7 @@
 #include "cli/dtype_help.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cost/rates.h"
 #include "cost/stack.h"
 #include "devices/profile_file.h"
 #include "source/file.h"
@@ -176,17 +177,26 @@ void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
   Wrong("--operation", name, known, findings);
 }
 
-// Reads `--matmul-dtype`: a dtype, or 8-bit numbers with a scale for each of
-// many blocks.
+// Reads `--matmul-dtype`: a dtype, or numbers of 8 or 4 bits with a scale for
+// each of many blocks.
 void ReadProducts(const std::string& text, cost::Settings& out,
                   Findings& findings) {
-  for (const auto scaling : {cost::Scaling::kMx, cost::Scaling::kBlocks}) {
+  for (const auto scaling :
+       {cost::Scaling::kMx, cost::Scaling::kBlocks, cost::Scaling::kNv}) {
     if (text != cost::kScalingNames[static_cast<size_t>(scaling)]) continue;
-    out.products = Dtype::kF8E4M3;
+    out.products = scaling == cost::Scaling::kNv ? Dtype::kF4 : Dtype::kF8E4M3;
     out.scaling = scaling;
     return;
   }
   CostFlagParser(findings).Type("--matmul-dtype", text, out.products);
+  if (out.products == Dtype::kF4) {
+    findings.Add(code::kUsage, FlagPlace("--matmul-dtype", text),
+                 ShortQuote(text) +
+                     " has no scales, and no device multiplies "
+                     "such numbers without them",
+                 "write `nvfp4` for 4-bit products with a scale for each 16 "
+                 "numbers");
+  }
   if (out.products != Dtype::kF8E8M0) return;
   findings.Add(code::kUsage, FlagPlace("--matmul-dtype", text),
                ShortQuote(text) +
@@ -229,7 +239,7 @@ Option StackOption(std::string* to) {
                    .value = "NAME",
                    .help =
                        "training software: compiled, megatron, "
-                       "megatron-2026-06, xla, eager, "
+                       "megatron-2026-02, megatron-2026-06, xla, eager, "
                        "eager-bf16, hf, megatron-2021 or deepspeed-2021 "
                        "(default: xla for TPUs, "
                        "Trainium and parameters of JAX, else compiled)",
@@ -330,7 +340,8 @@ Options OptionsOfCost(CostFlags& flags) {
        .to = &flags.matmul_dtype,
        .value = "DTYPE",
        .help = "dtype of the matrix products of layers, such as float8_e4m3fn; "
-               "mxfp8 and fp8_blocks have a scale for each of many blocks "
+               "mxfp8, fp8_blocks and nvfp4 have a scale for each of many "
+               "blocks "
                "(default: that of activations)"},
       {.name = "--dispatcher",
        .to = &flags.dispatcher,
@@ -420,6 +431,12 @@ std::optional<cost::Settings> ParseSettings(const CostFlags& flags,
   out.profile = out.read_profile.get();
   out.overlap_tensor = flags.overlap_tensor;
   ReadProducts(flags.matmul_dtype, out, findings);
+  if (cost::LacksFp4(out)) {
+    findings.Add(code::kUsage, FlagPlace("--matmul-dtype", flags.matmul_dtype),
+                 "the profile has no rate of products in 4 bits",
+                 "write `peaks: {fp4: ...}` in a profile of your own, with "
+                 "`base:`, or choose gb200 or gb300");
+  }
   ReadExperts(flags, out, findings);
   if (!flags.stack.empty()) {
     out.stack = cost::FindStack(flags.stack);

@@ -41,10 +41,9 @@ bool IsSame(const search::Sharding& a, const search::Sharding& b) {
 void Prove(const SearchInputs& inputs, SearchReport& report) {
   const search::Found& found = report.found;
   if (inputs.prove == 0 || !found.winner) return;
-  report.proof = ProofOf(*found.winner, inputs);
-  if (const auto* const pipeline = search::FasterPipeline(found)) {
-    report.of_pipeline = ProofOf(*pipeline, inputs);
-  }
+  report.proof = found.winner->IsPipeline()
+                     ? ProofOf(*found.pipelines.fastest, inputs)
+                     : ProofOf(*found.winner, inputs);
   // Prove at most `left` further shardings of the Pareto front. Its pipelines
   // are not proved here. If the winner is in the front, its proof is reused.
   int64_t left = inputs.prove - 1;
@@ -88,9 +87,9 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   // A sharding that fails its proof is not written.
   const bool writes =
       report.found.winner && !Failed(report.proof) && !flags.output.empty();
+  const bool staged = report.found.winner && report.found.winner->IsPipeline();
   const search::Pipeline* const pipeline =
-      Failed(report.of_pipeline) ? nullptr
-                                 : search::FasterPipeline(report.found);
+      staged ? &*report.found.pipelines.fastest : nullptr;
   if (writes && !WriteSearched(*report.found.winner, pipeline, *inputs,
                                flags.output, common, findings)) {
     return kFailed;
@@ -109,22 +108,17 @@ int RunSearch(const SearchFlags& flags, const Common& common,
       out.Append("note: " + std::string(kDtypeAssumed) + "\n");
     }
     if (!report.found.winner) return;
-    const std::string command = CostCommandOf(
-        *report.found.winner, pipeline != nullptr, *inputs, flags.output);
+    const std::string command =
+        staged ? CostCommandOf(*pipeline, *inputs, flags.output)
+               : CostCommandOf(*report.found.winner, *inputs, flags.output);
     out.Append(command.empty()
                    ? "the winner's mesh, rules or parameters are in no file: "
                      "`-o FOLDER` writes them\n"
                    : "the same figures: " + command + "\n");
-    const std::string of_pipeline =
-        pipeline == nullptr ? ""
-                            : CostCommandOf(*pipeline, *inputs, flags.output);
-    if (!of_pipeline.empty()) {
-      out.Append("the pipeline's figures: " + of_pipeline + "\n");
-    }
   };
   if (!PutOut(write, findings)) return kFailed;
   const bool proved =
-      !Failed(report.proof) && !Failed(report.of_pipeline) &&
+      !Failed(report.proof) &&
       std::none_of(report.proofs.begin(), report.proofs.end(), Failed);
   // If the winner may not fit in memory, the exit status is 1, as in `fit` and
   // `cost`.

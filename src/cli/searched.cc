@@ -144,10 +144,6 @@ std::string StagesText(const search::Pipeline& one) {
          "\n      assign: [" + LayersText(one) + "]\n";
 }
 
-std::string PipelineTarget(const SearchInputs& inputs) {
-  return (inputs.target.empty() ? "searched" : inputs.target) + "-pipeline";
-}
-
 // Returns the beginning of the file names of the model's files. It is the
 // target's name. If there is no target, or its name has a slash or backslash,
 // it is "searched".
@@ -397,22 +393,19 @@ bool WriteSearched(const search::Sharding& one,
   // Adds a mesh file. Also adds a rules file if the search changed the rules
   // (`own`) or if a flag sets a policy. Returns the value of `rules:` in the
   // project file.
-  const auto add = [&](const std::string& prefix, const Mesh& mesh,
-                       search::RulesFile rules, bool own) {
-    files.push_back({prefix + "mesh.yaml", MeshFileYaml(mesh)});
+  const auto add = [&](const Mesh& mesh, search::RulesFile rules, bool own) {
+    files.push_back({"mesh.yaml", MeshFileYaml(mesh)});
     rules.extends = FromFolder(rules.extends, folder);
     if (!own && PolicyMembers(policy).empty() && !policy.kv_replicate) {
       return RulesText(rules.extends);
     }
     TakePolicy(policy, rules.own.policy);
-    files.push_back({prefix + "rules.yaml", SearchedRulesYaml(rules)});
-    return prefix + "rules.yaml";
+    files.push_back({"rules.yaml", SearchedRulesYaml(rules)});
+    return std::string("rules.yaml");
   };
-  const std::string rules = add("", one.mesh, one.file, !IsGivenAsIs(one));
-  const std::string staged = pipeline == nullptr
-                                 ? ""
-                                 : add("pipeline-", pipeline->mesh,
-                                       pipeline->file, !IsGivenAsIs(*pipeline));
+  const bool given =
+      pipeline == nullptr ? IsGivenAsIs(one) : IsGivenAsIs(*pipeline);
+  const std::string rules = add(one.mesh, one.file, !given);
   ModelFiles model = {FileStem(inputs) + ".manifest.json", ""};
   files.push_back({model.manifest, TextOf([&](Sink& sink) {
                      WriteManifestJson(inputs.request.manifest, sink);
@@ -428,14 +421,7 @@ bool WriteSearched(const search::Sharding& one,
       "# Found by `shardc search`: " + SearchSettingsText(settings) +
       ".\nversion: 1\ntargets:\n" +
       TargetText(name, "mesh.yaml", rules, model, settings, inputs);
-  if (pipeline != nullptr) {
-    project +=
-        "  # The fastest pipeline: " + SearchSettingsText(pipeline->settings) +
-        ".\n" +
-        TargetText(PipelineTarget(inputs), "pipeline-mesh.yaml", staged, model,
-                   pipeline->settings, inputs) +
-        StagesText(*pipeline);
-  }
+  if (pipeline != nullptr) project += StagesText(*pipeline);
   // The project file is written last, so that it exists only if all other files
   // exist.
   files.push_back({"shardc.yaml", std::move(project)});
@@ -452,16 +438,12 @@ bool WriteSearched(const search::Sharding& one,
   return true;
 }
 
-std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
+std::string CostCommandOf(const search::Sharding& one,
                           const SearchInputs& inputs,
                           const std::string& folder) {
   std::string out = "shardc cost";
   if (!folder.empty()) {
     out += ProjectFlags(inputs, folder);
-    if (has_pipeline) {
-      out += " --target " +
-             ShellWord(inputs.target.empty() ? "searched" : inputs.target);
-    }
   } else if (!IsGivenAsIs(one) || !CanNameTree(inputs) ||
              MeshAsFlags(one.mesh, inputs).empty()) {
     return "";
@@ -477,8 +459,7 @@ std::string CostCommandOf(const search::Pipeline& one,
                           const std::string& folder) {
   std::string out = "shardc cost";
   if (!folder.empty()) {
-    out += ProjectFlags(inputs, folder) + " --target " +
-           ShellWord(PipelineTarget(inputs));
+    out += ProjectFlags(inputs, folder);
   } else if (!IsGivenAsIs(one) || !CanNameTree(inputs)) {
     return "";
   } else {
@@ -486,7 +467,8 @@ std::string CostCommandOf(const search::Pipeline& one,
            " --schedule " + one.schedule + " --virtual " +
            std::to_string(one.virtual_stages) + " --assign " + LayersText(one);
   }
-  return out + SettingsAsFlags(one.settings, inputs, !folder.empty());
+  return out + " --p2p exposed" +
+         SettingsAsFlags(one.settings, inputs, !folder.empty());
 }
 
 }  // namespace shardc::cli

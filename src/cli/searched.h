@@ -20,9 +20,10 @@ SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs);
 SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs);
 
 // Writes a project whose target has the mesh and the rules of `one`. Rules
-// files that the search did not change are named and not copied. If `pipeline`
-// is not null, it becomes a second target with stages. Returns false with
-// findings if a file already exists or cannot be written.
+// files that the search did not change are named and not copied. If `one` is a
+// pipeline, `pipeline` is that pipeline, and the target has stages; otherwise
+// it is null. Returns false with findings if a file already exists or cannot be
+// written.
 bool WriteSearched(const search::Sharding& one,
                    const search::Pipeline* pipeline, const SearchInputs& inputs,
                    const std::string& folder, const Common& common,
@@ -30,12 +31,11 @@ bool WriteSearched(const search::Sharding& one,
 
 // These functions return the `cost` command that prints the figures of the
 // winner of the search, or of a pipeline. If the search wrote a project to
-// `folder`, the command reads the project. `has_pipeline` is true if this
-// project has the pipeline as a second target. Without a project, the command
+// `folder`, the command reads the project. Without a project, the command
 // has the inputs as options. The command is empty if that is not possible,
 // because the search changed the rules, built the parameters with a naming that
 // the rules do not state, or chose a mesh that needs a mesh file.
-std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
+std::string CostCommandOf(const search::Sharding& one,
                           const SearchInputs& inputs,
                           const std::string& folder);
 std::string CostCommandOf(const search::Pipeline& one,

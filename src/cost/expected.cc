@@ -583,7 +583,7 @@ std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
   const auto tokens = TokensOf(work, settings);
   const auto hidden = work.Hidden();
   if (work.mode != Mode::kTrain || settings.profile == nullptr || !tokens ||
-      !hidden || !settings.batch || !settings.length ||
+      !hidden || !settings.batch || !settings.length || LacksFp4(settings) ||
       !work.not_known.empty() || CanBeSettled(communication.unknown)) {
     return std::nullopt;
   }

@@ -156,14 +156,16 @@ double ExpertLayers::OfProduct(const Product& one, const Rates& rates) const {
   const double rate = rates.layers * inner_ / (inner_ + rates.expert_half);
   const double bytes =
       2 * (rows * one.in + rows * one.out + one.in * one.out * one.matrices);
-  return rates.skew * std::max(2 * rows * one.in * one.out / rate,
-                               bytes / rates.product_bytes) +
+  return rates.skew *
+             std::max(2 * rows * one.in * one.out / rate,
+                      bytes / rates.product_bytes) /
+             rates.experts +
          rates.launch;
 }
 
 double ExpertLayers::Activation(const Rates& rates) const {
   return rates.skew * 2 * kActivationPasses * rows_ * inner_ /
-         rates.product_bytes;
+         (rates.experts * rates.product_bytes);
 }
 
 double ExpertLayers::Routing(const Rates& rates) const {
@@ -171,10 +173,12 @@ double ExpertLayers::Routing(const Rates& rates) const {
   double elements = rates.permutation_passes * rows_ * width_;
   // The operands of products in 8 bits are cast.
   if (RunsInFp8(settings_)) elements += rows_ * (width_ + inner_);
-  return rates.skew * 2 * elements / rates.product_bytes + Activation(rates) +
-         2 * tokens_ * width_ * experts_ / (kRouterShare * rates.peak) +
-         kChoiceBytes * tokens_ * experts_ / rates.product_bytes +
-         kRoutingKernels * rates.launch;
+  const double seconds =
+      rates.skew * 2 * elements / rates.product_bytes +
+      2 * tokens_ * width_ * experts_ / (kRouterShare * rates.peak) +
+      kChoiceBytes * tokens_ * experts_ / rates.product_bytes +
+      kRoutingKernels * rates.launch;
+  return seconds / rates.experts + Activation(rates);
 }
 
 double ExpertLayers::AllToAll(const Rates& rates) const {
@@ -201,15 +205,15 @@ double ExpertLayers::AllToAll(const Rates& rates) const {
     seconds = std::min(seconds, std::max(inside * reached / rates.tokens_near,
                                          outside * sent / rates.tokens_far));
   }
-  return seconds + rates.dispatch_start + 2 * rates.latency;
+  return (seconds + rates.dispatch_start + 2 * rates.latency) / rates.experts;
 }
 
 double ExpertLayers::HostOfLayer(const Rates& rates) const {
-  return Any() ? rates.host : 0;
+  return Any() ? rates.host / rates.experts : 0;
 }
 
 double ExpertLayers::Host(const Rates& rates) const {
-  return Any() ? rates.host * (layers_ + rates.dense_host * dense_layers_) : 0;
+  return HostOfLayer(rates) * (layers_ + rates.dense_host * dense_layers_);
 }
 
 }  // namespace shardc::cost

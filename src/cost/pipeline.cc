@@ -96,6 +96,10 @@ class Pipeline {
     FindBoundary();
     const StageBounds bounds = Choose();
     Fill(bounds, out_);
+    if (timed_) {
+      out_.least = StepAt(&StageCost::least, false);
+      out_.most = StepAt(&StageCost::most, true);
+    }
     AddCommunicationOfOne();
     Suggest(bounds);
     AddAssumptions();
@@ -378,27 +382,64 @@ class Pipeline {
       times.stages.push_back(stage.times);
     }
     if (timed_) {
-      times.hop_forward.assign(out.stages.size(),
-                               exposed_ ? ExposedHop(out) : out.hop);
+      if (exposed_) {
+        times.hop_forward = ExposedHops(out);
+      } else {
+        times.hop_forward.assign(out.stages.size(), out.hop);
+      }
       times.hop_back = times.hop_forward;
     }
     times.exposed = exposed_;
     out.timeline = schedule::Simulate(out.table, times);
   }
 
-  // Returns the seconds of a message during which a rank computes nothing. The
-  // links reach the rates of published runs. With virtual stages, a rank
-  // computes another stage during half of its messages.
-  double ExposedHop(const PipelineCost& cost) const {
-    if (cost.boundary == 0 || settings_.profile == nullptr) return cost.hop;
+  // Returns the seconds of a step in which each stage takes `factor` times as
+  // long as expected. Without `exposed`, messages take no time.
+  double StepAt(double StageCost::*factor, bool exposed) const {
+    schedule::Times times;
+    double after = 0;
+    for (const StageCost& stage : out_.stages) {
+      const double by = stage.*factor;
+      times.stages.push_back({by * stage.times.forward, by * stage.times.input,
+                              by * stage.times.weight});
+      after = std::max(after, by);
+    }
+    if (exposed) {
+      times.hop_forward = ExposedHops(out_);
+      times.hop_back = times.hop_forward;
+      times.exposed = true;
+    }
+    return schedule::Simulate(out_.table, times).step + after * out_.after;
+  }
+
+  // Returns, for each stage, the seconds of its message to the next stage,
+  // during which a rank computes nothing. The links reach the rates of
+  // published runs. Ranks in the same host, or in the same rack with one
+  // switch, send within it. With virtual stages, a rank computes another stage
+  // during half of its messages.
+  std::vector<double> ExposedHops(const PipelineCost& cost) const {
+    const size_t stages = cost.stages.size();
+    if (cost.boundary == 0 || settings_.profile == nullptr) {
+      return std::vector<double>(stages, cost.hop);
+    }
     const Efficiency& of = settings_.profile->efficiency;
     const Network network = NetworkOf(*settings_.profile, work_.mesh);
     const Place place = PlaceOf(work_.mesh, network, {planned_.axis});
-    const double rate = place.domains > 1
-                            ? of.far * network.leaving / Real(network.inside)
-                            : of.near * NearRate(network, place);
-    const double hop = Real(cost.boundary) / rate + of.latency_s;
-    return cost.table.stages > cost.table.ranks() ? hop / 2 : hop;
+    const double far = of.far * network.leaving / Real(network.inside);
+    const double near = of.near * NearRate(network, place);
+    const double part = cost.table.stages > cost.table.ranks() ? 0.5 : 1;
+    const int64_t ranks = cost.table.ranks();
+    std::vector<double> out;
+    for (size_t s = 0; s < stages; ++s) {
+      const int64_t from = static_cast<int64_t>(s) % ranks;
+      const int64_t to = (from + 1) % ranks;
+      const bool inside = place.domains <= 1 ||
+                          (cost.table.placement == schedule::Placement::kLoop &&
+                           from / place.near == to / place.near);
+      out.push_back(
+          part * (Real(cost.boundary) / (inside ? near : far) + of.latency_s));
+    }
+    return out;
   }
 
   // Sets `better` and `better_step` if the best division that Search finds is

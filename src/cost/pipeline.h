@@ -42,6 +42,11 @@ struct PipelineCost {
   // The seconds between the last micro-batch and the end of the step, on the
   // slowest rank: the reduction of gradients and the optimizer's update.
   double after = 0;
+  // The range of the time of a step. In the least time, each stage takes its
+  // least time and messages take none; in the most time, each stage takes its
+  // most time and a rank computes nothing while it sends. Both are 0 if the
+  // times are not seconds.
+  double least = 0, most = 0;
   std::optional<int64_t> capacity;
   // The caller's settings, adapted to the pipeline. For example, the number of
   // micro-batches is that of the schedule.

@@ -52,8 +52,9 @@ constexpr double kWaits = 1.15, kTwoBatches = 1.25, kDrops = 0.75,
 // expert, and once when they get their first order again.
 constexpr double kMore = 1.5, kMostDispatchStart = 3e-4, kFewestPasses = 2;
 // The fractions of the rate of 8-bit products with one scale for each tensor
-// that products with more scales reach, by Scaling.
-constexpr double kScalingShare[] = {1, 0.97, 0.85};
+// that products with more scales reach, by Scaling. Products in 4 bits have a
+// rate of their own.
+constexpr double kScalingShare[] = {1, 0.97, 0.85, 1};
 
 // The worst published runs reach this fraction of the expected rates.
 constexpr double kWorstShare = 0.85;
@@ -81,7 +82,7 @@ void SetPeaks(const Settings& settings, Rates& out) {
   const DeviceProfile& profile = *settings.profile;
   const double per_chip = Real(profile.devices_per_chip);
   out.head = out.peak = profile.bf16_rate / per_chip;
-  out.layers = RunsInFp8(settings) ? *profile.fp8_rate / per_chip : out.head;
+  out.layers = RunsInFp8(settings) ? NarrowPeak(settings) / per_chip : out.head;
   out.product_bytes = out.other_bytes = out.optimizer_bytes =
       profile.memory_rate / per_chip;
 }
@@ -123,13 +124,27 @@ void SetExperts(const Settings& settings, const Stack& stack, Rates& out) {
   }
   out.host = HostSeconds(settings, stack);
   out.dense_host = kDenseHost;
+  out.experts = settings.profile->efficiency.experts;
 }
 
 }  // namespace
 
 bool RunsInFp8(const Settings& settings) {
   const Dtype products = settings.products.value_or(settings.activations);
+  if (settings.scaling == Scaling::kNv) {
+    return settings.profile->fp4_rate.has_value();
+  }
   return DtypeBits(products) == 8 && settings.profile->fp8_rate;
+}
+
+double NarrowPeak(const Settings& settings) {
+  return settings.scaling == Scaling::kNv ? *settings.profile->fp4_rate
+                                          : *settings.profile->fp8_rate;
+}
+
+bool LacksFp4(const Settings& settings) {
+  return settings.scaling == Scaling::kNv && settings.profile != nullptr &&
+         !settings.profile->fp4_rate;
 }
 
 // Returns the attention kernel of the software stack. If the settings name an
@@ -164,9 +179,11 @@ Rates ExpectedRates(const CostInputs& work, const Settings& settings,
                       ? of.matmul
                       : AttentionShare(of, KernelOf(settings, stack)) * narrow);
   const bool fp8 = RunsInFp8(settings);
-  const Curve& curve = fp8 ? of.matmul_fp8_curve : of.matmul_curve;
+  const bool fp4 = fp8 && settings.scaling == Scaling::kNv;
+  const Curve none;
+  const Curve& curve = fp4 ? none : fp8 ? of.matmul_fp8_curve : of.matmul_curve;
   if (curve.empty()) {
-    out.layers *= fp8 ? of.matmul_fp8 : of.matmul;
+    out.layers *= fp4 ? of.matmul_fp4 : fp8 ? of.matmul_fp8 : of.matmul;
   } else {
     out.layer_curve = &curve;
   }

@@ -52,10 +52,18 @@ struct Rates {
   // in the forward and the backward pass, and the fraction of it that a layer
   // without experts takes.
   double host = 0, dense_host = 0;
+  // The fraction of the rates above that a device reaches in the parts that
+  // only models with experts have.
+  double experts = 1;
 };
 
-// Returns whether the matrix products of the layers run in 8 bits.
+// Returns whether the matrix products of the layers run in 8 or in 4 bits.
 bool RunsInFp8(const Settings& settings);
+// Returns the peak rate of these products. RunsInFp8() must be true.
+double NarrowPeak(const Settings& settings);
+// Returns whether the settings have products in 4 bits, and the profile has no
+// peak rate for them.
+bool LacksFp4(const Settings& settings);
 Kernel KernelOf(const Settings& settings, const Stack& stack);
 // Returns whether attention stores its scores, as unfused kernels do.
 bool IsUnfused(const Settings& settings, const Stack& stack);

@@ -42,6 +42,8 @@ void SetTimes(const CostInputs& work, const Settings& settings,
     return;
   }
   out.timed = true;
+  out.least = expected->least / expected->seconds;
+  out.most = expected->most / expected->seconds;
   std::map<std::string_view, double> parts;
   for (const TimePart& part : expected->parts) {
     parts[part.name] = part.seconds;

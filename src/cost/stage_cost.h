@@ -44,6 +44,9 @@ struct StageCost {
   // are updated.
   double after = 0;
   bool timed = false;
+  // The least and the most time of the stage's program, as fractions of the
+  // expected time (ExpectedTime::least and ExpectedTime::most).
+  double least = 1, most = 1;
 
   // Returns the bytes that a device holds throughout a step: parameters,
   // gradients, optimizer states, and weights that are gathered once. Returns

@@ -301,7 +301,7 @@ double ComputeSeconds(const CostInputs& work, const Settings& settings,
     (product.role == Role::kHead ? others : layers) += product.Flops();
   }
   if (layers <= 0) return seconds;
-  const double ratio = profile.bf16_rate / *profile.fp8_rate;
+  const double ratio = profile.bf16_rate / NarrowPeak(settings);
   return seconds * (layers * ratio + others) / (layers + others);
 }
 

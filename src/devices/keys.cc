@@ -12,11 +12,11 @@ using Name = std::string_view;
 constexpr std::array<Name, 12> kProfileKeys = {
     "schema",     "base",  "name",  "alias", "peaks",    "memory",
     "efficiency", "chips", "links", "scale", "measured", "sources"};
-constexpr std::array<Name, 3> kPeaksKeys = {"bf16", "fp8", "int8"};
+constexpr std::array<Name, 4> kPeaksKeys = {"bf16", "fp8", "int8", "fp4"};
 constexpr std::array<Name, 2> kProfileMemoryKeys = {"bytes", "bandwidth"};
-constexpr std::array<Name, 4> kEfficiencyKeys = {"matmul", "attention",
-                                                 "memory_ops", "runs"};
-constexpr std::array<Name, 2> kMatmulKeys = {"bf16", "fp8"};
+constexpr std::array<Name, 5> kEfficiencyKeys = {
+    "matmul", "attention", "memory_ops", "experts", "runs"};
+constexpr std::array<Name, 3> kMatmulKeys = {"bf16", "fp8", "fp4"};
 constexpr std::array<Name, 5> kAttentionKeys = {
     "flash_attn1", "flash_attn2", "cudnn", "other", "narrow_head"};
 constexpr std::array<Name, 3> kLinksKeys = {"near", "far", "curve"};

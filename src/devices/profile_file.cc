@@ -29,6 +29,7 @@ constexpr std::string_view kSchema = "shardc.profile/v1";
 // of times in seconds.
 constexpr RealRange kRate = {1, 1e18};
 constexpr RealRange kShare = {0.001, 1};
+constexpr RealRange kExperts = {0.001, 10};
 constexpr RealRange kSeconds = {0, 1};
 // The valid range of CurvePoint::at, which is a size of a dimension in
 // elements, or a number of bytes.
@@ -62,6 +63,7 @@ class ProfileReader {
               Required(peaks, node, "bf16", kRate, profile_.bf16_rate);
               Real(peaks, "fp8", kRate, profile_.fp8_rate);
               Real(peaks, "int8", kRate, profile_.int8_rate);
+              Real(peaks, "fp4", kRate, profile_.fp4_rate);
             });
     Section(*fields, root, "memory", keys::kProfileMemory,
             [&](const Fields& memory, const YamlNode& node) {
@@ -235,6 +237,7 @@ class ProfileReader {
     Optional(fields, "matmul", keys::kMatmul, [&](const Fields& matmul) {
       Share(matmul, "bf16", out.matmul, out.matmul_curve);
       Share(matmul, "fp8", out.matmul_fp8, out.matmul_fp8_curve);
+      Real(matmul, "fp4", kShare, out.matmul_fp4);
     });
     Optional(fields, "attention", keys::kAttention, [&](const Fields& kernels) {
       Real(kernels, "flash_attn1", kShare, out.flash_attn1);
@@ -244,6 +247,7 @@ class ProfileReader {
       Real(kernels, "narrow_head", kShare, out.narrow_head);
     });
     Real(fields, "memory_ops", kShare, out.memory_ops);
+    Real(fields, "experts", kExperts, out.experts);
     int64_t runs = out.runs;
     Integer(fields, "runs", kRuns, runs);
     out.runs = static_cast<int>(runs);

@@ -31,8 +31,9 @@ inline constexpr std::array<std::string_view, 5> kCurveCollectives = {
 // The fractions of its peak rates that an accelerator reaches in complete
 // training steps. Figures without a stated unit are fractions in (0, 1].
 struct Efficiency {
-  double matmul = 0.75;     // fraction of bf16_rate
-  double matmul_fp8 = 0.5;  // fraction of fp8_rate
+  double matmul = 0.75;      // fraction of bf16_rate
+  double matmul_fp8 = 0.5;   // fraction of fp8_rate
+  double matmul_fp4 = 0.36;  // fraction of fp4_rate
   // The fraction as a function of the smallest dimension of a matrix product on
   // a device. An empty curve means that the fraction is constant. If there is a
   // curve, `matmul` and `matmul_fp8` are the fractions of the largest products.
@@ -55,6 +56,11 @@ struct Efficiency {
   // Seconds that each collective takes in addition to the transfer of its
   // bytes.
   double latency_s = 15e-6;
+  // The fraction of their expected rates at which the parts run that only
+  // models with experts have: the experts, the router, the all-to-alls of
+  // tokens, and the host. Devices whose runs are faster than published ones
+  // exceed 1.
+  double experts = 1;
   // Each doubling of the number of hosts lengthens the step by this fraction of
   // its time.
   double scale = 0.007;
@@ -97,9 +103,9 @@ struct DeviceProfile {
   int64_t memory_bytes = 0;
   double memory_rate = 0;
   double bf16_rate = 0;
-  // Operations per second in fp8 and in int8. Absent if the profile has no rate
-  // for the dtype.
-  std::optional<double> fp8_rate = {}, int8_rate = {};
+  // Operations per second in fp8, in int8 and in nvfp4. Absent if the profile
+  // has no rate for the dtype.
+  std::optional<double> fp8_rate = {}, int8_rate = {}, fp4_rate = {};
   double link_rate = 0;  // bytes per second of one link in one direction
   int64_t links = 1;
   Fabric fabric = Fabric::kSwitch;

@@ -7,6 +7,7 @@
 //   decoder/layers_5/mlp/wi/kernel     ->  layer 5 of `decoder/layers`
 //   model.embed_tokens.weight          ->  the first unit, by its role
 //   lm_head.weight, model.norm.weight  ->  the last unit
+//   vision_model.layers.3.fc1.weight   ->  the first unit, as all of a tower
 //
 // If the rules have a `model:` section, its lines before and after the layers
 // show the end of a parameter, whatever its name. A declaration may replace
@@ -25,6 +26,7 @@
 #include "match/match.h"
 #include "plan/stage_patterns.h"
 #include "roles/layer_units.h"
+#include "roles/words.h"
 #include "source/index.h"
 #include "source/size.h"
 #include "source/stage_code.h"
@@ -73,6 +75,7 @@ class UnitReader {
 
  private:
   static constexpr uint32_t kNoStack = UINT32_MAX;
+  static constexpr std::string_view kTextTower[] = {"text_model"};
 
   std::string_view Name(size_t param) const {
     return compiled_.plan.names[param];
@@ -82,9 +85,12 @@ class UnitReader {
     // The number of parameters whose names have the same text before the
     // layer's number, keyed by this text, such as `model.layers`.
     std::map<std::string_view, int64_t> chains;
+    if (!patterns_.has_layers()) FindTowers();
     for (size_t i = 0; i < layers_.size(); ++i) {
       if (patterns_.has_layers()) {
         if (!ReadNumber(i)) return false;
+      } else if (InTower(i)) {
+        continue;
       } else if (const auto layer = LayerOf(Name(i), separator_)) {
         layers_[i] = layer->layer;
         ++chains[layer->chain];
@@ -92,6 +98,25 @@ class UnitReader {
       if (layers_[i]) out_.layers = std::max(out_.layers, *layers_[i] + 1);
     }
     return CheckChains(chains) && CheckCount();
+  }
+
+  // Finds the parameters of vision and audio towers of a language model. A
+  // tower computes embeddings, so that it belongs to the first stage, and its
+  // layers are not divided.
+  void FindTowers() {
+    std::vector<bool> towers(layers_.size());
+    bool language = false;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      towers[i] = HasPart(Name(i), separator_, kTowerWords);
+      // CLIP's towers of texts and of images are two models of equal rank.
+      if (HasPart(Name(i), separator_, kTextTower)) return;
+      language = language || (!towers[i] && LayerOf(Name(i), separator_));
+    }
+    if (language) towers_ = std::move(towers);
+  }
+
+  bool InTower(size_t param) const {
+    return !towers_.empty() && towers_[param];
   }
 
   // Reads the layer's number with the declared pattern `layers`. Returns false
@@ -257,6 +282,10 @@ class UnitReader {
       out_.of.push_back(1 + *layers_[param]);
       return;
     }
+    if (InTower(param)) {
+      out_.of.push_back(0);
+      return;
+    }
     const std::string_view name = Name(param);
     ParameterRole role = RoleOfEnd(name, separator_);
     bool before = IsBeforeLayers(role, name);
@@ -342,6 +371,8 @@ class UnitReader {
   StageUnits out_;
   // Indexed by parameter: its layer; nullopt if it belongs to none.
   std::vector<std::optional<int64_t>> layers_;
+  // Indexed by parameter: whether it is of a tower; empty if none is.
+  std::vector<bool> towers_;
   // Indexed by parameter: the index of its layer stack.
   std::vector<uint32_t> stack_of_;
   // The names of parameters without a unit.

@@ -114,6 +114,33 @@ void CheckWrittenTwice(const SpecList& list, const Resolved& resolved,
   }
 }
 
+// The axis rule `expert` may name axes of other kinds of parallelism, such as
+// `expert: [ep, tp]`: these axes then distribute whole experts, as Megatron
+// does with an expert tensor parallelism of 1. Removes them from the other
+// dimensions of a spec with EXPERT, where other axis rules put them:
+//
+//   [EXPERT, MLP_INTERMEDIATE]  ->  [["ep", "tp"], null], not [..., "tp"]
+void KeepExpertsWhole(Resolved& out) {
+  const std::string_view expert = AxisRuleName(AxisRule::kExpert);
+  const auto named = [&](const std::string& axis, size_t dim, bool by_expert) {
+    return std::any_of(out.traces[dim].begin(), out.traces[dim].end(),
+                       [&](const NameTrace& trace) {
+                         return (trace.rule == expert) == by_expert &&
+                                (by_expert || trace.kind != kMeshAxis) &&
+                                std::find(trace.axes.begin(), trace.axes.end(),
+                                          axis) != trace.axes.end();
+                       });
+  };
+  for (size_t of = 0; of < out.spec.size(); ++of) {
+    for (size_t dim = 0; dim < out.spec.size(); ++dim) {
+      if (dim == of) continue;
+      std::erase_if(out.spec[dim], [&](const std::string& axis) {
+        return named(axis, of, true) && named(axis, dim, false);
+      });
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule) {
@@ -495,6 +522,7 @@ std::optional<Resolved> Resolver::Resolve(const SpecList& list, Mode mode,
   if (findings.errors() > errors) return std::nullopt;
   CheckWrittenTwice(list, out, findings);
   if (findings.errors() > errors) return std::nullopt;
+  if (compat_ == Compat::kNone) KeepExpertsWhole(out);
   return out;
 }
 

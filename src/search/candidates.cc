@@ -43,9 +43,10 @@ std::vector<int64_t> PlacementOf(const Mesh& mesh,
 }
 
 std::string UnmeasuredText(const Candidate& candidate,
-                           const RuleChanges& changes,
-                           const cost::Settings& settings) {
-  std::string out = WhyUnmeasured(candidate.sizes, settings);
+                           const RuleChanges& changes, const Request& request) {
+  const int64_t experts =
+      request.model ? request.model->experts.value_or(0) : 0;
+  std::string out = WhyUnmeasured(candidate.sizes, request.settings, experts);
   if (out.empty() && !changes.Measured()) {
     out = "no measured run has such rules";
   }
@@ -100,7 +101,13 @@ std::vector<RuleChanges> ChangesFor(const AxisSizes& sizes, bool unmeasured) {
     }
   };
   both(sizes.tensor > 1, &RuleChanges::turns_hidden);
+  const size_t before = out.size();
   both(sizes.experts > 1, &RuleChanges::batch_over_experts);
+  const size_t sent = out.size();
+  for (size_t i = before; i < sent && sizes.tensor > 1; ++i) {
+    out.push_back(out[i]);
+    out.back().whole_experts = true;
+  }
   if (!unmeasured) return out;
   const bool shards = sizes.sharded * sizes.sequence > 1;
   const size_t measured = out.size();
@@ -126,7 +133,7 @@ std::optional<Candidate> MakeCandidate(const Request& request,
   if (!option) return std::nullopt;
   out.option = *option;
   out.sizes = SizesOf(out.mesh, options[*option].evaluator->axes());
-  out.unmeasured = UnmeasuredText(out, changes, request.settings);
+  out.unmeasured = UnmeasuredText(out, changes, request);
   return out;
 }
 

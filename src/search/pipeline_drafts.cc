@@ -221,15 +221,23 @@ class Drafter {
     Request own = request_;
     own.devices = request_.devices / ranks;
     for (const Mesh& mesh : MeshesOf(own, options_, base_)) {
-      for (const bool over_experts : {false, true}) {
+      // The rules as they are, with the batch over the experts' axis, and with
+      // whole experts over tp as well.
+      for (int change = 0; change < 3; ++change) {
+        const bool over_experts = change > 0;
         RuleChanges changes;
         changes.batch_over_experts = over_experts;
+        changes.whole_experts = change > 1;
         auto candidate =
             MakeCandidate(request_, options_, base_, mesh, changes);
-        if (!candidate || !candidate->unmeasured.empty()) break;
+        if (!candidate) break;
         const AxisSizes& sizes = candidate->sizes;
-        if (sizes.experts * kExpertsOnDevice < experts_) break;
         if (over_experts && (sizes.experts == 1 || request_.keep_rules)) break;
+        if (changes.whole_experts && sizes.tensor == 1) break;
+        if (!candidate->unmeasured.empty() ||
+            sizes.holders * kExpertsOnDevice < experts_) {
+          continue;
+        }
         if (deadline_.IsOver()) {
           out_.finished = false;
           return;

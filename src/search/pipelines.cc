@@ -15,11 +15,13 @@
 #include <vector>
 
 #include "cost/pipeline.h"
+#include "cost/time.h"
 #include "plan/pack_axes.h"
 #include "plan/planned_stages.h"
 #include "search/evidence.h"
 #include "search/front.h"
 #include "search/pipeline_drafts.h"
+#include "source/index.h"
 
 namespace shardc::search {
 namespace {
@@ -84,7 +86,8 @@ class Finder {
     });
     EvaluateOthers(kMostPolicies,
                    [&](const PipelineDraft& one) { return PolicyOf(one); });
-    if (fastest_ != nullptr) Take(Evaluate(*fastest_, true));
+    if (fastest_ != nullptr)
+      TakeDivision(Evaluate(*fastest_, Division::kTimes));
     auto& fitting = out_.fitting;
     std::stable_sort(fitting.begin(), fitting.end(),
                      [](const Pipeline& a, const Pipeline& b) {
@@ -138,7 +141,23 @@ class Finder {
 
   void EvaluateOne(const PipelineDraft& one) {
     evaluated_.insert(&one);
-    if (Take(Evaluate(one, false))) fastest_ = &one;
+    if (Take(Evaluate(one, Division::kEven))) fastest_ = &one;
+  }
+
+  // Sets the division of the layers that published runs have: the layers of
+  // each stage if both ends count. `further` layers behind the last one predict
+  // further tokens.
+  static void DivideAsPublished(int64_t layers, int64_t further, int64_t stages,
+                                Pipeline& out) {
+    const int64_t each = (layers + 2 + further) / stages;
+    if (layers % stages == 0 || each * stages != layers + 2 + further ||
+        each < 1 + further) {
+      return;
+    }
+    out.division = Division::kEnds;
+    out.layers.assign(AsIndex(stages), each);
+    --out.layers.front();
+    out.layers.back() -= 1 + further;
   }
 
   // Returns true if `most` pipelines have been evaluated or the deadline has
@@ -150,10 +169,21 @@ class Finder {
     return false;
   }
 
-  // Adds a pipeline that fits. Returns whether it is the fastest one so far.
+  // Takes the fastest pipeline with another division of its layers.
+  void TakeDivision(std::optional<Pipeline> one) {
+    if (request_.unmeasured) {
+      Take(std::move(one));
+    } else if (one && one->seconds < out_.fastest->seconds) {
+      out_.by_times = std::move(one);
+    }
+  }
+
+  // Adds a pipeline that fits. Returns whether it is the fastest one so far
+  // that may win.
   bool Take(std::optional<Pipeline> one) {
     if (!one) return false;
-    const bool first = !out_.fastest || one->seconds < out_.fastest->seconds;
+    const bool first = (request_.unmeasured || WhyUnmeasured(*one).empty()) &&
+                       (!out_.fastest || one->seconds < out_.fastest->seconds);
     if (first) out_.fastest = one;
     out_.fitting.push_back(std::move(*one));
     return first;
@@ -192,11 +222,10 @@ class Finder {
     return at->second.get();
   }
 
-  // Evaluates a pipeline. If `balance_times` is set, the layers are divided so
-  // that the stages take equal times. Returns nullopt if the pipeline does not
-  // compile or does not fit.
+  // Evaluates a pipeline. Returns nullopt if it does not compile or does not
+  // fit.
   std::optional<Pipeline> Evaluate(const PipelineDraft& draft,
-                                   bool balance_times) {
+                                   Division division) {
     const Compiled* const compiled = CompiledFor(draft);
     if (compiled == nullptr) return std::nullopt;
     const RuleOption& option = options_[draft.option];
@@ -211,25 +240,42 @@ class Finder {
     out.changes = option.changes;
     out.rules = option.name;
     out.file = option.file;
+    out.division = division;
+    const cost::CostInputs work =
+        cost::MakeCostInputs(*compiled, request_.model, Mode::kTrain);
+    if (division == Division::kEven) {
+      DivideAsPublished(request_.model->layers.value_or(0),
+                        work.next_token_layers, out.Ranks() * draft.chunks,
+                        out);
+    }
     Findings unreported;
     auto request = DeclaredRequest(
         DeclarationOf(out), compiled->mesh,
         static_cast<int32_t>(out.settings.microbatches), unreported);
     if (!request) return std::nullopt;
-    if (balance_times) request->balance = StageBalance::kSearched;
+    if (division == Division::kTimes) {
+      request->balance = StageBalance::kSearched;
+    }
     const auto planned =
         DivideIntoStages(*compiled, &*request_.model, *request, unreported);
     if (!planned) return std::nullopt;
-    const cost::CostInputs work =
-        cost::MakeCostInputs(*compiled, request_.model, Mode::kTrain);
     const auto cost = cost::PipelineCostOf(*compiled, work, out.settings,
-                                           *planned, false, unreported);
+                                           *planned, true, unreported);
     if (!cost || !TakeBytes(*cost, out)) return std::nullopt;
+    out.layers.clear();
     for (const cost::StageCost& stage : cost->stages) {
       out.layers.push_back(stage.LayersOf(cost->layers).count());
     }
     out.bound = draft.bound;
     out.seconds = cost->Step();
+    out.least = cost->least;
+    out.most = cost->most;
+    const DeviceProfile* const profile = out.settings.profile;
+    const double flops =
+        cost::FlopsOf(work, out.settings, cost::Memory{}).value_or(0);
+    out.model_flops_share =
+        flops * cost::Real(profile->devices_per_chip) /
+        (cost::Real(out.Ranks()) * out.seconds * profile->bf16_rate);
     out.bubble = cost->timeline.StepBubble();
     out.after = cost->after;
     out.gathers_once = cost->settings.gathers_once;
@@ -277,15 +323,27 @@ bool IsMeasuredSchedule(std::string_view schedule) {
                      });
 }
 
+std::string WhyUnmeasured(const Pipeline& one) {
+  if (!IsMeasuredSchedule(one.schedule)) {
+    return "no measured run has the schedule";
+  }
+  if (!one.gathers_once && (one.sizes.sharded > 1 || one.settings.zero > 2)) {
+    return "no measured run gathers weights for each micro-batch";
+  }
+  if (one.division == Division::kTimes) {
+    return "no measured run divides its layers by the times of the stages";
+  }
+  return "";
+}
+
 StageDeclaration DeclarationOf(const Pipeline& one) {
   StageDeclaration out;
   out.axis = one.axis;
   out.schedule = one.schedule;
   out.virtual_stages = one.virtual_stages;
-  if (!one.layers.empty()) {
-    out.assign = StageAssignment::kListed;
-    out.listed = one.layers;
-  }
+  out.assign =
+      one.layers.empty() ? StageAssignment::kEven : StageAssignment::kListed;
+  out.listed = one.layers;
   return out;
 }
 

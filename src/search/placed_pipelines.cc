@@ -47,30 +47,13 @@ std::vector<cost::TimePart> PartsBeyond(const Sharding& winner,
   return out;
 }
 
-// Returns why the pipeline cannot win: the properties that no measured run has.
-// An example is "no time of a pipeline is calibrated, and no measured run has
-// the schedule".
-std::string UnmeasuredText(const Pipeline& one) {
-  std::string out(kUncalibratedPipeline);
-  if (!IsMeasuredSchedule(one.schedule)) {
-    out += ", and no measured run has the schedule";
-  }
-  if (!one.gathers_once && (one.sizes.sharded > 1 || one.settings.zero > 2)) {
-    out += ", and no measured run gathers weights for each micro-batch";
-  }
-  if (one.sizes.experts > 1) {
-    out += ", and no time of experts is calibrated";
-  }
-  return out;
-}
-
 Sharding ShardingOf(const Pipeline& one, std::optional<int64_t> capacity) {
   Sharding out;
   out.base = one.base;
   out.mesh = one.mesh;
   out.rules = one.rules;
   out.file = one.file;
-  out.unmeasured = UnmeasuredText(one);
+  out.unmeasured = WhyUnmeasured(one);
   out.stages = static_cast<int64_t>(one.layers.size());
   out.schedule = one.schedule;
   if (one.virtual_stages > 1) {
@@ -85,7 +68,14 @@ Sharding ShardingOf(const Pipeline& one, std::optional<int64_t> capacity) {
   taken.expected = one.taken;
   taken.most = one.most_taken;
   auto& time = out.report.expected.emplace(cost::ExpectedTime{});
-  time.seconds = time.least = time.most = one.seconds;
+  time.seconds = one.seconds;
+  time.least = one.least;
+  time.most = one.most;
+  time.model_flops_share = one.model_flops_share;
+  time.tokens_per_second = cost::Real(one.settings.batch.value_or(0)) *
+                           cost::Real(one.settings.length.value_or(0)) /
+                           (cost::Real(one.mesh.devices) * one.seconds);
+  time.measured = one.settings.profile->efficiency.runs > 0;
   time.parts = PartsOf(one);
   return out;
 }
@@ -178,8 +168,10 @@ class Placer {
       out.best = ShardingOf(*one, capacity_);
       out.verdict = VerdictOf(one->seconds / seconds, kTieOther);
       out.parts = PartsBeyond(*found_.winner, *one);
-      out.because =
-          DifferenceText(out.parts) + "; excluded: " + out.best->unmeasured;
+      out.because = DifferenceText(out.parts);
+      if (!out.best->unmeasured.empty()) {
+        out.because += "; excluded: " + out.best->unmeasured;
+      }
     }
   }
 
@@ -190,13 +182,21 @@ class Placer {
 
 }  // namespace
 
-void PlacePipelines(Found& found) { Placer(found).Place(); }
-
-const Pipeline* FasterPipeline(const Found& found) {
+void PlacePipelines(Found& found, const Request& request) {
+  if (found.winner) Placer(found).Place();
   const auto& fastest = found.pipelines.fastest;
-  if (!fastest || !found.winner) return nullptr;
-  const double ratio = fastest->seconds / found.winner->Seconds();
-  return VerdictOf(ratio, kTieOther) == Verdict::kFaster ? &*fastest : nullptr;
+  if (!fastest) return;
+  const bool wins = !found.winner || found.may_fit ||
+                    VerdictOf(fastest->seconds / found.winner->Seconds(),
+                              kTieOther) == Verdict::kFaster;
+  if (!wins) return;
+  found.may_fit = false;
+  found.without_stages = std::move(found.winner);
+  found.winner =
+      ShardingOf(*fastest, cost::CapacityOf(request.device, request.settings));
+  cost::ExpectedTime& time = *found.winner->report.expected;
+  time.has_experts = request.model && request.model->experts;
+  time.calibrated = time.measured && !time.has_experts;
 }
 
 }  // namespace shardc::search

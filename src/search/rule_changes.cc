@@ -172,6 +172,16 @@ std::optional<RulesFile> Changed(const RulesFile& file, const Compiled& all,
     batch.insert(batch.end(), experts.begin(), experts.end());
     out.own.axes.Set(AxisRule::kBatch, {false, std::move(batch)});
   }
+  if (changes.whole_experts) {
+    AxisGroup experts = axes.Value(AxisRule::kExpert).axes;
+    const AxisGroup tensor = axes.Value(AxisRule::kTensorParallel).axes;
+    // Rules that are written for a mesh name its axes, and not axis rules.
+    if (in_place || tensor.empty() || HoldsAll(experts, tensor)) {
+      return std::nullopt;
+    }
+    experts.insert(experts.end(), tensor.begin(), tensor.end());
+    out.own.axes.Set(AxisRule::kExpert, {false, std::move(experts)});
+  }
   if ((changes.holds_attention || changes.holds_ends) &&
       !HoldWeights(all, changes, in_place, out)) {
     return std::nullopt;
@@ -188,6 +198,7 @@ std::string ChangesText(const RuleChanges& changes, bool hidden_sharded) {
                                            : "hidden states sharded over tp");
   add(changes.replicates_keys, "KV heads replicated over tp");
   add(changes.batch_over_experts, "batch over the experts' axis");
+  add(changes.whole_experts, "experts whole over tp");
   add(changes.holds_attention, "attention weights not sharded over data axes");
   add(changes.holds_ends, "embedding and head not sharded over data axes");
   return out;

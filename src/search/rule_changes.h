@@ -19,6 +19,9 @@ struct RuleChanges {
   // become sharded, and sharded ones unsharded.
   bool turns_hidden = false;
   bool batch_over_experts = false;  // whether the expert axis shards the batch
+  // Whether tp distributes whole experts too, and does not divide an expert, as
+  // Megatron does with an expert tensor parallelism of 1.
+  bool whole_experts = false;
   // Whether the weights of attention, or the embedding and the output head, are
   // not sharded over data axes. Such weights are not gathered before use, but
   // need more memory.

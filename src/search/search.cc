@@ -232,6 +232,7 @@ Found Search(const Request& request) {
     DescribeMisfit(grid, options, candidates, searched, out);
     out.pipelines = FindPipelines(request, grid, options, deadline);
     if (!out.pipelines.finished) out.unfinished.emplace_back("the pipelines");
+    PlacePipelines(out, request);
     return out;
   }
   const auto describe = [&](const Point& one) {
@@ -272,7 +273,7 @@ Found Search(const Request& request) {
   out.why_not = std::move(others.all);
   out.pipelines = FindPipelines(request, grid, options, deadline);
   if (!out.pipelines.finished) out.unfinished.emplace_back("the pipelines");
-  PlacePipelines(out);
+  PlacePipelines(out, request);
   if (others.unfinished > 0) {
     out.unfinished.push_back(
         CountText(static_cast<int64_t>(others.unfinished)) + " of " +

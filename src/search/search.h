@@ -33,7 +33,7 @@ struct Sharding {
   // rank"; empty if the sharding is not a pipeline.
   std::string schedule;
   // The report of the command `cost`, with the settings. The report of a
-  // pipeline has no communication, and its time has no range.
+  // pipeline has no communication.
   cost::Report report;
 
   bool IsPipeline() const { return !schedule.empty(); }
@@ -73,6 +73,10 @@ struct Counts {
 
 struct Found {
   std::optional<Sharding> winner;
+  // If the winner is a pipeline, the sharding without stages that would win
+  // without it; nullopt if none fits. All members but `winner` compare with
+  // this sharding.
+  std::optional<Sharding> without_stages;
   bool may_fit = false;  // whether the winner's memory verdict is Fit::kMayFit
   std::optional<Sharding> fastest;  // nullopt if the winner is the fastest
   // The fastest sharding on another mesh than the winner's.
@@ -93,7 +97,6 @@ struct Found {
   // The parts of the result that are incomplete because the deadline had
   // passed, such as "3 of 20 alternatives".
   std::vector<std::string> unfinished;
-  // Evaluated for comparison; a pipeline cannot be the winner.
   Pipelines pipelines;
   // How measured runs support the choices of the search.
   std::vector<Known> known;
@@ -105,6 +108,12 @@ struct Found {
   // The facts about the model that every time needs and that are not known. If
   // there are any, nothing is compared, and there is no winner.
   std::vector<NotKnown> not_known;
+
+  // Returns the sharding with which the others are compared. There must be a
+  // winner.
+  const Sharding& Compared() const {
+    return without_stages ? *without_stages : *winner;
+  }
 };
 
 Found Search(const Request& request);

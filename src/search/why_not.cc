@@ -264,6 +264,10 @@ class Pins {
     if (winner_.sizes.experts > 1) {
       reverse("the batch over the experts' axis or not, contrary to the winner",
               &RuleChanges::batch_over_experts);
+      if (winner_.sizes.tensor > 1) {
+        reverse("experts whole over tp or not, contrary to the winner",
+                &RuleChanges::whole_experts);
+      }
     }
     if (winner_.sizes.sharded * winner_.sizes.sequence > 1) {
       reverse("attention weights not sharded over data axes",

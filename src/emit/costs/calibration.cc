@@ -67,7 +67,8 @@ std::string CalibratedProfileText(const DeviceProfile& base,
   std::string out =
       "schema: shardc.profile/v1\nbase: " + std::string(base.name) +
       "\nname: " + QuotedYaml(name) + "\n";
-  std::map<std::string, std::string> sections;
+  // The values of the keys of `efficiency`: a figure, or figures by name.
+  std::map<std::string, std::string> efficiency;
   std::string others;
   for (const Figure figure : calibration.figures) {
     const auto path = PathOf(figure);
@@ -77,12 +78,18 @@ std::string CalibratedProfileText(const DeviceProfile& base,
       others += path[0] + ": " + value + "\n";
       continue;
     }
-    std::string& section = sections[path[1]];
-    section += (section.empty() ? "" : ", ") + path[2] + ": " + value;
+    std::string& section = efficiency[path[1]];
+    if (path.size() == 2) {
+      section = value;
+      continue;
+    }
+    section =
+        (section.empty() ? "{" : section.substr(0, section.size() - 1) + ", ") +
+        path[2] + ": " + value + "}";
   }
-  if (!sections.empty()) out += "efficiency:\n";
-  for (const auto& [key, values] : sections) {
-    out += "  " + key + ": {" + values + "}\n";
+  if (!efficiency.empty()) out += "efficiency:\n";
+  for (const auto& [key, value] : efficiency) {
+    out += "  " + key + ": " + value + "\n";
   }
   out += others + "measured:\n";
   for (const cost::CalibratedStep& step : calibration.steps) {

@@ -245,6 +245,8 @@ void WritePipelineJson(const PipelineCost& cost, const std::string& target,
   json.Member("schedule", cost.timeline.step);
   json.Member("after", cost.after);
   json.Member("step", cost.Step());
+  json.Member("least", cost.least);
+  json.Member("most", cost.most);
   json.Member("longest_rank", cost.timeline.LongestRank());
   json.Member("step_bubble", cost.timeline.StepBubble());
   json.Member("rank_bubble", cost.timeline.RankBubble());

@@ -1,7 +1,6 @@
-// Writes the fastest pipeline that a search found. The winner of a search is
-// always a sharding without a pipeline. The last figure of the line is the
-// difference of the pipeline's time from the winner's time. For example, this
-// pipeline is 1.8 % slower than the winner:
+// Writes the fastest pipeline that a search found, which may be the winner. The
+// figure after it is the difference of its time from that of the winner. For
+// example, this pipeline is 1.8 % slower than the winner:
 //
 //   pipelines   pp:2,dp:32, interleaved with 8 stages a rank, ...: +1.8 %
 #include "emit/costs/search_pipelines.h"
@@ -13,6 +12,17 @@
 #include "source/wording.h"
 
 namespace shardc {
+namespace {
+
+std::string LayersText(const std::vector<int64_t>& layers) {
+  std::string out;
+  for (const int64_t one : layers) {
+    out += (out.empty() ? "" : ",") + std::to_string(one);
+  }
+  return out;
+}
+
+}  // namespace
 
 std::string SearchPipelineText(const search::Pipeline& one) {
   return SearchMeshText(one.mesh) + ", " + one.schedule +
@@ -22,16 +32,18 @@ std::string SearchPipelineText(const search::Pipeline& one) {
          ", " + SearchSettingsText(one.settings);
 }
 
-std::string_view PipelineAccuracyText() {
-  return search::kUncalibratedPipeline;
-}
-
-std::string WouldWinText(const search::Found& found) {
-  const search::Pipeline* const one = search::FasterPipeline(found);
-  if (one == nullptr) return "";
-  return SearchMeshText(one->mesh) +
-         " would win: " + ChangeText(one->seconds / found.winner->Seconds()) +
-         ", but " + std::string(PipelineAccuracyText());
+std::string SearchStagesText(const search::Pipelines& pipelines) {
+  const search::Pipeline& one = *pipelines.fastest;
+  std::string out =
+      CountText(std::ssize(one.layers)) + ", whose layers are divided " +
+      std::string(search::kDivisionNames[static_cast<size_t>(one.division)]);
+  if (pipelines.by_times) {
+    out +=
+        "; " + ChangeText(pipelines.by_times->seconds / one.seconds) +
+        " by the times of the stages, which no measured run has: `--assign " +
+        LayersText(pipelines.by_times->layers) + "`";
+  }
+  return out;
 }
 
 std::string SearchPipelinesText(const SearchReport& report) {
@@ -45,17 +57,16 @@ std::string SearchPipelinesText(const SearchReport& report) {
     out += "none that fits";
   } else {
     const search::Pipeline& one = *pipelines.fastest;
-    out +=
-        SearchPipelineText(one) + ": " +
-        (found.winner ? ChangeText(one.seconds / found.winner->Seconds()) + ", "
-                      : "") +
-        SecondsText(one.seconds) + " a step, " +
-        ShareText(std::llround(one.bubble * 1e6), 1'000'000) + " bubble, " +
-        BytesText(one.bytes) + " of tensors on the fullest rank; " +
-        std::string(PipelineAccuracyText());
-  }
-  if (!report.of_pipeline.text.empty()) {
-    out += "\n            " + Printable(report.of_pipeline.text);
+    out += SearchPipelineText(one) + ": " +
+           (found.winner && !found.winner->IsPipeline()
+                ? ChangeText(one.seconds / found.winner->Seconds()) + ", "
+                : "") +
+           SecondsText(one.seconds) + " a step, from " +
+           SecondsText(one.least) + " to " + SecondsText(one.most) + "; " +
+           ShareText(std::llround(one.bubble * 1e6), 1'000'000) + " bubble, " +
+           BytesText(one.bytes) +
+           " of tensors on the fullest rank\n            " +
+           SearchStagesText(pipelines);
   }
   return out + "\n            " + CountText(pipelines.evaluated) + " of " +
          CountText(pipelines.bounded) + " evaluated, in the order of bounds\n";
@@ -93,11 +104,26 @@ void WriteSearchPipelines(JsonWriter& json, const SearchReport& report) {
     json.Member("remat", one.settings.remat.text);
     json.Member("microbatches", one.settings.microbatches);
     json.Member("zero", int64_t{one.settings.zero});
+    json.Member("division",
+                search::kDivisionNames[static_cast<size_t>(one.division)]);
     json.Member("expected_s", one.seconds);
+    json.Member("least_s", one.least);
+    json.Member("most_s", one.most);
     json.Member("bubble", one.bubble);
     json.Member("tensor_bytes", one.bytes);
-    json.Member("would_win", search::FasterPipeline(report.found) != nullptr);
-    WriteProved(json, report.of_pipeline);
+    const bool wins = report.found.winner && report.found.winner->IsPipeline();
+    json.Member("wins", wins);
+    WriteProved(json, wins ? report.proof : SearchProof{});
+    json.Key("by_times");
+    if (pipelines.by_times) {
+      json.BeginObject();
+      json.Member("expected_s", pipelines.by_times->seconds);
+      json.Key("layers");
+      json.Array(pipelines.by_times->layers);
+      json.EndObject();
+    } else {
+      json.Null();
+    }
     json.EndObject();
   }
   json.Key("pipelines");

@@ -3,7 +3,6 @@
 #define SHARDC_EMIT_COSTS_SEARCH_PIPELINES_H_
 
 #include <string>
-#include <string_view>
 
 #include "emit/costs/search_report.h"
 #include "source/json_writer.h"
@@ -13,19 +12,15 @@ namespace shardc {
 // Returns the mesh, the schedule and the settings of a pipeline:
 // "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
 std::string SearchPipelineText(const search::Pipeline& one);
-// Returns "no time of a pipeline is calibrated". Reports print this text after
-// a pipeline's time, because the time was not fitted to measured runs of
-// pipelines.
-std::string_view PipelineAccuracyText();
-// Returns a sentence if the fastest pipeline is clearly faster than the winner:
-// "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is calibrated".
-// Returns an empty text otherwise.
-std::string WouldWinText(const search::Found& found);
+// Returns how a pipeline divides its layers: "divided evenly into 16 stages".
+// Adds the time of another division that is faster and that no measured run
+// has.
+std::string SearchStagesText(const search::Pipelines& pipelines);
 // Returns the lines about pipelines in the text report. The first line has the
-// fastest pipeline, or `none that fits`. If `verify` was run on this pipeline,
-// a line with the result follows. The last line states how many of the
-// pipelines that may fit were evaluated. If no pipelines were searched, returns
-// only the reason.
+// fastest pipeline that may win, or `none that fits`. The second line states
+// how its layers are divided, and the last line how many of the pipelines that
+// may fit were evaluated. If no pipelines were searched, returns only the
+// reason.
 std::string SearchPipelinesText(const SearchReport& report);
 // Writes `pipeline` (the fastest pipeline, or null) and `pipelines` (counts).
 void WriteSearchPipelines(JsonWriter& json, const SearchReport& report);

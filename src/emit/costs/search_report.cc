@@ -67,6 +67,9 @@ std::string WinnerText(const SearchReport& report) {
   const cost::ExpectedTime& time = *winner.report.expected;
   Columns table;
   table.Row({"winner", ShardingText(winner)});
+  if (winner.IsPipeline()) {
+    table.Row({"stages", SearchStagesText(found.pipelines)});
+  }
   table.Row({"rules", winner.rules});
   table.Row(
       {"expected",
@@ -78,7 +81,7 @@ std::string WinnerText(const SearchReport& report) {
            ShareText(static_cast<int64_t>(time.model_flops_share * 1e6),
                      1'000'000) +
            " of the peak rate"});
-  table.Row({"accuracy", SearchAccuracyText(time)});
+  table.Row({"accuracy", SearchAccuracyText(winner)});
   table.Row(
       {"memory",
        MemoryText(winner) +
@@ -92,6 +95,13 @@ std::string WinnerText(const SearchReport& report) {
   }
   if (!report.proof.text.empty()) table.Row({"proof", report.proof.text});
   table.Row({"time", PartsText(time)});
+  if (found.without_stages) {
+    table.Row({"no stages",
+               ShardingText(*found.without_stages) + ": " +
+                   ChangeText(found.without_stages->Seconds() / time.seconds) +
+                   ", " + MemoryText(*found.without_stages)});
+    return table.Text();
+  }
   if (found.fastest) {
     table.Row(
         {"fastest", ShardingText(*found.fastest) + ": " +
@@ -104,23 +114,21 @@ std::string WinnerText(const SearchReport& report) {
                    ChangeText(found.runner_up->Seconds() / time.seconds) +
                    ", " + MemoryText(*found.runner_up)});
   }
-  const std::string pipeline = WouldWinText(found);
-  if (!pipeline.empty()) table.Row({"pipeline", pipeline});
   return table.Text();
 }
 
 std::string FrontText(const search::Found& found) {
+  if (found.shown.empty()) return "";
   Columns table;
   table.Row({"front of time and memory"});
   const int64_t capacity = found.winner->report.memory.capacity.value_or(0);
   for (const size_t i : found.shown) {
     const Sharding& one = found.front[i];
-    table.Row({"  " + SecondsText(one.Seconds()), BytesText(one.Bytes()),
-               capacity > 0 ? ShareText(one.Bytes(), capacity) : "",
-               ShardingText(one),
-               i == found.knee    ? "knee: less memory costs most from here"
-               : one.IsPipeline() ? "a pipeline: not calibrated"
-                                  : ""});
+    table.Row(
+        {"  " + SecondsText(one.Seconds()), BytesText(one.Bytes()),
+         capacity > 0 ? ShareText(one.Bytes(), capacity) : "",
+         ShardingText(one),
+         i == found.knee ? "knee: less memory costs most from here" : ""});
   }
   return table.Text();
 }
@@ -155,14 +163,16 @@ std::string VerdictText(const WhyNot& one, double seconds) {
 
 std::string WhyNotText(const search::Found& found) {
   if (found.why_not.empty()) return "";
-  std::string out = "why not\n";
+  std::string out = found.without_stages
+                        ? "why not, compared with the winner without stages\n"
+                        : "why not\n";
   for (const WhyNot& one : found.why_not) {
     std::string change;
     for (const std::string& text : one.changes) {
       change += (change.empty() ? "" : "; or ") + text;
     }
     out += "  " + Printable(change) + ": " +
-           VerdictText(one, found.winner->Seconds());
+           VerdictText(one, found.Compared().Seconds());
     if (!one.because.empty()) out += "; " + Printable(one.because);
     out += "\n";
     if (one.best) {
@@ -332,7 +342,11 @@ std::string SearchMeshText(const Sharding& one) {
          (one.IsPipeline() ? ", " + one.schedule : "");
 }
 
-std::string SearchAccuracyText(const cost::ExpectedTime& time) {
+std::string SearchAccuracyText(const Sharding& winner) {
+  const cost::ExpectedTime& time = *winner.report.expected;
+  if (winner.IsPipeline() && time.calibrated) {
+    return "pipelines were not fitted: " + std::string(search::kPipelineErrors);
+  }
   if (time.calibrated) {
     return "calibrated on published runs: 90 of 100 are within 12 %";
   }
@@ -393,13 +407,17 @@ void WriteSearchJson(const SearchReport& report, Sink& out) {
   json.Member("target", report.target);
   json.Member("devices", report.devices);
   WriteOptional(json, "winner", found.winner, report.proof, true);
+  WriteOptional(json, "without_stages", found.without_stages, {}, true);
   json.Member("may_fit", found.may_fit);
   json.Key("proof");
   json.BeginObject();
   json.Member("status", kProofs[static_cast<size_t>(report.proof.status)]);
   json.Member("text", report.proof.text);
   json.EndObject();
-  WriteOptional(json, "fastest", found.fastest ? found.fastest : found.winner,
+  WriteOptional(json, "fastest",
+                found.fastest          ? found.fastest
+                : found.without_stages ? found.without_stages
+                                       : found.winner,
                 {}, false);
   WriteOptional(json, "runner_up", found.runner_up, {}, true);
   json.Key("front");

@@ -34,9 +34,6 @@ struct SearchReport {
   // The proofs of the first shardings on the Pareto front, in its order. A
   // pipeline on the front is not proven: its status is kNotRun.
   std::vector<SearchProof> proofs;
-  // The proof of the fastest pipeline. It is run only if this pipeline is
-  // faster than the winner.
-  SearchProof of_pipeline;
 };
 
 // Returns the settings of a sharding: "remat nothing_saveable, 1 micro-batch,
@@ -48,9 +45,9 @@ std::string SearchMeshText(const Mesh& mesh);
 // Returns the mesh of a sharding and, for a pipeline, its schedule:
 // "pp:2,dp:32, 1f1b".
 std::string SearchMeshText(const search::Sharding& one);
-// Returns a sentence about the accuracy of the expected time, and about the
-// measured runs from which the accuracy is known.
-std::string SearchAccuracyText(const cost::ExpectedTime& time);
+// Returns a sentence about the accuracy of the winner's expected time, and
+// about the measured runs from which the accuracy is known.
+std::string SearchAccuracyText(const search::Sharding& winner);
 // Returns why the winner was preferred to the fastest sharding. Their times
 // differ by less than the accuracy of the expected time: "a tie with the
 // winner, which has fewer axes or needs less memory". The text names one

@@ -73,7 +73,7 @@ struct Look {
 };
 constexpr std::array<Look, 5> kLooks = {
     {{"p0", "a point of the front"},
-     {"p4", "a pipeline of the front, not calibrated"},
+     {"p4", "a pipeline of the front"},
      {"p6", "the knee: less memory costs most time from here"},
      {"fits", "the runner-up, on another mesh"},
      {"p3", "the winner"}}};

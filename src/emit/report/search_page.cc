@@ -201,11 +201,15 @@ class SearchPage {
     html_.Raw("</dl>\n");
     Sentence("Proof",
              report_.proof.text.empty() ? "not run" : report_.proof.text);
-    Sentence("Accuracy", SearchAccuracyText(time));
+    Sentence("Accuracy", SearchAccuracyText(winner));
     if (!winner.unmeasured.empty()) Sentence("Evidence", winner.unmeasured);
-    const std::string pipeline = WouldWinText(found_);
-    if (!pipeline.empty()) Sentence("Pipeline", pipeline);
-    if (found_.fastest) {
+    if (found_.without_stages) {
+      const Sharding& other = *found_.without_stages;
+      Sentence("Without stages",
+               SearchMeshText(other.mesh) + ", " +
+                   SearchSettingsText(other.report.settings) + ": " +
+                   ChangeText(other.Seconds() / time.seconds));
+    } else if (found_.fastest) {
       Sentence("Fastest",
                SearchMeshText(found_.fastest->mesh) + ", " +
                    SearchSettingsText(found_.fastest->report.settings) + ": " +
@@ -222,8 +226,9 @@ class SearchPage {
 
   void WriteSteps() {
     const Sharding& winner = *found_.winner;
-    const Sharding* const other =
-        found_.runner_up ? &*found_.runner_up : nullptr;
+    const Sharding* const other = found_.runner_up && !found_.without_stages
+                                      ? &*found_.runner_up
+                                      : nullptr;
     Begin(other != nullptr ? "Winner and runner-up" : "Step of the winner");
     const double longest =
         std::max(winner.Seconds(), other != nullptr ? other->Seconds() : 0.0);
@@ -300,11 +305,12 @@ class SearchPage {
   }
 
   void WriteFront() {
+    if (found_.front.empty()) return;
     Begin("Front of time and memory");
     html_.Raw(
         "<p>No other sharding beats one of these in both time and memory, but "
-        "for pipelines, whose times are not calibrated. The table below has "
-        "the same points.</p>\n");
+        "a pipeline may beat one without stages. The table below has the same "
+        "points.</p>\n");
     DrawFront(found_, html_);
     SearchTable table(html_, "Points of the front",
                       {{"Time", true},
@@ -382,7 +388,7 @@ class SearchPage {
       }
       table.Row(
           {{change},
-           {VerdictText(one, found_.winner->Seconds()), true},
+           {VerdictText(one, found_.Compared().Seconds()), true},
            {one.because},
            {one.best ? MeshCell(*one.best) : "–"},
            {one.best ? SearchSettingsText(one.best->report.settings) : "–"},
@@ -416,11 +422,11 @@ class SearchPage {
     Begin("Pipelines");
     if (pipelines.fastest) {
       const search::Pipeline& one = *pipelines.fastest;
-      Sentence("Fastest",
-               SearchPipelineText(one) + ": " + SecondsText(one.seconds) +
-                   " a step, " +
-                   ChangeText(one.seconds / found_.winner->Seconds()) + "; " +
-                   std::string(PipelineAccuracyText()));
+      Sentence("Fastest", SearchPipelineText(one) + ": " +
+                              SecondsText(one.seconds) + " a step, from " +
+                              SecondsText(one.least) + " to " +
+                              SecondsText(one.most));
+      Sentence("Stages", SearchStagesText(pipelines));
     } else {
       Sentence("None",
                pipelines.why_not.empty() ? "none fits" : pipelines.why_not);
