@@ -31,10 +31,12 @@ struct Callee {
   std::string_view name;
   size_t least = 1, most = 1;
 };
-constexpr std::array<Callee, 7> kFunctions = {{{"has"},
+constexpr std::array<Callee, 9> kFunctions = {{{"has"},
                                                {"given"},
                                                {"is_list"},
                                                {"len"},
+                                               {"isqrt"},
+                                               {"refuse"},
                                                {"min", 2, 2},
                                                {"max", 2, 2},
                                                {"count", 2, 3}}};

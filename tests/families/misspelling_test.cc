@@ -36,7 +36,7 @@ TEST_CASE("a model type is misspelled, and not that of another model") {
       {"mistral4", ""},
       {"nemotron_h2", ""},
       {"qwen3_5", ""},
-      {"qwen3_vl", ""},
+      {"internvl_chat", ""},
       {"voxtral", ""},
       {"---", ""},
       {"", ""},
