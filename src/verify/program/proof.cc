@@ -46,6 +46,8 @@ constexpr double kTolerance = 1e-8;
 constexpr double kFloor = 1e-12;
 // About a minute of the dense run.
 constexpr double kMostWork = 2e9;
+// The elements of all values, which the dense run keeps: 256 MiB.
+constexpr double kMostElements = 1 << 25;
 
 // ---- inputs
 
@@ -301,6 +303,16 @@ class Prover {
       if (const auto fault = program::RunFault(*one)) {
         return refuse(*one, code::kSchema, *fault,
                       "trace it again with `python -m shardc.program`");
+      }
+      double elements = 0;
+      for (const program::Value& value : one->values) {
+        elements += static_cast<double>(exec::ElementsOf(value.shape));
+      }
+      if (elements > kMostElements) {
+        return refuse(*one, code::kLimit,
+                      "its values have more than 33,554,432 elements",
+                      "trace the same function with a smaller batch, length "
+                      "and config");
       }
       if (program::WorkOf(*one) > kMostWork) {
         return refuse(*one, code::kLimit,
