@@ -20,6 +20,9 @@ struct StepFlags {
   Strings modes, operations, dtypes;
   std::string batch, length, policy, part, remat, microbatches, reduce, seed,
       dump;
+  // A traced program to prove in place of the model that the rules describe, a
+  // plan to prove it under, and a program whose results must be the same.
+  std::string program, plan, reference;
   StepDtypeFlags step_dtypes;
   bool keep_gathered = false, reduce_each = false, full = false;
   StageFlags stages;

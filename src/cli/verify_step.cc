@@ -6,6 +6,7 @@
 #include "cli/verify_step.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,12 +27,19 @@
 #include "cli/verify_process.h"
 #include "cli/verify_request.h"
 #include "cli/verify_stages.h"
+#include "emit/verify/program_proof.h"
 #include "emit/verify/step_dump.h"
 #include "emit/verify/step_json.h"
 #include "emit/verify/step_text.h"
+#include "model/sub_axis.h"
+#include "plan/pack_axes.h"
+#include "plan/read.h"
+#include "program/read.h"
+#include "source/file.h"
 #include "source/file_sink.h"
 #include "source/memory.h"
 #include "source/wording.h"
+#include "verify/program/proof.h"
 #include "verify/step/step_report.h"
 
 namespace shardc::cli {
@@ -156,6 +164,21 @@ Options OptionsOf(StepFlags& flags) {
        {.name = "--full",
         .to = &flags.full,
         .help = "prove the step at the sizes given, where memory holds them"},
+       {.name = "--program",
+        .to = &flags.program,
+        .value = "FILE",
+        .help = "prove the traced program of your function, in place of the "
+                "model that the rules describe"},
+       {.name = "--plan",
+        .to = &flags.plan,
+        .value = "FILE",
+        .help = "with `--program`: a plan, in place of a mesh and rules"},
+       {.name = "--reference",
+        .to = &flags.reference,
+        .value = "FILE",
+        .help = "with `--program`: a traced program of the same inputs whose "
+                "results must be equal, such as the function without "
+                "`shard_map`"},
        {.name = "--dump",
         .to = &flags.dump,
         .value = "DIR",
@@ -268,8 +291,209 @@ int VerifySteps(const StepFlags& flags, const Common& common,
   return passed ? kDone : kFound;
 }
 
+// ---- traced programs
+
+// Adds an error for each option that has no effect on a traced program.
+bool RefuseOthers(const StepFlags& flags, Findings& findings) {
+  const auto first = [](const Strings& all) {
+    return all.empty() ? std::string() : all.front();
+  };
+  const std::pair<std::string_view, std::string> given[] = {
+      {"--manifest", flags.inputs.asked.manifest},
+      {"--model", flags.inputs.asked.model},
+      {"--batch", flags.batch},
+      {"--seq", flags.length},
+      {"--operation", first(flags.operations)},
+      {"--policy", flags.policy},
+      {"--part", flags.part},
+      {"--remat", flags.remat},
+      {"--microbatches", flags.microbatches},
+      {"--reduce", flags.reduce},
+      {"--dtype", first(flags.dtypes)},
+      {"--dump", flags.dump},
+      {"--activation-dtype", flags.step_dtypes.activations},
+      {"--grad-dtype", flags.step_dtypes.gradients},
+      {"--zero", flags.step_dtypes.zero},
+      {"--keep-gathered", flags.keep_gathered ? "true" : ""},
+      {"--reduce-each", flags.reduce_each ? "true" : ""},
+      {"--full", flags.full ? "true" : ""},
+      {"--stages", flags.stages.Given() ? "true" : ""}};
+  for (const auto& [flag, value] : given) {
+    if (value.empty()) continue;
+    findings.Add(code::kUsage, FlagPlace(flag, value),
+                 "`" + std::string(flag) +
+                     "` has no effect on a traced program, which has its own "
+                     "sizes and ops",
+                 "leave it out, or leave out `--program`");
+  }
+  if (flags.modes.size() > 1) {
+    findings.Add(code::kUsage, {},
+                 "a traced program is proved in one mode, and `--mode` names " +
+                     std::to_string(flags.modes.size()),
+                 "give the mode whose specs the plan should use");
+  }
+  return !findings.HasErrors();
+}
+
+std::optional<program::Program> ReadProgramFile(const std::string& path,
+                                                Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  return program::ReadProgram(source, findings);
+}
+
+// The mesh of a plan, the specs of parameters by name, and the axes of batches.
+struct ProgramPlan {
+  Mesh mesh;
+  std::map<std::string, Spec, std::less<>> specs;
+  AxisGroup batch;
+  bool found = false;  // whether the plan has errors, which were added
+};
+
+std::optional<ProgramPlan> PlanOfFile(const StepFlags& flags, Mode mode,
+                                      Findings& findings) {
+  if (!RefuseInputs(flags.inputs, "the plan is that of `--plan`", findings)) {
+    return std::nullopt;
+  }
+  const auto plan = ReadPlanFile(flags.plan, EditedPlan::kRefused, findings);
+  if (!plan || !CheckMode(plan->modes, mode, findings) ||
+      HasIllegalSpec(*plan, findings)) {
+    return std::nullopt;
+  }
+  ProgramPlan out;
+  out.mesh = plan->mesh;
+  for (const ReadParam& param : plan->params) {
+    out.specs[param.name] = param.SpecOf(mode);
+  }
+  out.batch = AxisRules().Value(AxisRule::kBatch).axes;
+  return out;
+}
+
+std::optional<ProgramPlan> PlanOfRules(const StepFlags& flags,
+                                       const program::Program& program,
+                                       Mode mode, const Common& common,
+                                       Findings& findings) {
+  const auto target = ChooseTarget(flags.inputs.asked, findings);
+  if (!target) return std::nullopt;
+  if (target->rules.empty()) {
+    findings.Add(
+        code::kUsage, {}, "no rules are given",
+        "write `--rules FILE`, or `--plan FILE` in place of a mesh and "
+        "rules");
+    return std::nullopt;
+  }
+  auto mesh = LoadMesh(flags.inputs, *target, findings);
+  Manifest manifest = program::ManifestOf(program);
+  auto rules =
+      OpenRules(target->rules, target->project_dir, &manifest, "", findings,
+                nullptr, RulesBoundary(*target, flags.inputs.asked));
+  if (!mesh || !rules) return std::nullopt;
+  ChoosePackAxes(*rules, nullptr, *mesh);
+  CompileOptions options;
+  options.modes = {Mode::kTrain};
+  if (mode != Mode::kTrain) options.modes.push_back(mode);
+  options.threads = std::max(common.threads, 1);
+  const auto compiled = Compile(std::move(*mesh), std::move(*rules),
+                                std::move(manifest), options, findings);
+  if (compiled == nullptr) return std::nullopt;
+  ProgramPlan out;
+  Findings wrong = PlanFindings(*compiled);
+  out.found = wrong.HasErrors();
+  findings.Append(std::move(wrong));
+  out.mesh = compiled->mesh;
+  out.batch = compiled->rules.axes.Value(AxisRule::kBatch).axes;
+  const Plan& plan = compiled->plan;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    for (const ModeLayout& one : plan.layouts[plan.params[i].layout].modes) {
+      if (one.mode == mode) out.specs[std::string(plan.names[i])] = one.spec;
+    }
+  }
+  return out;
+}
+
+// Proves a traced program. Axes of which specs name factors become these
+// factors.
+int VerifyProgram(const StepFlags& flags, const Common& common,
+                  Findings& findings) {
+  if (!RefuseOthers(flags, findings)) return kFailed;
+  const auto mode = flags.modes.empty()
+                        ? Mode::kTrain
+                        : ParseModeFlag(flags.modes[0], findings);
+  const auto program = ReadProgramFile(flags.program, findings);
+  std::optional<program::Program> reference;
+  if (!flags.reference.empty()) {
+    reference = ReadProgramFile(flags.reference, findings);
+  }
+  int64_t seed = 0;
+  if (!flags.seed.empty()) {
+    const auto given = ParseInteger("--seed", flags.seed, 0, findings);
+    if (given) seed = *given;
+  }
+  if (!mode || !program || findings.HasErrors()) return kFailed;
+  auto plan = flags.plan.empty()
+                  ? PlanOfRules(flags, *program, *mode, common, findings)
+                  : PlanOfFile(flags, *mode, findings);
+  if (!plan) return kFailed;
+  if (plan->found) return kFound;
+  constexpr int64_t kMostDevices = 64;
+  if (plan->mesh.devices > kMostDevices) {
+    findings.Add(code::kLimit, {},
+                 "the mesh has " + CountText(plan->mesh.devices) +
+                     " devices, and a program is proved on " +
+                     std::to_string(kMostDevices) + " at most",
+                 "give a smaller mesh with the same axes");
+    return kFailed;
+  }
+  ProofTexts texts{program->function, MeshText(plan->mesh), {}, {}};
+  std::vector<Spec> specs;
+  for (const program::Input& input : program->inputs) {
+    texts.inputs.push_back(input.name);
+    if (input.kind != program::InputKind::kParam) continue;
+    const auto at = plan->specs.find(input.name);
+    specs.push_back(at == plan->specs.end() ? Spec() : at->second);
+    if (at == plan->specs.end()) {
+      texts.notes.push_back(ShortQuote(input.name) +
+                            " is replicated, since the plan lacks it");
+    }
+  }
+  if (const auto refined = RefinedMesh(plan->mesh, specs)) {
+    plan->mesh = *refined;
+    for (Spec& spec : specs) spec = RefinedSpec(*refined, spec);
+    plan->batch = RefinedGroup(*refined, plan->batch);
+  }
+  verify::ProgramRequest request{
+      .program = &*program,
+      .reference = reference ? &*reference : nullptr,
+      .mesh = plan->mesh,
+      .specs = verify::InputSpecs(*program, plan->mesh, specs, plan->batch,
+                                  texts.notes),
+      .seed = static_cast<uint64_t>(seed),
+      .threads = std::max(common.threads, 1)};
+  const auto proof = verify::ProveProgram(request, findings);
+  if (!proof) return kFailed;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json")
+      return WriteProgramProofJson(texts, *proof, out);
+    out.Append(ProgramProofText(texts, *proof));
+  };
+  if (!PutOut(write, findings)) return kFailed;
+  return proof->failure ? kFound : kDone;
+}
+
 int RunVerifyStep(const StepFlags& flags, const Common& common,
                   Findings& findings) {
+  if (!flags.program.empty()) return VerifyProgram(flags, common, findings);
+  for (const auto& [flag, value] :
+       {std::pair<std::string_view, const std::string&>{"--plan", flags.plan},
+        {"--reference", flags.reference}}) {
+    if (value.empty()) continue;
+    findings.Add(code::kUsage, FlagPlace(flag, value),
+                 "`" + std::string(flag) +
+                     "` has an effect only with "
+                     "`--program`",
+                 "give the traced program of your function, or leave it out");
+    return kFailed;
+  }
   return RunOverRanks(
       [&](const Ranks& ranks) {
         return VerifySteps(flags, common, ranks, findings);

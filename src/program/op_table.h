@@ -12,14 +12,16 @@ namespace shardc::program {
 
 // What the numbers of an attribute count, and so what they are checked against.
 enum class AttrForm : uint8_t {
-  kDim,    // a dimension of the value `of`
-  kDims,   // different dimensions of the value `of`
-  kSizes,  // a number of 0 or more for each dimension of the first operand
-  kSteps,  // as kSizes, 1 or more
-  kPads,   // as kSizes, below 0 as well
-  kCount,  // a number of 0 or more
-  kFlag,   // true or false
-  kList    // any list of numbers of 0 or more
+  kDim,     // a dimension of the value `of`
+  kDims,    // different dimensions of the value `of`
+  kSizes,   // a number of 0 or more for each dimension of the first operand
+  kSteps,   // as kSizes, 1 or more
+  kPads,    // as kSizes, below 0 as well
+  kCount,   // a number of 0 or more
+  kFlag,    // true or false
+  kList,    // any list of numbers of 0 or more
+  kNumber,  // any number
+  kPairs    // a list of pairs of any numbers, one after the other
 };
 
 // The value to which the numbers of an attribute refer: an operand by its
@@ -53,7 +55,8 @@ inline const OpRow& RowOf(OpKind kind) {
   return OpRows()[static_cast<size_t>(kind)];
 }
 const OpRow* FindOpRow(std::string_view name);
-// Returns whether ops may have an attribute that factor analysis does not need.
+// Returns whether ops may have an attribute that the table does not list: no
+// code needs it, or the reader has a case of its own for it.
 bool IsUnread(std::string_view key);
 
 }  // namespace shardc::program

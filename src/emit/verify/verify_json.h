@@ -1,7 +1,8 @@
 // Directory: emit/verify. Writes the results of verification as text, JSON and
 // tensor files.
 // Its files include headers of these directories: source, model, floats, comm,
-// exec/machine, verify/cases, verify/judge, verify, verify/step.
+// exec/machine, verify/cases, verify/judge, verify, verify/step,
+// verify/program.
 //
 // Writes the results of `shardc verify` as JSON with the schema
 // `shardc.verify/v1`.
