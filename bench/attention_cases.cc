@@ -12,10 +12,9 @@
 #include <vector>
 
 #include "exec/kernels/kernels.h"
-#include "exec/kernels/quantize.h"
+#include "exec/kernels/arithmetic.h"
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
-#include "exec/operations/all.h"
 #include "exec/operations/operation.h"
 #include "floor.h"
 

@@ -10,11 +10,10 @@
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
-#include "cli/stage_flags.h"
 #include "cost/fit.h"
-#include "emit/costs/fit_report.h"
+#include "emit/costs/cost_report.h"
 #include "parse/mesh.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
 #include "source/wording.h"
 #include "target/open.h"
 

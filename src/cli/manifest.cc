@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "emit/plans/manifest_text.h"
+#include "emit/plans/input_text.h"
 #include "families/families.h"
 #include "source/wording.h"
 

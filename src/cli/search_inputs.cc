@@ -19,11 +19,10 @@
 #include "parse/stages_read.h"
 #include "plan/compile.h"
 #include "source/json_writer.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
 #include "source/wording.h"
 #include "target/open.h"
 #include "target/packs.h"
-#include "target/scanned_rules.h"
 
 namespace shardc::cli {
 namespace {

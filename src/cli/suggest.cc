@@ -5,11 +5,10 @@
 #include <algorithm>
 
 #include "cli/commands.h"
+#include "cli/compared_program.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "cli/picked_mesh.h"
 #include "cli/suggested.h"
-#include "cli/traced_program.h"
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
 #include "parse/project.h"

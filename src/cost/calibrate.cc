@@ -18,7 +18,6 @@
 
 #include "cost/expected.h"
 #include "cost/rates.h"
-#include "cost/stack.h"
 
 namespace shardc::cost {
 namespace {

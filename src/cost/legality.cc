@@ -18,7 +18,7 @@
 
 #include "legalize/legalize.h"
 #include "model/name.h"
-#include "plan/kv_replicas.h"
+#include "plan/compile.h"
 #include "plan/like.h"
 #include "plan/quantised_modules.h"
 #include "source/size.h"

@@ -13,10 +13,10 @@
 #include "devices/profiles.h"
 #include "exec/operations/operation.h"
 #include "model/dtype.h"
-#include "model/loss_kind.h"
+#include "model/model_description.h"
 #include "model/rules.h"
 #include "step/accumulate.h"
-#include "step/remat.h"
+#include "step/recompute.h"
 
 namespace shardc::cost {
 

@@ -27,7 +27,6 @@
 #include "comm/collective_def.h"
 #include "comm/reshard.h"
 #include "cost/activations.h"
-#include "cost/memory_traffic.h"
 #include "cost/products.h"
 #include "cost/rates.h"
 #include "cost/unknown_roles.h"

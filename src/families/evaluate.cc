@@ -21,9 +21,8 @@
 #include <cmath>
 
 #include "model/legal_sizes.h"
-#include "parse/manifest_leaf.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "parse/manifest.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::families {

@@ -28,10 +28,10 @@
 #include <utility>
 #include <vector>
 
-#include "families/config_dtype.h"
+#include "families/families.h"
 #include "match/match.h"
 #include "model/not_known.h"
-#include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::families {

@@ -15,15 +15,11 @@
 #include <string_view>
 #include <utility>
 
-#include "parse/check_model_sizes.h"
 #include "parse/config_fields.h"
 #include "parse/layer_kinds.h"
-#include "parse/manifest_leaf.h"
-#include "parse/model_document.h"
-#include "parse/model_families.h"
+#include "parse/manifest.h"
 #include "parse/operations.h"
 #include "parse/project.h"
-#include "parse/rope_config.h"
 #include "source/json.h"
 
 namespace shardc {

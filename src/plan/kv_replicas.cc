@@ -4,7 +4,7 @@
 //
 //   k_proj [1024, 4096], 8 KV heads of 128  ->  dimension 0, 8 heads
 //   qkv_proj [6144, 4096]                   ->  fused, which is refused
-#include "plan/kv_replicas.h"
+#include "plan/compile.h"
 
 #include <algorithm>
 #include <memory>
@@ -13,14 +13,12 @@
 #include <string_view>
 #include <utility>
 
+#include "model/mesh_layout.h"
 #include "model/name.h"
-#include "model/sub_axis.h"
-#include "model/tensor_names.h"
 #include "roles/classify.h"
-#include "roles/words.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "roles/role.h"
 #include "source/json_writer.h"
+#include "source/size.h"
 #include "step/formulas.h"
 #include "step/role_uses.h"
 #include "step/roles.h"

@@ -24,8 +24,8 @@
 #include "plan/like.h"
 #include "plan/placement.h"
 #include "plan/quantised_modules.h"
-#include "roles/words.h"
-#include "source/index.h"
+#include "roles/role.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {

@@ -1,6 +1,6 @@
 // The table from which the reader knows the ops of `shardc.program/v1`. A new
 // op class is a row here, a rule in ties.cc and a case in shapes.cc.
-#include "program/op_table.h"
+#include "program/read.h"
 
 #include <algorithm>
 

@@ -26,7 +26,7 @@
 
 #include "model/dtype.h"
 #include "model/manifest.h"
-#include "model/spec.h"
+#include "model/mesh.h"
 
 namespace shardc::program {
 

@@ -11,13 +11,9 @@
 #include <string>
 #include <utility>
 
-#include "model/block_types.h"
-#include "program/op_table.h"
-#include "program/shapes.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "model/manifest.h"
 #include "source/json.h"
-#include "source/json_members.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::program {

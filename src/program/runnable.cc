@@ -8,9 +8,8 @@
 #include <map>
 #include <set>
 
-#include "program/op_table.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "program/read.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::program {

@@ -17,8 +17,7 @@
 
 #include "program/runnable.h"
 #include "program/ties.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::program {
 namespace {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "model/mesh.h"
-#include "model/spec.h"
 #include "program/program.h"
 
 namespace shardc::program {

@@ -21,7 +21,7 @@
 // A pipeline is left out if it cannot fit in a device's memory. The check
 // assumes that each rank has an equal part of the layers, with their states and
 // activations. In reality the fullest rank has at least as much.
-#include "search/pipeline_drafts.h"
+#include "search/pipelines.h"
 
 #include <algorithm>
 #include <array>
@@ -31,12 +31,12 @@
 #include <tuple>
 #include <utility>
 
-#include "cost/stack.h"
+#include "cost/rates.h"
 #include "cost/stage_cost.h"
 #include "schedule/schedules.h"
-#include "search/candidates.h"
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "search/pricer.h"
+#include "source/process.h"
+#include "source/size.h"
 
 namespace shardc::search {
 namespace {

@@ -3,6 +3,7 @@
 #ifndef SHARDC_SEARCH_SEARCH_H_
 #define SHARDC_SEARCH_SEARCH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,11 +12,11 @@
 #include "cost/expected.h"
 #include "cost/report.h"
 #include "model/mesh.h"
-#include "search/evidence.h"
 #include "search/pipelines.h"
+#include "search/pricer.h"
 #include "search/request.h"
-#include "search/rule_changes.h"
 #include "search/rule_options.h"
+#include "source/process.h"
 
 namespace shardc::search {
 
@@ -117,6 +118,45 @@ struct Found {
 };
 
 Found Search(const Request& request);
+
+// Returns a candidate with a setting as a Sharding, which includes the report
+// that the command `cost` prints.
+Sharding Described(const Candidate& candidate, uint32_t setting,
+                   const RuleOptions& options, int worker);
+
+// Returns a legal candidate in the same way, with the setting of `grid` that
+// needs the least memory.
+Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
+                 const Candidate& candidate);
+
+// The alternatives to the winner `point`. In each, WhyNotOf() changes one
+// choice of the winner and optimises all other choices again. The choices are
+// the size of an axis, the rematerialisation policy, the number of
+// micro-batches, the ZeRO stage, the rules, and the order of the axes.
+// Alternatives that no measured run supports are included. `bounds` has the
+// bounds of the candidates. Alternatives that were not evaluated before the
+// deadline are left out.
+struct Alternatives {
+  std::vector<WhyNot> all;
+  // The number of alternatives, and how many were not evaluated in time.
+  size_t tried = 0, unfinished = 0;
+};
+Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
+                      RuleOptions& options, const Pricer& pricer,
+                      const std::vector<Candidate>& candidates,
+                      const std::vector<Bound>& bounds, const Point& point,
+                      const Deadline& deadline, ThreadPool& threads);
+
+// Adds the pipelines of `found.pipelines` to the result of a search whose
+// winner has no stages. A pipeline is added to the Pareto front if its time is
+// within kFrontWindow and no sharding and no other pipeline is better in both
+// time and memory. For each kind of sharding (KindOf), the fastest pipeline
+// that ties with the fastest sharding is added to the ties. For each number of
+// ranks, the fastest pipeline is added to the alternatives. If the fastest
+// pipeline that may win is clearly faster than the winner, or if nothing else
+// fits, it becomes the winner, and the former winner becomes
+// Found::without_stages.
+void PlacePipelines(Found& found, const Request& request);
 
 }  // namespace shardc::search
 

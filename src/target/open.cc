@@ -11,29 +11,31 @@
 // to the folder of the first rules file.
 #include "target/open.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "families/families.h"
 #include "match/match.h"
+#include "model/name.h"
 #include "model/not_known.h"
-#include "model/pack_name.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
 #include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "parse/rules.h"
 #include "parse/stages_read.h"
-#include "plan/divide.h"
+#include "plan/compile.h"
 #include "plan/kv_layout.h"
-#include "plan/pack_axes.h"
-#include "plan/rule_patterns.h"
+#include "plan/mesh_purposes.h"
+#include "plan/planned_stages.h"
 #include "resolve/resolve.h"
-#include "source/thread_pool.h"
+#include "source/file.h"
+#include "source/process.h"
 #include "source/wording.h"
 #include "target/packs.h"
-#include "target/scanned_rules.h"
 
 namespace shardc {
 namespace {
@@ -476,6 +478,37 @@ std::unique_ptr<const Compiled> CompileTarget(Opened opened,
   if (!opened.stages) return compiled;
   DivideByStages(*opened.stages, config, *compiled, findings);
   return compiled;
+}
+
+FileStamp StampOf(const std::string& path) {
+  FileStamp stamp;
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return stamp;
+  }
+  stamp.file = FileIdOf(status);
+  stamp.size = status.st_size;
+  stamp.modified_ns = ModifiedNs(status);
+  stamp.changed_ns = ChangedNs(status);
+  return stamp;
+}
+
+std::optional<Manifest> ManifestCache::Find(const std::string& path,
+                                            const FileStamp& stamp) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = entries_.find(path);
+  if (stamp.size < 0 || at == entries_.end() || at->second.stamp != stamp) {
+    return std::nullopt;
+  }
+  return at->second.manifest;
+}
+
+void ManifestCache::Keep(const std::string& path, const FileStamp& stamp,
+                         const Manifest& manifest) {
+  if (stamp.size < 0) return;
+  const std::lock_guard lock(mutex_);
+  if (entries_.size() >= kLimit) entries_.clear();
+  entries_.insert_or_assign(path, Entry{stamp, manifest});
 }
 
 }  // namespace shardc

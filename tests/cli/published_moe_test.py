@@ -213,7 +213,7 @@ class PublishedMoe(Case):
             json.dump(value, file)
         return path
 
-    def test_three_measured_steps_bring_a_family_within_5_percent(self):
+    def test_three_measured_steps_calibrate_a_family_within_5_percent(self):
         for device, (family, measured, others) in CALIBRATED.items():
             rows = {row["id"].removeprefix(family): row for row in self.rows}
             own = os.path.join(self.folder.name, family + ".yaml")

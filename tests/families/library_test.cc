@@ -1,4 +1,4 @@
-#include "families/library.h"
+#include "families/description.h"
 
 #include <array>
 #include <optional>

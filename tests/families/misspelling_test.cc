@@ -1,10 +1,9 @@
-#include "families/misspelling.h"
+#include "families/families.h"
 
 #include <string_view>
 #include <vector>
 
 #include "doctest/doctest.h"
-#include "families/families.h"
 
 namespace shardc::families {
 namespace {

@@ -1,4 +1,4 @@
-#include "search/candidates.h"
+#include "search/pricer.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Tests at which places pipelines are inserted into the result of a search.
-#include "search/placed_pipelines.h"
+#include "search/search.h"
 
 #include <doctest/doctest.h>
 

@@ -11,7 +11,7 @@
 
 #include "dense/program/run.h"
 #include "program/runnable.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::dense {
 namespace {

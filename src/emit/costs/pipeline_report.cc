@@ -5,15 +5,13 @@
 //
 //   step 1.71 s: 1.66 s by the schedule, and 50 ms for data-parallel gradients
 //   and the optimizer
-#include "emit/costs/pipeline_report.h"
+#include "emit/costs/cost_report.h"
 
 #include <array>
 #include <charconv>
 #include <vector>
 
-#include "emit/costs/columns.h"
-#include "emit/costs/figures.h"
-#include "emit/not_known.h"
+#include "emit/emit.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

@@ -16,7 +16,7 @@
 #include <unordered_map>
 
 #include "program/runnable.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 namespace {

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "exec/machine/collectives.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 namespace {

@@ -15,13 +15,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/scanned.h"
-#include "lint/analysis/vocabulary.h"
 #include "lint/rules/all.h"
 #include "model/name.h"
-#include "roles/quantisation.h"
-#include "roles/words.h"
-#include "source/index.h"
+#include "roles/classify.h"
+#include "roles/role.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {

@@ -13,20 +13,18 @@
 #include <vector>
 
 #include "comm/reshard.h"
-#include "lint/analysis/attention_edits.h"
-#include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/heads.h"
-#include "lint/analysis/layer_heads.h"
+#include "lint/analysis/legality.h"
+#include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/scanned.h"
 #include "lint/rules/all.h"
+#include "model/mesh_layout.h"
 #include "model/name.h"
-#include "model/sub_axis.h"
-#include "roles/words.h"
-#include "source/index.h"
+#include "roles/role.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -39,7 +37,7 @@ namespace shardc {
 // this way. If some layers have the configuration's number of heads, others may
 // have another number, which is their size divided by the size of a head. The
 // norm of a layer's queries may show heads of another size
-// (lint/analysis/layer_heads.h).
+// (lint/analysis/heads.h).
 //
 //   12 heads of size 64 over 8 shards: 8 divides 768, but does not divide 12
 namespace {

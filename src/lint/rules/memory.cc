@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "lint/analysis/facts.h"
-#include "lint/analysis/fall_through.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/memory.h"
+#include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/whole_model.h"
 #include "lint/rules/all.h"
-#include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "comm/memory.h"
-#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/facts.h"
-#include "lint/analysis/hosts.h"
+#include "lint/analysis/legality.h"
+#include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/stages.h"
+#include "lint/analysis/step_facts.h"
 #include "lint/analysis/whole_model.h"
 #include "lint/rules/all.h"
 #include "plan/mesh_purposes.h"

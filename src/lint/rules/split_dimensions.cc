@@ -18,15 +18,13 @@
 #include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/scanned.h"
-#include "lint/analysis/vocabulary.h"
 #include "lint/rules/all.h"
 #include "model/model_description.h"
 #include "model/name.h"
 #include "plan/quantised_modules.h"
+#include "roles/classify.h"
 #include "roles/layer_stacks.h"
-#include "roles/quantisation.h"
-#include "roles/words.h"
+#include "roles/role.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -514,7 +512,7 @@ void CheckLatentSplit(const Facts& facts, FindingSink& sink) {
 
 // Reports mixers (Mamba-2, gated delta nets) whose packed projection or
 // convolution is sharded contiguously. A mixer stores several parts in one
-// parameter (lint/analysis/mixers.cc):
+// parameter (lint/analysis/fused.cc):
 //
 //   in_proj  [z | x | B | C | dt]   2 inner + 2 groups * state + heads
 //   conv1d   [x | B | C]            inner + 2 groups * state

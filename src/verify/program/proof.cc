@@ -21,10 +21,10 @@
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
 #include "exec/program/run.h"
-#include "program/op_table.h"
+#include "program/read.h"
 #include "program/runnable.h"
 #include "program/sharding.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 #include "verify/judge/explain.h"
 

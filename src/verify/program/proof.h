@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "comm/collective.h"
-#include "exec/machine/seams.h"
+#include "exec/machine/machine.h"
 #include "model/mesh.h"
-#include "model/spec.h"
 #include "program/program.h"
 #include "source/finding.h"
 
