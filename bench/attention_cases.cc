@@ -11,8 +11,8 @@
 #include <sstream>
 #include <vector>
 
-#include "exec/kernels/kernels.h"
 #include "exec/kernels/arithmetic.h"
+#include "exec/kernels/kernels.h"
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
 #include "exec/operations/operation.h"

@@ -31,10 +31,10 @@
 #include "parse/project.h"
 #include "plan/compile.h"
 #include "plan/lowered_step.h"
+#include "step/backward.h"
 #include "step/build.h"
 #include "step/lower.h"
 #include "step/program.h"
-#include "step/backward.h"
 #include "target/open.h"
 #include "verify/step/step_report.h"
 
