@@ -55,7 +55,8 @@ def alone(entry):
     unit = read(os.path.join(entry["directory"], entry["file"])).decode()
     out = []
     for name in re.findall(r'#include "([^"]+)"', unit):
-        path = os.path.relpath(os.path.join(ROOT, "src", name),
+        top = "tests" if name.endswith("_test.cc") else "src"
+        path = os.path.relpath(os.path.join(ROOT, top, name),
                                entry["directory"])
         out.append({**entry, "file": path, "command": entry["command"].replace(
             entry["file"], path)})
