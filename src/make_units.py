@@ -6,9 +6,8 @@ A unit has sources of one folder, in their order, up to 7,500 lines together, so
 that their common headers are read, and their common templates are compiled,
 once for all of them. Files are named from ROOT. Sources of vectors
 (_simd.cc) stay alone, because they include themselves once for each instruction
-set. With --tests, only sources of tests (_test.cc) are joined, because several
-programs link the others, and a source is not joined with one that mentions a
-name which it defines: tests often have functions of equal names.
+set. With --tests, a source is not joined with one that mentions a name which it
+defines, because tests often define functions of equal names.
 """
 
 import pathlib
@@ -44,25 +43,18 @@ def names(text):
     open_namespaces, head = [], ""
     for part in re.split(r"([{};])", text):
         outside = all(open_namespaces)
+        if part not in "{};":
+            head = " ".join(part.split())
+            continue
+        space = part == "{" and bool(NAMESPACE.search(head))
         if part == "{":
-            head = " ".join(head.split())
-            space = bool(NAMESPACE.search(head))
-            defined = outside and not space and DEFINED.search(head)
-            if defined and not head.startswith("TEST_CASE"):
-                found |= {name for name in defined.groups() if name}
             open_namespaces.append(space and outside)
-            head = ""
-        elif part == "}":
-            if open_namespaces:
-                open_namespaces.pop()
-            head = ""
-        elif part == ";":
-            defined = outside and DEFINED.search(" ".join(head.split()))
-            if defined:
-                found |= {name for name in defined.groups() if name}
-            head = ""
-        elif outside:
-            head += part
+        elif part == "}" and open_namespaces:
+            open_namespaces.pop()
+        defined = part != "}" and outside and not space and DEFINED.search(head)
+        if defined and not head.startswith("TEST_CASE"):
+            found |= {name for name in defined.groups() if name}
+        head = ""
     return found
 
 
@@ -76,14 +68,13 @@ def test_units(root, paths):
         defined, count = names(text), text.count("\n")
         words = set(re.findall(r"\w+", SKIPPED.sub(" ", text)))
         for unit in units:
-            if (name.endswith("_test.cc") and unit["place"] == path.parent and
-                    not unit["names"] & words and
+            if (unit["place"] == path.parent and not unit["names"] & words and
                     not unit["words"] & defined and
                     unit["lines"] + count <= TEST_LINES):
                 break
         else:
-            unit = {"place": path.parent if name.endswith("_test.cc") else None,
-                    "names": set(), "words": set(), "lines": 0, "files": []}
+            unit = {"place": path.parent, "names": set(), "words": set(),
+                    "lines": 0, "files": []}
             units.append(unit)
         unit["names"] |= defined
         unit["words"] |= words

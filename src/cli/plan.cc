@@ -237,8 +237,8 @@ int ShowStepDiff(const Target& target, const StepReports& steps,
 
 // Adds a file that is committed next to the plan to the files to write. If a
 // target before this one has written the file, only checks that both have the
-// same text. `schema` is that of a file that may be replaced. Returns the exit
-// status.
+// same text. An existing file is overwritten only if its format is `schema`.
+// Returns the exit status.
 template <typename Write>
 int PutBesidePlan(const Target& target, const std::string& path,
                   std::string_view schema, const Write& write, FileSet& set,

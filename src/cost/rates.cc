@@ -49,7 +49,7 @@ constexpr double kWaits = 1.15, kTwoBatches = 1.25, kDrops = 0.75,
 // In the longest time, the host and the skew of natural routing take kMore
 // times as long, and an all-to-all has the largest dispatch_start. In the
 // shortest time, each row is read and written once when the rows are sorted by
-// expert, and once when they get their first order again.
+// expert, and once when they are put back into their original order.
 constexpr double kMore = 1.5, kMostDispatchStart = 3e-4, kFewestPasses = 2;
 // The fractions of the rate of 8-bit products with one scale for each tensor
 // that products with more scales reach, by Scaling.

@@ -50,8 +50,8 @@ TEST_CASE("an op ties dimensions of its operands and results") {
        "",
        "[a4] [b8 c64]; [a4] [b8] [c64]"},
       {"reshape", {{4, 1, 6}}, {{24, 1}}, "", "[a4] [] [b6]; [a4 b6] []"},
-      // The two products of factors cannot be split into the same factors, so
-      // that no dimension is tied to another.
+      // Neither 2 x 3 nor 3 x 2 can be refined to factors that both shapes
+      // have, so that no dimension of the operand is tied to one of the result.
       {"reshape", {{2, 3}}, {{3, 2}}, "", "[a2] [b3]; [c3] [d2]"},
       {"reshape", {{0, 3}}, {{3, 0}}, "", "[] [a3]; [b3] []"},
       {"transpose",
