@@ -11,11 +11,10 @@
 #include <sstream>
 #include <vector>
 
+#include "exec/kernels/arithmetic.h"
 #include "exec/kernels/kernels.h"
-#include "exec/kernels/quantize.h"
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
-#include "exec/operations/all.h"
 #include "exec/operations/operation.h"
 #include "floor.h"
 

@@ -12,7 +12,7 @@
 
 #include "attention_cases.h"
 #include "exec/kernels/kernels.h"
-#include "source/memory.h"
+#include "source/process.h"
 
 namespace {
 

@@ -269,18 +269,18 @@ rule link
             self.compile("cxx", f"{HERE}/{path}", path,
                          f"-include-pch standard.pch {flags}", "standard.pch")
         for name, header, function, folder, ending in (
-                ("packs", "target/embedded.h", "shardc::EmbeddedPacks",
+                ("packs", "target/packs.h", "shardc::EmbeddedPacks",
                  f"{ROOT}/rules", ".yaml"),
-                ("families", "families/embedded.h",
+                ("families", "families/description.h",
                  "shardc::families::EmbeddedFamilies", f"{ROOT}/families",
                  ".yaml"),
-                ("page", "emit/report/embedded.h",
+                ("page", "emit/report/report.h",
                  "shardc::report::EmbeddedPage", f"{SRC}/emit/report",
                  ("page.css", "page.js")),
-                ("arrays", "emit/exports/embedded.h",
+                ("arrays", "emit/exports/exporter.h",
                  "shardc::exports::EmbeddedArrays", f"{ROOT}/python/shardc",
                  "arrays.py"),
-                ("libraries", "cli/embedded.h",
+                ("libraries", "cli/command.h",
                  "shardc::cli::EmbeddedLibraries", f"{self.out}/gen",
                  "libraries.txt")):
             files = " ".join(escape(os.path.join(folder, file))

@@ -1,6 +1,6 @@
 // Checkpoints of other systems, which need libraries that the playground lacks.
 // It reads no folders: every one is of an unknown format.
-#include "stored/format.h"
+#include "stored/tree.h"
 
 namespace shardc::stored {
 

@@ -18,19 +18,20 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "audit/constraint_functions.h"
-#include "audit/elementwise.h"
 #include "audit/flaws.h"
 #include "audit/gradients.h"
 #include "audit/graph.h"
-#include "audit/origin.h"
 #include "audit/runs.h"
-#include "audit/trace.h"
+#include "audit/uses.h"
 #include "comm/collective_def.h"
 #include "cost/time.h"
-#include "source/index.h"
+#include "hlo/program.h"
+#include "model/mesh_layout.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::audit {
@@ -507,6 +508,221 @@ std::optional<Report> Audit(const hlo::Program& program,
   const auto graph = Graph::Of(program, findings);
   if (!graph) return std::nullopt;
   return Auditor(*graph, settings, findings).Run();
+}
+
+// Finds the mesh axes that describe groups of devices. On a mesh dp:2,tp:2 the
+// groups {0,2},{1,3} differ along dp: device 0 has the coordinates (0,0) and
+// device 2 has (1,0). A set of axes describes the groups on two conditions.
+// Each group has one member for each coordinate along these axes, and the
+// members of a group have the same coordinates along all other axes. The order
+// of groups and of members does not matter.
+
+namespace {
+
+// The text of a group without axis names lists at most this many devices.
+constexpr size_t kShown = 8;
+
+std::string DevicesText(const std::vector<int64_t>& group) {
+  std::string out = "devices";
+  for (size_t i = 0; i < std::min(group.size(), kShown); ++i) {
+    out += " " + std::to_string(group[i]);
+  }
+  return group.size() > kShown ? out + " ..." : out;
+}
+
+// Marks the axes along which the coordinates of the devices `first` and `other`
+// differ.
+void MarkDifferent(const Mesh& mesh, int64_t first, int64_t other,
+                   std::vector<bool>& differs) {
+  int64_t stride = 1;
+  for (size_t i = mesh.axes.size(); i > 0; --i) {
+    const int64_t size = mesh.axes[i - 1].size;
+    if (first / stride % size != other / stride % size) differs[i - 1] = true;
+    stride *= size;
+  }
+}
+
+// Returns the groups at the beginning of `text`, without the attributes that
+// follow. The result is the key of a cache, so that equal groups are read only
+// once.
+std::string_view GroupsText(std::string_view text) {
+  const bool mesh = text.starts_with("mesh") || text.starts_with('@');
+  std::string_view rest = text;
+  std::string_view item;
+  if (!hlo::NextItem(rest, item)) return {};
+  if (mesh && item.find('{') == std::string_view::npos) {
+    // The axes are in the next item, as in `device_ids=(...) {'a'}`.
+    hlo::NextItem(rest, item);
+  }
+  return text.substr(
+      0, static_cast<size_t>(item.data() + item.size() - text.data()));
+}
+
+}  // namespace
+
+std::string AxesText(const AxisGroup& axes) {
+  std::string out;
+  for (const std::string& axis : axes) out += (out.empty() ? "" : "+") + axis;
+  return out.empty() ? "none" : out;
+}
+
+bool MemberNames::Afford(std::string_view text) {
+  steps_left_ -= devices_ + static_cast<int64_t>(text.size());
+  return steps_left_ >= 0;
+}
+
+std::shared_ptr<const Members> MemberNames::OfGroups(std::string_view text) {
+  text = GroupsText(text);
+  const auto [found, added] = groups_.try_emplace(text);
+  if (!added) return found->second;
+  if (!Afford(text)) return nullptr;
+  auto groups = hlo::ReadGroups(text, devices_);
+  if (!groups) return nullptr;
+  Members out;
+  for (auto& group : *groups) {
+    std::ranges::sort(group);
+    out.size = std::max<int64_t>(out.size, std::ssize(group));
+  }
+  Name(*groups, out);
+  return found->second = std::make_shared<const Members>(std::move(out));
+}
+
+void MemberNames::Name(const hlo::Groups& groups, Members& out) const {
+  if (!groups.empty())
+    out.text = DevicesText(*std::ranges::min_element(groups));
+  if (out.size == 1) out.text = "none";
+  if (mesh_ == nullptr) return;
+  std::vector<bool> differs(mesh_->axes.size(), false);
+  for (const auto& group : groups) {
+    for (const int64_t device : group) {
+      MarkDifferent(*mesh_, group.front(), device, differs);
+    }
+  }
+  AxisGroup axes;
+  int64_t size = 1;
+  for (size_t i = 0; i < differs.size(); ++i) {
+    if (!differs[i]) continue;
+    axes.push_back(mesh_->axes[i].name);
+    size *= mesh_->axes[i].size;
+  }
+  // The members of a group are distinct devices that differ only along these
+  // axes, so a group has at most `size` members: 4 for the axes dp:2 and tp:2.
+  // A group of `size` members therefore has every coordinate along the axes.
+  const bool exact = std::ranges::all_of(groups, [&](const auto& group) {
+    return std::ssize(group) == size &&
+           std::ranges::adjacent_find(group) == group.end();
+  });
+  if (!exact) return;
+  out.named = true;
+  out.text = AxesText(axes);
+  out.axes = std::move(axes);
+}
+
+std::shared_ptr<const Members> MemberNames::OfPairs(std::string_view text) {
+  const auto [found, added] = pairs_.try_emplace(text);
+  if (!added) return found->second;
+  if (!Afford(text)) return nullptr;
+  const auto pairs = hlo::ReadPairs(text, devices_);
+  if (!pairs) return nullptr;
+  Members out;
+  std::vector<bool> differs(mesh_ == nullptr ? 0 : mesh_->axes.size(), false);
+  std::vector<int64_t> sends(AsIndex(devices_), 0);
+  for (const auto& [source, target] : *pairs) {
+    if (source == target) continue;  // a device sends nothing to itself
+    out.edges = std::max(out.edges, ++sends[AsIndex(source)]);
+    if (out.text.empty()) out.text = DevicesText({source, target});
+    if (mesh_ != nullptr) MarkDifferent(*mesh_, source, target, differs);
+  }
+  out.size = out.edges == 0 ? 1 : 2;
+  if (out.edges == 0) out.text = "none";
+  for (size_t i = 0; i < differs.size(); ++i) {
+    if (differs[i]) out.axes.push_back(mesh_->axes[i].name);
+  }
+  out.named = mesh_ != nullptr;
+  if (!out.axes.empty()) out.text = AxesText(out.axes);
+  return found->second = std::make_shared<const Members>(std::move(out));
+}
+
+// Adds up the traffic of a report into the rows of a table. A table is either
+// by one property of the collectives, such as their source line, or by all
+// properties (By::kAll). By one property, a row is the sum of all collectives
+// with the same value of this property. By all properties, a row is the sum of
+// the collectives for which all properties are the same except the scope (the
+// named scopes of the program, such as `layer/attn`). For example, a table by
+// kind has two rows:
+//
+//   all_gather  12 times,  96 KiB
+//   all_reduce  17 times, 265 KiB
+
+namespace {
+
+std::string KeyOf(const Traffic& one, By by) {
+  switch (by) {
+    case By::kLine:
+      return LineText(one.line);
+    case By::kParameter:
+      return MovedText(one.moved);
+    case By::kAxes:
+      return one.members->text;
+    case By::kKind:
+      return std::string(CollectiveName(one.kind));
+    case By::kScope:
+      return one.scope.empty() ? "-" : one.scope;
+    case By::kAll:
+      break;
+  }
+  std::string out;
+  for (const std::string& part :
+       {std::string(CollectiveName(one.kind)), one.members->text,
+        std::string(PhaseName(one.phase)), MovedText(one.moved),
+        one.moved.shape, LineText(one.line)}) {
+    out += part + '\n';
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<By> ParseBy(std::string_view name) {
+  const auto* found = std::ranges::find(kByNames, name);
+  if (found == std::end(kByNames)) return std::nullopt;
+  return static_cast<By>(found - std::begin(kByNames));
+}
+
+std::string LineText(const hlo::SourceLine& line) {
+  if (line.file.empty()) return "-";
+  std::string out = std::string(line.file) + ":" + std::to_string(line.line);
+  if (!line.function.empty()) out += " " + std::string(line.function);
+  return out;
+}
+
+std::string MovedText(const Moved& moved) {
+  const std::string what(WhatName(moved.what));
+  if (moved.what == What::kGradient && !moved.name.empty()) {
+    return what + " of " + moved.name;
+  }
+  return moved.name.empty() ? what : moved.name;
+}
+
+std::vector<Row> Tabulate(const Report& report, By by) {
+  std::vector<Row> rows;
+  std::unordered_map<std::string, size_t> row_of;
+  for (const Traffic& one : report.traffic) {
+    const auto [found, added] = row_of.try_emplace(KeyOf(one, by), rows.size());
+    if (added) rows.push_back({found->first, &one, 0, 0, 0, {}});
+    Row& row = rows[found->second];
+    row.times += one.times.value();
+    row.calls += one.calls.value();
+    row.sent += one.sent.value();
+    if (one.seconds) row.seconds = row.seconds.value_or(0) + *one.seconds;
+  }
+  std::ranges::stable_sort(rows, [](const Row& a, const Row& b) {
+    return a.sent != b.sent ? a.sent > b.sent : a.key < b.key;
+  });
+  if (by == By::kAll) {
+    for (Row& row : rows) row.key.clear();
+  }
+  return rows;
 }
 
 }  // namespace shardc::audit

@@ -7,19 +7,18 @@
 #define SHARDC_AUDIT_AUDIT_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "audit/entry.h"
-#include "audit/flaw.h"
 #include "audit/graph.h"
-#include "audit/members.h"
 #include "comm/collective.h"
 #include "devices/profiles.h"
 #include "hlo/frames.h"
+#include "hlo/groups.h"
 #include "hlo/program.h"
 #include "model/mesh.h"
 #include "source/finding.h"
@@ -27,8 +26,66 @@
 
 namespace shardc::audit {
 
+struct Flaw {
+  const Code* code = nullptr;  // one of AuditCodes(), never null
+  Level level = Level::kWarning;
+  std::string message, help;
+  hlo::SourceLine line;   // line of the user's source; may be unknown
+  std::string_view at;    // the instruction's name in the program's text
+  std::string parameter;  // name of the parameter; may be empty
+  // The mesh axis, if the flaw is that nothing uses this axis; otherwise empty.
+  std::string axis;
+  // The HLO metadata of the collective, as in Traffic::metadata.
+  std::string_view metadata;
+};
+
+struct Members {
+  // The number of devices of the largest group. For a permute it is 2 (a sender
+  // and a receiver), or 1 if the permute sends nothing.
+  int64_t size = 1;
+  int64_t edges = 0;   // for a permute: messages that the busiest device sends
+  AxisGroup axes;      // in the mesh's order
+  bool named = false;  // whether mesh axes describe the groups
+  std::string text;    // "fsdp+tp", "none", or one group: "devices 0 2 4"
+  bool operator==(const Members&) const = default;
+};
+
+// Returns the axes joined by `+`, or "none" if there are no axes.
+std::string AxesText(const AxisGroup& axes);
+
+// Names groups by the axes along which their members differ. The text of a
+// program need not have the names of mesh axes. Its groups are therefore
+// expanded to device numbers, and these are compared with the device numbers of
+// the mesh. A text that occurs several times is read once.
+class MemberNames {
+ public:
+  // Without a mesh, groups have no names.
+  MemberNames(const Mesh* mesh, int64_t devices)
+      : mesh_(mesh), devices_(devices) {}
+
+  // Reads the value of `replica_groups`; `text` may contain further attributes
+  // after the value. Returns null if the groups cannot be read, or if all texts
+  // read so far are together longer than a limit.
+  std::shared_ptr<const Members> OfGroups(std::string_view text);
+  // Reads the value of `source_target_pairs`. Returns null in the same cases as
+  // OfGroups.
+  std::shared_ptr<const Members> OfPairs(std::string_view text);
+
+ private:
+  void Name(const hlo::Groups& groups, Members& out) const;
+  bool Afford(std::string_view text);
+
+  const Mesh* mesh_;
+  int64_t devices_;
+  int64_t steps_left_ = int64_t{1} << 28;
+  // The results of OfGroups and OfPairs, keyed by text. There are two maps
+  // because `{{0,1}}` can be the groups of an all-reduce and the pairs of a
+  // permute.
+  std::map<std::string_view, std::shared_ptr<const Members>> groups_, pairs_;
+};
+
 // The part of a training step that an operation belongs to. It is read from the
-// operation's name (audit/origin.h). kRecomputed is a rematerialised operation.
+// operation's name (audit/runs.h). kRecomputed is a rematerialised operation.
 enum class Phase : uint8_t { kNone, kForward, kBackward, kRecomputed };
 std::string_view PhaseName(Phase phase);  // "forward"; empty for kNone
 
@@ -102,6 +159,37 @@ struct Settings {
 // another number of devices than the program.
 std::optional<Report> Audit(const hlo::Program& program,
                             const Settings& settings, Findings& findings);
+
+enum class By : uint8_t {
+  kAll,  // by kind, devices, phase, tensor, shape and source line together
+  kLine,
+  kParameter,
+  kAxes,
+  kKind,
+  kScope
+};
+inline constexpr std::string_view kByNames[] = {"all",  "line", "parameter",
+                                                "axes", "kind", "scope"};
+std::optional<By> ParseBy(std::string_view name);
+
+struct Row {
+  std::string key;         // "model.py:28 layer"; empty for kAll
+  const Traffic* example;  // the first traffic of the row
+  int64_t times = 0, calls = 0, sent = 0;
+  // The sum of the known Traffic::seconds; nullopt if none is known.
+  std::optional<double> seconds;
+};
+
+// Returns the text of a source line, such as "model.py:28 layer", or "-" if the
+// line is not known.
+std::string LineText(const hlo::SourceLine& line);
+// Returns the name of the moved tensor: "layers/gate", "gradient of
+// layers/gate", "activation".
+std::string MovedText(const Moved& moved);
+
+// Returns the rows, sorted by descending bytes, then by key. Rows have pointers
+// into the report.
+std::vector<Row> Tabulate(const Report& report, By by);
 
 }  // namespace shardc::audit
 

@@ -4,16 +4,48 @@
 #define SHARDC_AUDIT_DIFFERENCE_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "audit/audit.h"
 #include "audit/drift.h"
 #include "audit/equivalent.h"
-#include "audit/planned_step.h"
+#include "model/mesh.h"
+#include "source/finding.h"
+#include "source/json.h"
 
 namespace shardc::audit {
+
+// A collective that the step program runs once in each of `layers` layers.
+struct PlannedSend {
+  Collective kind = Collective::kAllGather;
+  AxisGroup axes;                 // in the mesh's order
+  Phase phase = Phase::kForward;  // kNone for an op of the optimizer
+  std::string part, op;           // "layer 0-31", "linear q"
+  bool number = false;            // whether only a scalar is sent
+  int64_t layers = 1;
+  int64_t bytes = 0;  // bytes that the busiest device sends in one layer
+};
+
+struct PlannedStep {
+  std::string mode;  // "train"
+  Mesh mesh;
+  int64_t batch = 0, length = 0;
+  int64_t element_bytes = 4;
+  bool keep_gathered = false;
+  std::vector<PlannedSend> sends;
+};
+
+// Reads the step of a mode from a document `shardc.step/v1`. Returns nullopt
+// after a finding: SHD002 (missing) if the document lacks the mode, and SHD022
+// (schema) if it has another schema, or if the mode's step is not supported or
+// has an invalid member.
+std::optional<PlannedStep> ReadPlannedStep(const JsonDocument& document,
+                                           std::string_view mode,
+                                           Findings& findings);
 
 // The collectives for one tensor that only the plan's step or only the program
 // has.
@@ -62,6 +94,32 @@ struct Difference {
 Difference DifferenceOf(const PlannedStep& step,
                         std::span<const Sending> program, const Report& report,
                         const Drifts& drifts);
+
+// Reads members and reports at most one invalid member (SHD022). A caller may
+// therefore read all members first and check refused() once.
+class SavedJson {
+ public:
+  // Creates a reader. `how` is the help of its finding, which names the command
+  // that writes the document.
+  SavedJson(Findings& findings, std::string_view how)
+      : findings_(findings), how_(how) {}
+
+  bool refused() const { return refused_; }
+  std::nullopt_t Refuse(const JsonValue& at, std::string message);
+
+  // These functions return nullopt and add the finding if the value is not an
+  // object, or if the member is absent or has another type. A negative number
+  // is invalid.
+  std::optional<int64_t> Number(const JsonValue& object, std::string_view key);
+  std::optional<std::string> Text(const JsonValue& object,
+                                  std::string_view key);
+  std::optional<bool> Truth(const JsonValue& object, std::string_view key);
+
+ private:
+  Findings& findings_;
+  std::string_view how_;
+  bool refused_ = false;
+};
 
 }  // namespace shardc::audit
 

@@ -26,10 +26,10 @@
 #include <string_view>
 #include <utility>
 
-#include "hlo/shapes.h"
+#include "hlo/groups.h"
 #include "importers/rules/exact.h"
 #include "importers/rules/hlo.h"
-#include "source/checked.h"
+#include "source/size.h"
 
 namespace shardc::audit {
 namespace {

@@ -12,7 +12,6 @@
 #include "hlo/program.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
-#include "model/spec.h"
 
 namespace shardc::audit {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "audit/audit.h"
-#include "model/spec.h"
+#include "model/mesh.h"
 
 namespace shardc::audit {
 

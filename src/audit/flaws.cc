@@ -15,23 +15,219 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "audit/audit.h"
-#include "audit/elementwise.h"
-#include "audit/found_flaw.h"
-#include "audit/shardings.h"
-#include "audit/table.h"
+#include "audit/gradients.h"
 #include "audit/uses.h"
 #include "comm/collective_def.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::audit {
 namespace {
+
+// Writes the message of each flaw (communication in a compiled program that its
+// author probably did not intend). Each code has its own message. For example:
+//
+//   SHD601  an activation `f32[8,16,64]` is gathered over axes of the batch,
+//           over `fsdp` 4 times in the forward pass: 96 KiB per device
+
+// Flaws with the same code, line and parameter.
+struct FoundFlaw {
+  const Code* code = nullptr;
+  Level level = Level::kWarning;
+  // Of the operands with this flaw, the one for which the most bytes are sent.
+  // Null if the flaw is an unused axis.
+  const Traffic* most = nullptr;
+  // The runs of the collectives, and the bytes that a device sends, summed over
+  // the flaws with this code, line and parameter.
+  int64_t times = 0, sent = 0;
+  // The runs by the devices of the collectives, in the order of the text.
+  std::vector<std::pair<const Members*, int64_t>> over = {};
+  // The phase of the collectives; kNone if it is unknown, or if they differ.
+  Phase phase = Phase::kNone;
+  // A text for the message, which depends on `code`: for example the unused
+  // axis, or the dtype before a cast.
+  std::string detail;
+  // The name of the parameter that is moved, or whose gradient, new value, rows
+  // or factor are moved; empty if it is not known.
+  std::string parameter;
+};
+
+std::string Over(const Members& members) {
+  return members.named ? "over `" + members.text + "`"
+                       : "among " + CountText(members.size) + " devices";
+}
+
+// Returns for example "over `fsdp` 4 times in the forward pass: 96 KiB per
+// device". Collectives over several groups of axes are counted for each:
+// "over `dp` 1 time and over `tp` 2 times".
+std::string Often(const FoundFlaw& found) {
+  std::string out;
+  for (size_t i = 0; i < found.over.size(); ++i) {
+    if (i > 0) out += i + 1 < found.over.size() ? ", " : " and ";
+    const auto& [members, times] = found.over[i];
+    out += Over(*members) + " " + Counted(times, "time");
+  }
+  const std::string_view phase = PhaseName(found.phase);
+  return out +
+         (phase.empty() || phase == "recomputed"
+              ? ""
+              : " in the " + std::string(phase) + " pass") +
+         ": " + BytesText(found.sent) + " per device";
+}
+
+std::string SubjectOf(const FoundFlaw& found) {
+  const Moved& moved = found.most->moved;
+  const std::string shape = "`" + moved.shape + "`";
+  if (moved.what == What::kActivation) return "an activation " + shape;
+  if (moved.name.empty()) {
+    return "a " + std::string(WhatName(moved.what)) + " " + shape;
+  }
+  return "the " + std::string(WhatName(moved.what)) + " " +
+         ShortQuote(moved.name) + " " + shape;
+}
+
+bool IsFloat(const Traffic& one) {
+  return one.moved.shape.starts_with('f') || one.moved.shape.starts_with("bf");
+}
+
+// Returns the flaw with its message and its help. `graph` is the graph of the
+// program in which the flaw was found.
+Flaw Worded(const FoundFlaw& found, const Graph& graph) {
+  Flaw out;
+  out.code = found.code;
+  out.level = found.level;
+  if (found.most == nullptr) {
+    out.at = graph.program().name;
+    out.axis = found.detail;
+    out.message = "mesh axis `" + out.axis + "` shards no argument and no " +
+                  "collective runs over it, so its " + CountText(found.times) +
+                  " groups compute the same";
+    out.help = "shard the batch or the weights over `" + out.axis +
+               "`, or give its devices to another axis";
+    return out;
+  }
+  const Traffic& one = *found.most;
+  out.at = graph.At(one.node).name;
+  out.line = one.line;
+  out.metadata = one.metadata;
+  out.parameter = found.parameter;
+  const std::string what = SubjectOf(found), how = Often(found);
+  const auto say = [&](std::string message, std::string help) {
+    out.message = std::move(message);
+    out.help = std::move(help);
+  };
+  switch (found.code->number) {
+    case code::kActivationGathered.number:
+      say(what + " is gathered over axes of the batch, " + how,
+          found.detail.empty()
+              ? "keep its batch dimension sharded: add the axes of the batch "
+                "to the `with_sharding_constraint` at or after this line"
+              : "the compiler does not partition this sort or `top_k`: call it "
+                "inside `jax.shard_map` over the axes of the batch");
+      break;
+    case code::kGatheredThenSliced.number:
+      say(what + " is gathered " + how + ", and each device then keeps a slice",
+          "the compiler found no direct way from one sharding to the other: "
+          "change one sharding constraint so that both agree, or reshard in "
+          "two steps that move one axis each");
+      break;
+    case code::kWeightGatheredTwice.number:
+      say(what + " is gathered again " + how +
+              ", after an equal gather in the "
+              "same pass",
+          "compute with one gathered copy: constrain the parameter once and "
+          "use the result at both places");
+      break;
+    case code::kWeightHoisted.number:
+      say("all layers of " + what +
+              " are gathered before the loop over them, " + how,
+          "constrain the parameter inside the loop's body, so that the weights "
+          "of one layer at a time are gathered");
+      break;
+    case code::kGradientNotScattered.number:
+      say((found.parameter.empty()
+               ? "the gradient `" + one.moved.shape + "`"
+               : "the gradient of " + ShortQuote(found.parameter) + " `" +
+                     one.moved.shape + "`") +
+              " of a sharded parameter is all-reduced " + how +
+              ", and each device computes with the entire sum",
+          "give the gradients the parameters' shardings, with `out_shardings` "
+          "or a sharding constraint, so that they are reduce-scattered");
+      break;
+    case code::kOutputGathered.number:
+      say(what + " is gathered for an output of the program " + how,
+          "declare the output's sharding in `out_shardings` as the program "
+          "computes it, or leave it out");
+      break;
+    case code::kSentInWiderDtype.number:
+      if (found.detail.empty() && DefOf(one.kind).reduces) {
+        say(what + " is reduced " + how +
+                ", and the sum is then rounded to a "
+                "narrower type",
+            "reduce in the narrower type if its precision is enough: cast "
+            "before the reduction, or set `preferred_element_type`");
+      } else if (found.detail.empty()) {
+        say(what + " is sent " + how +
+                ", and each device then casts it to a narrower type",
+            "cast before the sharding constraint that gathers it, so that the "
+            "narrower type is sent");
+      } else {
+        say(what + " is sent " + how + ", after a cast from `" + found.detail +
+                "`",
+            "cast after the collective: constrain the `" + found.detail +
+                "` value to the sharding that the computation needs, then "
+                "cast");
+      }
+      break;
+    case code::kManySmallCollectives.number:
+      say(found.detail + " separate collectives such as " + what + " " +
+              Over(*one.members) + " send less than 4 KiB each",
+          "send them together: stack the values and reduce once, or reduce "
+          "after the loop");
+      break;
+    case code::kWeightResharded.number: {
+      std::string why =
+          ", because the parameter's spec shards other "
+          "dimensions than the computation needs";
+      if (one.moved.what == What::kActivation) {
+        why = " for the product with " + ShortQuote(found.parameter) +
+              ", because its sharding does not fit the parameter's spec";
+      } else if (!found.detail.empty()) {
+        why = ", for a product whose other operand is gathered over `" +
+              found.detail + "` too, so each of its devices computes all";
+      }
+      say(what + " is resharded " + how + why,
+          "exchange the axes in the spec of the parameter, or change the "
+          "sharding constraint of the activations at this line");
+      break;
+    }
+    case code::kLookupOfBatch.number:
+      say((IsFloat(one) ? "the rows `" : "the indices `") + one.moved.shape +
+              "` of a lookup" +
+              (found.parameter.empty() ? ""
+                                       : " in " + ShortQuote(found.parameter)) +
+              " are gathered, " + how +
+              ", so each device looks up the tokens of others",
+          "shard the table over axes that do not shard the batch, such as its "
+          "rows over the tensor axis, or constrain it to that before the "
+          "lookup");
+      break;
+    default:
+      break;
+  }
+  return out;
+}
 
 constexpr int64_t kSmallBytes = 4096;
 constexpr size_t kMany = 8;

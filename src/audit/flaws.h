@@ -7,10 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "audit/entry.h"
-#include "audit/flaw.h"
+#include "audit/audit.h"
 #include "audit/graph.h"
-#include "audit/trace.h"
 
 namespace shardc::audit {
 

@@ -4,13 +4,18 @@
 #ifndef SHARDC_AUDIT_GRAPH_H_
 #define SHARDC_AUDIT_GRAPH_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "hlo/groups.h"
 #include "hlo/program.h"
 #include "source/finding.h"
 
@@ -106,6 +111,144 @@ class Graph {
   // A hash table with linear probing. It has the names of the computation whose
   // operands are being resolved.
   mutable std::vector<Slot> names_;
+};
+
+// A result of an instruction, or an element of a tuple that it returns. Element
+// 0 of element 1 has the path {0, 1}.
+struct Value {
+  Node node = 0;
+  std::vector<int64_t> path = {};  // innermost element first
+  bool operator==(const Value&) const = default;
+};
+
+inline constexpr size_t kDeepestTuple = 64;  // limit on nested tuples
+
+// Returns whether instructions of this opcode return their operand 0, or a part
+// of it, in another shape, dtype, order or memory, or that of another device.
+bool IsForwarding(std::string_view opcode);
+// Returns the index of a `get-tuple-element`.
+std::optional<int64_t> ElementIndexOf(const hlo::Instruction& element);
+
+class Tracer {
+ public:
+  explicit Tracer(const Graph& graph) : graph_(graph) {}
+
+  // Returns the origin of a value: a parameter of the entry or of the
+  // computation `stop`, or the result of an instruction that computes a new
+  // value. The search follows copies, casts, reshapes, slices, gathers,
+  // permutes, tuples and their elements. It also follows fusions, calls, loops
+  // that leave an element unchanged, and loops that stack values.
+  Value SourceOf(Value value, std::optional<Block> stop = std::nullopt);
+
+  // Returns the result of the instruction that computes `value`. The search
+  // goes back only through tuples, their elements, calls, fusions, asynchronous
+  // operations, `all-reduce-done` and loops that leave the value unchanged. It
+  // stops at every other instruction, even at a `copy`.
+  Value ResultOf(Value value);
+
+  // Returns the value one step before `value` on the path that SourceOf
+  // follows. Returns nullopt at the origin, and if the limit on steps is
+  // reached.
+  std::optional<Value> Back(const Value& value);
+
+  // Returns whether a loop's body returns this element of its state unchanged.
+  // This is the case if the returned element has its origin (SourceOf) in the
+  // same element of the body's parameter. Returns false if the search reaches a
+  // limit.
+  bool LeavesUnchanged(Block body, const std::vector<int64_t>& path);
+
+  // Returns the value of an integer constant; nullopt for other values.
+  std::optional<int64_t> ConstantOf(const Value& value) const;
+
+ private:
+  // Returns the value one step before `value`. Returns nullopt at the origin,
+  // and at a parameter of `stop`.
+  std::optional<Value> Step(const Value& value, std::optional<Block> stop);
+  std::optional<Value> FromParameter(const Value& value,
+                                     std::optional<Block> stop);
+  // Returns the value that a call passes to parameter number `parameter` of the
+  // called computation. `value` is this parameter, or an element of it.
+  std::optional<Value> FromCall(const Call& call, size_t parameter,
+                                const Value& value);
+  std::optional<Value> ThroughLoop(Node loop, const Value& value);
+  // Returns the value in a loop's body of which the loop's element is a stack:
+  // each iteration writes it with a `dynamic-update-slice`, and the first
+  // element was a constant. Returns nullopt for other elements.
+  std::optional<Value> StackedBy(Node loop, const Value& value);
+  std::optional<Value> OperandOf(const Value& value, size_t index,
+                                 std::vector<int64_t> path);
+  // Subtracts the cost of reading `read` operands, or `read` bytes of
+  // attributes, from the remaining steps. 64 operands or bytes cost one step.
+  void Charge(size_t read) { steps_left_ -= static_cast<int64_t>(read / 64); }
+
+  const Graph& graph_;
+  // Limits the steps of all traces together. Without this limit, a hostile text
+  // with nested loops would take exponential time.
+  int64_t steps_left_ = int64_t{1} << 24;
+  int depth_ = 0;
+  std::map<std::pair<Block, std::vector<int64_t>>, bool> unchanged_;
+};
+
+// Returns how often a loop's body runs. The text states this number if the
+// compiler recorded it. Otherwise the number is computed from the loop's
+// counter, if its start, limit and step are constants. Returns nullopt in other
+// cases.
+std::optional<int64_t> TripsOf(const Graph& graph, Tracer& tracer, Node loop);
+
+enum class What : uint8_t { kActivation, kParameter, kGradient, kInput };
+std::string_view WhatName(What what);  // "activation"
+
+struct Moved {
+  What what = What::kActivation;
+  std::string name;   // parameter's name; empty if unknown
+  std::string shape;  // "f32[64,64]", the operand's shape on a device
+};
+
+class Entry {
+ public:
+  explicit Entry(const Graph& graph);
+
+  // Returns the kind and the name of an entry parameter. The name is the
+  // parameter's path inside its argument (`layers/gate` for
+  // `p['layers']['gate']`), or the argument's name if it has no path. The kind
+  // is kInput for an argument without a path, and for an argument whose name or
+  // dtype suggests a batch (`batch['image']`, or tokens). The kind of all other
+  // entry parameters is kParameter. For other instructions, returns an
+  // activation without a name.
+  Moved Of(Node parameter) const;
+  // Returns whether a parameter has this shape on a device. The array is in a
+  // computation that runs `runs` times. It may be one layer of a stacked
+  // parameter: [16,64] is one layer of [4,16,64] if `runs` is a multiple of 4,
+  // as in a loop over the layers, or if `runs` is 1. If `sliced`, [1,16,64] is
+  // one layer as well. A matrix also matches a parameter with the transposed
+  // shape. If `name` is not empty, only parameters with this name are compared.
+  // Equal shapes do not show that the array is the parameter.
+  bool HasShape(const hlo::Array& array, int64_t runs,
+                std::string_view name = {}, bool sliced = true) const;
+  // Returns whether the gradient of a parameter may have this shape before a
+  // reduction over `members` devices. The gradient has the parameter's shape as
+  // in HasShape, or it has one dimension that is `members` times as large.
+  bool HasGradient(const hlo::Array& array, int64_t runs,
+                   int64_t members) const;
+
+ private:
+  struct Param {
+    std::string name;
+    hlo::Array array;
+    bool is_input = true;
+  };
+  using Dims = std::vector<int64_t>;
+
+  // Returns whether a parameter has these dimensions or, for a matrix, their
+  // transpose.
+  bool Look(const Dims& dims, int64_t runs, std::string_view name,
+            bool transposed = false) const;
+
+  std::map<Node, Param> params_;
+  // The parameters, keyed by the dimensions of their shape on a device. The
+  // keys of `by_layer_` lack the first dimension, which may count layers.
+  std::map<Dims, std::vector<const Param*>> by_dims_, by_layer_;
+  std::multimap<std::string_view, const Param*> by_name_;
 };
 
 }  // namespace shardc::audit

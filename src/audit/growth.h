@@ -3,15 +3,19 @@
 #ifndef SHARDC_AUDIT_GROWTH_H_
 #define SHARDC_AUDIT_GROWTH_H_
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "audit/audit.h"
+#include "model/project.h"
 #include "source/finding.h"
 #include "source/json.h"
 
@@ -68,6 +72,76 @@ struct Growth {
 // grown if its bytes increase by more than 1 % plus 4 KiB. A route that sent
 // nothing before has grown if it sends anything.
 std::vector<Growth> GrowthOf(const Sent& before, const Sent& after);
+
+// A flaw without its source line and its bytes. The remaining members stay the
+// same if lines move or if the program is compiled again.
+struct LockedFlaw {
+  std::string code, parameter, function, axis;
+  auto operator<=>(const LockedFlaw&) const = default;
+};
+LockedFlaw LockedOf(const Flaw& flaw);
+
+// The summary of a program's audit: the bytes that the program sends, and its
+// flaws.
+struct Lock {
+  Sent sent;
+  // Whether the program is optimised, and not only partitioned.
+  bool scheduled = false;
+  std::set<LockedFlaw> flaws;
+
+  // Returns whether the summary has the flaw. Summaries of earlier versions do
+  // not state the axis, nor the parameter of SHD605. An entry of such a summary
+  // matches every axis, and for SHD605 every parameter.
+  bool Has(LockedFlaw flaw) const;
+};
+Lock LockOf(const Report& report, bool scheduled);
+// Returns one line for each difference of two summaries: in the stage
+// (partitioned or optimised), in the number of devices, in the findings, and in
+// each route (a kind of collective over a set of axes, such as all_gather over
+// fsdp). A route may differ in its bytes, or in the tensors or functions that
+// send them.
+std::vector<std::string> ChangesOf(const Lock& before, const Lock& now);
+
+// Reads a summary that WriteAuditLock (emit/audits) wrote. Returns nullopt
+// after a finding: SHD022 (schema) if the document is not a valid summary, and
+// SHD023 (number) if the sum of its bytes overflows.
+std::optional<Lock> ReadLock(const JsonDocument& document, Findings& findings);
+
+// Returns "optimised" or "partitioned".
+std::string_view StageName(bool scheduled);
+
+// The bytes to which the limits of a budget apply. This object does not refer
+// to the program and may outlive it.
+struct Sums {
+  struct Part {
+    int64_t bytes = 0;
+    std::string most;  // largest sender: "up f32[32,64] at model.py:28"
+  };
+  std::map<TrafficRoute, Part> routes;
+  Part total, activations_gathered;
+  std::set<std::string> axes;  // mesh axes of size 2 or more
+};
+Sums SumsOf(const Report& report);
+
+// Returns the names of all collectives, such as all_gather. A budget may have a
+// limit for each of them.
+std::vector<std::string_view> LimitedCollectives();
+
+struct Excess {
+  const AuditLimit* limit = nullptr;  // never null
+  int64_t sent = 0;                   // bytes that the busiest device sends
+  std::string most;
+};
+
+// Returns the names of the axes in a text such as "dp + fsdp" or "dp+fsdp".
+std::vector<std::string> AxesIn(std::string_view over);
+
+// Returns the limits that are exceeded, in the order of `limits`. A limit with
+// axes applies to collectives over exactly these axes, in any order. Axes of
+// size 1 are ignored. A limit without axes applies to the sum over all sets of
+// axes.
+std::vector<Excess> OverBudget(std::span<const AuditLimit> limits,
+                               const Sums& sums);
 
 }  // namespace shardc::audit
 

@@ -13,6 +13,12 @@
 #include "audit/runs.h"
 
 #include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "audit/graph.h"
+#include "hlo/program.h"
 
 namespace shardc::audit {
 namespace {
@@ -108,6 +114,259 @@ class Counting {
 Runs CountRuns(const Graph& graph, Tracer& tracer,
                const std::vector<Size>& sent) {
   return Counting(graph, tracer, sent).Count();
+}
+
+// Infers how often a loop runs. Only the compiler's last passes record this
+// number in the text. In other texts it is computed from the loop's counter,
+// because JAX's loops count up to a constant:
+//
+//   condition: compare(element 0 of the state, constant 4), direction=LT
+//   body:      element 0 of the result = add(element 0 of the state, 1)
+//   caller:    element 0 of the operand = constant 0         ->  4 times
+//
+// Each of these instructions may be inside a fusion.
+
+namespace {
+
+using Path = std::vector<int64_t>;
+
+std::optional<int64_t> Noted(std::string_view attributes) {
+  constexpr std::string_view kKey = "known_trip_count";
+  const size_t key = attributes.find(kKey);
+  if (key == std::string_view::npos) return std::nullopt;
+  attributes.remove_prefix(key + kKey.size());
+  // The key is followed by `":{"n":"4"}`. Older texts escape the quotes.
+  const size_t digit = attributes.find_first_not_of("\\\":{n ");
+  if (digit == std::string_view::npos) return std::nullopt;
+  const auto count = hlo::LeadingNumber(attributes.substr(digit));
+  return count && *count >= 0 ? count : std::nullopt;
+}
+
+class Counter {
+ public:
+  Counter(const Graph& graph, Tracer& tracer, Node loop)
+      : graph_(graph), tracer_(tracer), loop_(loop) {}
+
+  std::optional<int64_t> Count() {
+    for (const Call& call : graph_.CallsFrom(loop_)) {
+      if (graph_.BlockAt(call.to).empty()) return std::nullopt;
+      (call.kind == CallKind::kBody ? body_ : condition_) = call.to;
+    }
+    if (!body_ || !condition_) return std::nullopt;
+    const auto compare =
+        Computing({graph_.BlockAt(*condition_).root, {}}, *condition_);
+    const hlo::Instruction at = graph_.At(compare.node);
+    if (at.opcode != "compare") return std::nullopt;
+    const auto direction = hlo::AttributeOf(at.attributes, "direction");
+    if (direction != "LT" && direction != "LE") return std::nullopt;
+    const auto counter = State(compare.node, 0, *condition_);
+    const auto limit = Number(compare.node, 1, *condition_);
+    if (!counter || !limit) return std::nullopt;
+    const auto start = Initial(*counter);
+    const auto step = StepOf(*counter);
+    if (!start || !step || *step < 1) return std::nullopt;
+    int64_t distance = 0;
+    if (__builtin_sub_overflow(*limit, *start, &distance)) return std::nullopt;
+    if (distance < 0 || (distance == 0 && direction == "LT")) return 0;
+    return direction == "LT" ? (distance - 1) / *step + 1
+                             : distance / *step + 1;
+  }
+
+ private:
+  Value Computing(Value value, Block block) {
+    return tracer_.SourceOf(std::move(value), block);
+  }
+
+  // If an operand in `block` is an element of the loop's state, returns the
+  // path of this element; otherwise returns nullopt.
+  std::optional<Path> State(Node node, size_t operand, Block block) {
+    const auto found = graph_.Operand(node, operand);
+    if (!found) return std::nullopt;
+    const Value source = Computing({*found, {}}, block);
+    const bool state = graph_.At(source.node).opcode == "parameter" &&
+                       graph_.BlockOf(source.node) == block &&
+                       !source.path.empty();
+    return state ? std::optional(source.path) : std::nullopt;
+  }
+
+  // Returns the value of an operand that is a constant. The operand may also be
+  // an element of the state that starts as a constant and is never changed.
+  std::optional<int64_t> Number(Node node, size_t operand, Block block) {
+    const auto found = graph_.Operand(node, operand);
+    if (!found) return std::nullopt;
+    const auto constant = tracer_.ConstantOf(Computing({*found, {}}, block));
+    if (constant) return constant;
+    const auto path = State(node, operand, block);
+    if (!path || !tracer_.LeavesUnchanged(*body_, *path)) return std::nullopt;
+    return Initial(*path);
+  }
+
+  std::optional<int64_t> Initial(const Path& path) {
+    const auto operand = graph_.Operand(loop_, 0);
+    if (!operand) return std::nullopt;
+    return tracer_.ConstantOf(tracer_.SourceOf({*operand, path}));
+  }
+
+  std::optional<int64_t> StepOf(const Path& counter) {
+    const Value sum = Computing({graph_.BlockAt(*body_).root, counter}, *body_);
+    if (graph_.At(sum.node).opcode != "add") return std::nullopt;
+    for (const size_t operand : {size_t{0}, size_t{1}}) {
+      if (State(sum.node, operand, *body_) == counter) {
+        return Number(sum.node, 1 - operand, *body_);
+      }
+    }
+    return std::nullopt;
+  }
+
+  const Graph& graph_;
+  Tracer& tracer_;
+  Node loop_;
+  std::optional<Block> body_, condition_;
+};
+
+}  // namespace
+
+std::optional<int64_t> TripsOf(const Graph& graph, Tracer& tracer, Node loop) {
+  const auto noted = Noted(graph.At(loop).attributes);
+  return noted ? noted : Counter(graph, tracer, loop).Count();
+}
+
+// Reads the phase and the scopes of an operation from its name, which is a path
+// of transformations, scopes and the primitive:
+//
+//   jit(step)/transpose(jvp(layer))/while/body/rematted_computation/attn/mul
+//   phase: recomputed; scopes: layer/attn
+
+namespace {
+
+// Parts of an operation's path that JAX adds itself, like `jit(...)` and
+// `pmap(...)`. All other parts are treated as named scopes.
+constexpr std::string_view kOwn[] = {"while",
+                                     "body",
+                                     "cond",
+                                     "closed_call",
+                                     "checkpoint",
+                                     "scan",
+                                     "shard_map",
+                                     "rematted_computation",
+                                     "remat",
+                                     "remat2",
+                                     "pjit",
+                                     "core_call",
+                                     "custom_jvp_call",
+                                     "custom_vjp_call",
+                                     "branch_0_fun",
+                                     "branch_1_fun"};
+// Beginnings of transformations that JAX writes around a scope, such as
+// `jvp(layer)`.
+constexpr std::string_view kAround[] = {"transpose(", "jvp(", "vmap(",
+                                        "checkpoint(", "remat("};
+
+bool Contains(std::string_view text, std::string_view word) {
+  return text.find(word) != std::string_view::npos;
+}
+
+// Removes the transformations around a part of a path: `transpose(jvp(layer))`
+// becomes `layer`. Returns an empty view for a part that JAX adds itself, such
+// as `while`.
+std::string_view PlainPart(std::string_view part) {
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view around : kAround) {
+      if (!part.starts_with(around) || !part.ends_with(')')) continue;
+      part.remove_prefix(around.size());
+      part.remove_suffix(1);
+      found = true;
+    }
+  }
+  const bool own = part.starts_with("jit(") || part.starts_with("pmap(") ||
+                   std::ranges::find(kOwn, part) != std::end(kOwn);
+  return own ? std::string_view() : part;
+}
+
+}  // namespace
+
+std::string_view PhaseName(Phase phase) {
+  constexpr std::string_view kNames[] = {"", "forward", "backward",
+                                         "recomputed"};
+  return kNames[static_cast<size_t>(phase)];
+}
+
+Phase PhaseOf(std::string_view op_name) {
+  if (Contains(op_name, "rematted_computation")) return Phase::kRecomputed;
+  if (Contains(op_name, "transpose(")) return Phase::kBackward;
+  return Contains(op_name, "jvp(") ? Phase::kForward : Phase::kNone;
+}
+
+std::string ScopeOf(std::string_view op_name) {
+  std::string out;
+  while (true) {
+    // A part ends at a slash outside of parentheses. Slashes inside of
+    // parentheses separate scopes within the part.
+    size_t end = 0, depth = 0;
+    for (; end < op_name.size() && (depth > 0 || op_name[end] != '/'); ++end) {
+      if (op_name[end] == '(') ++depth;
+      if (op_name[end] == ')' && depth > 0) --depth;
+    }
+    if (end == op_name.size()) return out;  // the rest is the primitive
+    const std::string_view part = PlainPart(op_name.substr(0, end));
+    if (!part.empty()) {
+      out += (out.empty() ? "" : "/") + std::string(part);
+    }
+    op_name.remove_prefix(end + 1);
+  }
+}
+
+// A function is a helper if it has one line of which instructions are made, and
+// all of these are sharding constraints. An instruction is made of the
+// innermost line of its stack that is in the user's program:
+//
+//   layers.py:12 constrain    op_name=".../sharding_constraint"
+//   layers.py:40 mlp          called from here
+//   layers.py:77 layer
+//
+// `constrain` is a helper, so the constraint is reported at line 40. `mlp` has
+// other instructions, such as matrix products, and is no helper.
+
+ConstraintFunctions::ConstraintFunctions(const hlo::Program& program)
+    : frames_(program.frames) {
+  struct Seen {
+    int64_t line = 0;
+    bool helps = true;
+  };
+  std::map<Function, Seen> seen;
+  // The innermost line of each stack that has been read, by its number.
+  std::unordered_map<std::string_view, hlo::SourceLine> known;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const std::string_view metadata = hlo::MetadataOf(program.instructions[i]);
+    const auto frame = hlo::MemberOf(metadata, "stack_frame_id");
+    if (!frame) continue;
+    const auto [at, added] = known.try_emplace(*frame);
+    if (added) at->second = hlo::UserLine(frames_.StackOf(metadata));
+    const hlo::SourceLine& line = at->second;
+    if (line.function.empty()) continue;
+    const auto name = hlo::MemberOf(metadata, "op_name").value_or("");
+    Seen& function =
+        seen.try_emplace({line.file, line.function}, Seen{line.line})
+            .first->second;
+    if (line.line != function.line ||
+        name.find("sharding_constraint") == std::string_view::npos) {
+      function.helps = false;
+    }
+  }
+  for (const auto& [function, one] : seen) {
+    if (one.helps) functions_.insert(function);
+  }
+}
+
+hlo::SourceLine ConstraintFunctions::LineOf(std::string_view metadata) const {
+  auto stack = frames_.StackOf(metadata);
+  const hlo::SourceLine innermost = hlo::UserLine(stack);
+  std::erase_if(stack, [&](const hlo::SourceLine& line) {
+    return hlo::IsInPackage(line) ||
+           functions_.contains({line.file, line.function});
+  });
+  return stack.empty() ? innermost : stack.front();
 }
 
 }  // namespace shardc::audit

@@ -15,22 +15,25 @@
 //   1 read of 8 rows; the rows are gathered into 2 runs of [8, 2]; 2 writes
 #include "checkpoint/copy.h"
 
+#include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 
-#include "checkpoint/block_queue.h"
-#include "checkpoint/grid.h"
-#include "checkpoint/piece_writer.h"
 #include "checkpoint/tree_copy.h"
 #include "floats/convert.h"
 #include "source/file.h"
-#include "source/index.h"
+#include "source/file_sink.h"
 #include "source/input_file.h"
+#include "source/size.h"
+#include "stored/box.h"
 #include "stored/checksum.h"
-#include "stored/gather.h"
 
 namespace shardc {
 namespace {
@@ -346,6 +349,298 @@ bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
   if (!OpenSources(transfer, inputs, findings)) return false;
   Copier copier(transfer, inputs, files, checksums, options);
   return copier.Run(findings) && CheckUnchanged(transfer, inputs, findings);
+}
+
+// Writes parts of tensors and computes their checksums. A part may be written
+// in several runs, in any order. When the last run has been written, the part's
+// checksum is combined from the checksums of the runs:
+//
+//   runs of bytes 8 to 15 and 0 to 7  ->  sorted by position; CRC(0 to 7) is
+//   combined with CRC(8 to 15)
+//
+// If a part is written in more than kMostRuns runs, the records of the runs
+// would need too much memory. Such a part is read back to compute its checksum.
+
+namespace {
+
+// The largest number of runs that are recorded for one part.
+constexpr size_t kMostRuns = size_t{1} << 15;
+constexpr size_t kReadBack = size_t{1} << 20;
+
+bool AllZero(const char* bytes, size_t count) {
+  return count == 0 ||
+         (bytes[0] == 0 && std::memcmp(bytes, bytes + 1, count - 1) == 0);
+}
+
+bool ReadAt(int fd, char* bytes, size_t count, int64_t at) {
+  while (count > 0) {
+    const ssize_t got = ::pread(fd, bytes, count, at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    bytes += got;
+    at += got;
+    count -= AsIndex(got);
+  }
+  return true;
+}
+
+}  // namespace
+
+PieceWriter::PieceWriter(const Transfer& transfer,
+                         const std::vector<CopyTarget>& files,
+                         Checksums& checksums, const CopyOptions& options)
+    : transfer_(transfer),
+      files_(files),
+      checksums_(checksums),
+      options_(options),
+      by_tensor_(transfer.tensors.size()) {
+  for (size_t output = 0; output < transfer.outputs.size(); ++output) {
+    if (files[output].fd < 0) continue;
+    const auto& pieces = transfer.outputs[output].pieces;
+    for (size_t piece = 0; piece < pieces.size(); ++piece) {
+      if (checksums[output][piece]) continue;
+      by_tensor_[pieces[piece].tensor].push_back(
+          {pieces[piece].part, {output, piece}});
+    }
+  }
+}
+
+PartsInWork PieceWriter::Begin(size_t tensor) {
+  const TransferTensor& copied = transfer_.tensors[tensor];
+  PartsInWork parts;
+  parts.targets_.resize(copied.parts.size());
+  for (const auto& [part, target] : by_tensor_[tensor]) {
+    parts.targets_[part].push_back(target);
+  }
+  parts.runs_.resize(copied.parts.size());
+  parts.read_back_.resize(copied.parts.size());
+  const std::lock_guard lock(mutex_);
+  for (size_t part = 0; part < copied.parts.size(); ++part) {
+    parts.bytes_.push_back(PartBytes(copied, copied.parts[part]));
+    parts.left_.push_back(parts.bytes_[part]);
+    // For an empty part, Finish fails only if the journal cannot be written.
+    // This finding is dropped here, because the next part that is completed
+    // fails for the same reason and reports it.
+    Findings findings;
+    if (parts.left_[part] == 0) Finish(parts, part, findings);
+  }
+  return parts;
+}
+
+bool PieceWriter::Put(const Target& target, int64_t at, const char* bytes,
+                      size_t count, Findings& findings) const {
+  const OutputFile& output = transfer_.outputs[target.output];
+  const int64_t offset = output.pieces[target.piece].offset + at;
+  if (WriteAt(files_[target.output].fd, {bytes, count}, offset)) return true;
+  AddWriteError(transfer_.PathOf(output.name), errno, findings);
+  return false;
+}
+
+bool PieceWriter::Write(PartsInWork& parts, size_t part, int64_t at,
+                        const char* bytes, size_t count, Findings& findings) {
+  const auto size = static_cast<int64_t>(count);
+  const uint32_t crc = Crc32c({bytes, count});
+  const bool zero = AllZero(bytes, count);
+  for (const Target& target : parts.targets_[part]) {
+    if (zero && files_[target.output].fresh) continue;
+    if (!Put(target, at, bytes, count, findings)) return false;
+  }
+  const std::lock_guard lock(mutex_);
+  auto& runs = parts.runs_[part];
+  if (runs.size() < kMostRuns) {
+    runs.push_back({at, size, crc});
+  } else {
+    parts.read_back_[part] = true;
+  }
+  parts.left_[part] -= size;
+  if (options_.progress) {
+    options_.progress(size * static_cast<int64_t>(parts.targets_[part].size()));
+  }
+  return parts.left_[part] > 0 || Finish(parts, part, findings);
+}
+
+bool PieceWriter::ReadBack(const PartsInWork& parts, size_t part, uint32_t* crc,
+                           Findings& findings) const {
+  const Target& target = parts.targets_[part].front();
+  const OutputFile& output = transfer_.outputs[target.output];
+  std::string buffer;
+  int64_t left = parts.bytes_[part];
+  for (int64_t at = output.pieces[target.piece].offset; left > 0;) {
+    buffer.resize(std::min(AsIndex(left), kReadBack));
+    if (!ReadAt(files_[target.output].fd, buffer.data(), buffer.size(), at)) {
+      const std::string path = transfer_.PathOf(output.name);
+      findings.Add(code::kWrite, Place{MakeSource(path, {})},
+                   "cannot read back `" + path + "`: " + ::strerror(errno));
+      return false;
+    }
+    *crc = Crc32c(buffer, *crc);
+    at += static_cast<int64_t>(buffer.size());
+    left -= static_cast<int64_t>(buffer.size());
+  }
+  return true;
+}
+
+bool PieceWriter::Finish(PartsInWork& parts, size_t part, Findings& findings) {
+  if (!parts.Wanted(part)) return true;
+  auto& runs = parts.runs_[part];
+  uint32_t crc = 0;
+  if (parts.read_back_[part]) {
+    if (!ReadBack(parts, part, &crc, findings)) return false;
+  } else {
+    std::sort(runs.begin(), runs.end(),
+              [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    for (const auto& run : runs) {
+      crc = CombineCrc32c(crc, run.crc, static_cast<uint64_t>(run.bytes));
+    }
+  }
+  runs = {};
+  for (const Target& target : parts.targets_[part]) {
+    checksums_[target.output][target.piece] = crc;
+    if (!options_.piece_done ||
+        options_.piece_done(target.output, target.piece, crc)) {
+      continue;
+    }
+    findings.Add(code::kWrite, Place{MakeSource(transfer_.directory, {})},
+                 "cannot write the journal in `" + transfer_.directory +
+                     "`: " + ::strerror(errno));
+    return false;
+  }
+  return true;
+}
+
+// Describes a tensor as a grid with few dimensions, and divides the grid into
+// blocks that are copied one at a time. A dimension that no source piece and no
+// output part splits is merged into the dimension before it. The last dimension
+// of the grid counts bytes or, if the tensor is cast, elements. A block is a
+// range of indices along one dimension. This is the outermost dimension for
+// which the data of a single index do not exceed the size limit of a block.
+//
+//   [4, 6, 2] of BF16, no dimension split: the grid is [96] bytes
+//   [4, 6, 2] of BF16, split along its second dimension: the grid is 4 rows of
+//   24 bytes; blocks of at most 48 bytes are rows 0 and 1, and rows 2 and 3
+
+namespace {
+
+// Returns whether no source piece and no output part splits the dimension
+// `dim`: each of them contains all of its indices.
+bool SpansDimension(const TransferTensor& tensor, size_t dim) {
+  const auto spans = [&](const Box& box) {
+    return box.shape[dim] == tensor.shape[dim];
+  };
+  return std::all_of(
+             tensor.sources.begin(), tensor.sources.end(),
+             [&](const SourcePiece& piece) { return spans(piece.box); }) &&
+         std::all_of(tensor.parts.begin(), tensor.parts.end(), spans);
+}
+
+struct Folding {
+  // Each dimension of the grid consists of merged dimensions of the tensor.
+  // `first` has the first of these dimensions, and `inner` the product of the
+  // sizes of the others. An unsplit [4, 6, 2] has `first` 0 and `inner` 12.
+  std::vector<size_t> first;
+  std::vector<int64_t> inner;
+};
+
+Folding Fold(const TransferTensor& tensor) {
+  Folding fold;
+  for (size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+    if (dim > 0 && SpansDimension(tensor, dim)) {
+      fold.inner.back() *= tensor.shape[dim];
+    } else {
+      fold.first.push_back(dim);
+      fold.inner.push_back(1);
+    }
+  }
+  return fold;
+}
+
+}  // namespace
+
+std::optional<Grid> Grid::Make(const TransferTensor& tensor, std::string* why) {
+  Grid grid;
+  const bool cast = tensor.from != tensor.to;
+  const int64_t bits = cast ? 8 : DtypeBits(tensor.from);
+  if (cast) {
+    grid.unit_from_ = DtypeBits(tensor.from) / 8;
+    grid.unit_to_ = DtypeBits(tensor.to) / 8;
+  }
+  const Folding fold = Fold(tensor);
+  bool whole_bytes = true;
+  // The last dimension counts bytes, so each box must start and end at a byte
+  // boundary. A tensor without elements has no bytes, so its boxes are not
+  // checked.
+  const bool empty = FullBox(tensor.shape).Elements() == 0;
+  const auto region = [&](const Box& box) {
+    Region out;
+    for (size_t i = 0; i < fold.first.size(); ++i) {
+      const size_t dim = fold.first[i];
+      int64_t begin = box.offset[dim] * fold.inner[i];
+      int64_t end = (box.offset[dim] + box.shape[dim]) * fold.inner[i];
+      if (i + 1 == fold.first.size()) {
+        begin *= bits, end *= bits;
+        whole_bytes =
+            whole_bytes && (empty || (begin % 8 == 0 && end % 8 == 0));
+        begin /= 8, end /= 8;
+      }
+      out.begin.push_back(begin);
+      out.end.push_back(end);
+    }
+    if (fold.first.empty()) out = {{0}, {bits / 8}};  // a scalar
+    return out;
+  };
+  const Region whole = region(FullBox(tensor.shape));
+  grid.sizes_ = whole.end;
+  for (const SourcePiece& piece : tensor.sources) {
+    grid.sources_.push_back(region(piece.box));
+  }
+  for (const Box& part : tensor.parts) grid.parts_.push_back(region(part));
+  if (whole_bytes) return grid;
+  *why = "`" + tensor.name + "`, " + ShapeText(tensor.shape) + " of " +
+         std::string(DtypeName(tensor.from)) +
+         ", would start or end inside a byte";
+  return std::nullopt;
+}
+
+Grid::Steps Grid::Walk(int64_t max_bytes) const {
+  const int64_t most =
+      std::max<int64_t>(max_bytes / std::max(unit_from_, unit_to_), 1);
+  Steps walk;
+  int64_t inner = 1;
+  walk.dim = sizes_.size() - 1;
+  // Find the outermost dimension along which a single index has at most `most`
+  // units of data. Blocks are ranges of indices along this dimension.
+  while (walk.dim > 0 && sizes_[walk.dim] <= most / inner) {
+    inner *= std::max<int64_t>(sizes_[walk.dim], 1);
+    --walk.dim;
+  }
+  walk.step = std::max<int64_t>(most / inner, 1);
+  walk.ranges = (sizes_[walk.dim] + walk.step - 1) / walk.step;
+  for (size_t i = 0; i < walk.dim; ++i) walk.prefixes *= sizes_[i];
+  return walk;
+}
+
+int64_t Grid::Blocks(int64_t max_bytes) const {
+  for (const int64_t size : sizes_) {
+    if (size == 0) return 0;
+  }
+  const Steps walk = Walk(max_bytes);
+  return walk.prefixes * walk.ranges;
+}
+
+Region Grid::Block(int64_t index, int64_t max_bytes) const {
+  const Steps walk = Walk(max_bytes);
+  Region out{std::vector<int64_t>(sizes_.size(), 0), sizes_};
+  int64_t prefix = index / walk.ranges;
+  out.begin[walk.dim] = index % walk.ranges * walk.step;
+  out.end[walk.dim] =
+      std::min(out.begin[walk.dim] + walk.step, sizes_[walk.dim]);
+  for (size_t i = walk.dim; i > 0;) {
+    --i;
+    out.begin[i] = prefix % sizes_[i];
+    out.end[i] = out.begin[i] + 1;
+    prefix /= sizes_[i];
+  }
+  return out;
 }
 
 }  // namespace shardc

@@ -24,7 +24,7 @@
 #include "source/digest.h"
 #include "source/file.h"
 #include "source/file_sink.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "stored/checksum.h"
 
 namespace shardc {

@@ -9,26 +9,504 @@
 #include "checkpoint/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/copy.h"
 #include "checkpoint/journal.h"
-#include "checkpoint/other_runs.h"
-#include "checkpoint/output_set.h"
+#include "checkpoint/transfer.h"
 #include "importers/set_folder.h"
-#include "source/directory.h"
+#include "source/file.h"
 #include "source/file_sink.h"
+#include "source/finding.h"
+#include "source/input_file.h"
+#include "source/size.h"
 #include "source/wording.h"
+#include "stored/checksum.h"
 
 namespace shardc {
 namespace {
+
+// Writes the files of a set under hidden names, header first, and renames them
+// when the complete set is written. If the folder contains an earlier set, its
+// index is first replaced by kResumeIndex, an index that marks an unfinished
+// run. The set's own index is written last. A folder whose index is not
+// kResumeIndex therefore contains one complete set. If there is no earlier set,
+// the journal marks the unfinished run, because the journal exists until the
+// index is written.
+//
+//   .device-00000.safetensors.part  ->  device-00000.safetensors
+
+class OutputSet {
+ public:
+  // If `reuse` is true, the files of an earlier set are overwritten in place.
+  // Otherwise they are kept until the new set is complete.
+  OutputSet(const Transfer& transfer, bool reuse)
+      : transfer_(transfer), reuse_(reuse), states_(transfer.outputs.size()) {}
+
+  // Finds the pieces that an interrupted run has completed, and sets their
+  // `checksums`. Removes each hidden file without a completed piece, unless
+  // `reuse` was passed to the constructor.
+  void TakeUp(const std::vector<bool>& own, const Journal& journal,
+              Checksums& checksums);
+  // Returns whether the output already has its final name and all its pieces.
+  bool Complete(size_t output) const { return states_[output].complete; }
+
+  // Opens an output's hidden file with its full size and its header. Returns
+  // false after the finding `write`.
+  bool Open(size_t output, CopyTarget* target, Findings& findings);
+  bool Close(size_t output, CopyTarget* target, bool sync, Findings& findings);
+  // Renames all hidden files to their final names. If the folder contains an
+  // earlier index or an earlier file of the set, kResumeIndex replaces the
+  // index before the first rename. A set without an index gets none. The caller
+  // writes the new index afterwards. Returns false after a finding.
+  bool Publish(Findings& findings);
+  // Cleans up after a failure. Removes the hidden files. Also removes the files
+  // that Publish has renamed, except those that replaced an earlier file. If
+  // the index is kResumeIndex, which marks the set as unfinished, all renamed
+  // files are kept. Returns false if a renamed file could not be removed. The
+  // folder then contains files of an incomplete set that no index marks as
+  // unfinished.
+  bool Discard();
+
+ private:
+  struct State {
+    bool part = false;      // whether the hidden file exists
+    bool complete = false;  // whether the file has its final name
+    // Whether Publish renamed the hidden file to a name that no file had.
+    bool created = false;
+  };
+  bool Refuse(const std::string& path, Findings& findings) const;
+  // Writes kResumeIndex under the name of the index, if the set has an index.
+  bool RetireIndex(Findings& findings);
+  // Returns whether the folder has a file or an index of an earlier set that
+  // Publish is about to replace.
+  bool ReplacesFiles() const;
+
+  const Transfer& transfer_;
+  bool reuse_ = false;
+  std::vector<State> states_;
+};
+
+constexpr int64_t kReadBytes = int64_t{1} << 20;
+
+bool Exists(const std::string& path) {
+  struct stat status = {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
+                                   int64_t bytes, std::string& buffer) {
+  Findings findings;
+  uint32_t crc = 0;
+  while (bytes > 0) {
+    const auto count = AsIndex(std::min(bytes, kReadBytes));
+    buffer.resize(count);
+    if (!file.ReadAt(offset, buffer.data(), count, findings)) {
+      return std::nullopt;
+    }
+    crc = Crc32c(buffer, crc);
+    offset += static_cast<int64_t>(count);
+    bytes -= static_cast<int64_t>(count);
+  }
+  return crc;
+}
+
+// Returns whether the file at `path` has the output's size and header.
+bool IsFileOf(const std::string& path, const OutputFile& output) {
+  // These findings are dropped. For a file that cannot be read, the result is
+  // false.
+  Findings findings;
+  const auto file = InputFile::Open(path, findings);
+  if (!file || file->size() != output.size) return false;
+  const auto header = file->Head(output.header.size(), findings);
+  return header && *header == output.header;
+}
+
+// Checks which pieces of the output the file at `path` contains. Returns for
+// each piece its checksum from `expected` if the bytes in the file have this
+// checksum, else nullopt. All results are nullopt if the file does not have the
+// output's size and header.
+std::vector<std::optional<uint32_t>> CheckFile(
+    const std::string& path, const OutputFile& output,
+    const std::vector<std::optional<uint32_t>>& expected) {
+  std::vector<std::optional<uint32_t>> good(expected.size());
+  Findings findings;
+  const auto file = InputFile::Open(path, findings);
+  if (!file || !IsFileOf(path, output)) return good;
+  std::string buffer;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i]) continue;
+    const OutputPiece& piece = output.pieces[i];
+    const auto crc = ChecksumAt(*file, piece.offset, piece.bytes, buffer);
+    if (crc == expected[i]) good[i] = crc;
+  }
+  return good;
+}
+
+// Returns whether the file is the mark kResumeIndex.
+bool IsResumeIndex(const std::string& path) {
+  // These findings are dropped. For a file that cannot be read, the result is
+  // false.
+  Findings findings;
+  const auto file = InputFile::Open(path, findings);
+  if (!file || file->size() != static_cast<int64_t>(kResumeIndex.size())) {
+    return false;
+  }
+  return file->Head(kResumeIndex.size(), findings) == kResumeIndex;
+}
+
+// Returns the hidden path under which an output is written until the set is
+// complete.
+std::string PartPath(const Transfer& transfer, const OutputFile& output) {
+  return transfer.PathOf("." + output.name + ".part");
+}
+
+void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
+                       Checksums& checksums) {
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!own[i]) continue;
+    const OutputFile& output = transfer_.outputs[i];
+    const std::string part = PartPath(transfer_, output);
+    const auto& recorded = journal.recorded()[i];
+    if (Exists(part)) {
+      if (journal.resumed()) checksums[i] = CheckFile(part, output, recorded);
+      const bool any = std::any_of(checksums[i].begin(), checksums[i].end(),
+                                   [](const auto& crc) { return !!crc; });
+      states_[i].part = any || reuse_;
+      if (!states_[i].part) ::unlink(part.c_str());
+      continue;
+    }
+    const bool all = std::all_of(recorded.begin(), recorded.end(),
+                                 [](const auto& crc) { return !!crc; });
+    // There is no hidden file. If the journal records every piece of the
+    // output, the interrupted run may already have given the file its final
+    // name. Otherwise a file of that name belongs to an earlier set.
+    if (!journal.resumed() || !all) continue;
+    auto good = CheckFile(transfer_.PathOf(output.name), output, recorded);
+    if (good != recorded) continue;
+    checksums[i] = std::move(good);
+    states_[i].complete = true;
+  }
+}
+
+bool OutputSet::Refuse(const std::string& path, Findings& findings) const {
+  AddWriteError(path, errno, findings);
+  return false;
+}
+
+bool OutputSet::RetireIndex(Findings& findings) {
+  if (transfer_.index_name.empty()) return true;
+  const std::string index = transfer_.PathOf(transfer_.index_name);
+  if (IsResumeIndex(index)) return true;
+  FileSink file(index, FileSink::Links::kReplace);
+  file.Append(kResumeIndex);
+  return file.Commit(findings);
+}
+
+bool OutputSet::ReplacesFiles() const {
+  bool any = false;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (!states_[i].part) continue;
+    any = true;
+    if (Exists(transfer_.PathOf(transfer_.outputs[i].name))) return true;
+  }
+  return any && Exists(transfer_.PathOf(transfer_.index_name));
+}
+
+bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
+  const OutputFile& file = transfer_.outputs[output];
+  const std::string part = PartPath(transfer_, file);
+  const std::string final_path = transfer_.PathOf(file.name);
+  struct stat status = {};
+  if (!states_[output].part && reuse_ &&
+      ::lstat(final_path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+    if (!RetireIndex(findings)) return false;
+    if (::rename(final_path.c_str(), part.c_str()) != 0) {
+      return Refuse(part, findings);
+    }
+    states_[output].part = true;
+  }
+  target->fresh = !states_[output].part;
+  const int flags = target->fresh ? O_CREAT | O_EXCL : 0;
+  do {
+    target->fd =
+        ::open(part.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
+  } while (target->fd < 0 && errno == EINTR);
+  if (target->fd < 0) return Refuse(part, findings);
+  states_[output].part = true;
+  // The new file keeps the permissions of the file that it replaces.
+  if (::stat(final_path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+      ::fchmod(target->fd, status.st_mode & 07777) != 0) {
+    return Refuse(final_path, findings);
+  }
+  if (::ftruncate(target->fd, file.size) != 0 ||
+      !WriteAt(target->fd, file.header, 0)) {
+    return Refuse(final_path, findings);
+  }
+  return true;
+}
+
+bool OutputSet::Close(size_t output, CopyTarget* target, bool sync,
+                      Findings& findings) {
+  if (target->fd < 0) return true;
+  const int fd = std::exchange(target->fd, -1);
+  const bool synced = !sync || ::fsync(fd) == 0;
+  const int error = errno;
+  const bool closed = ::close(fd) == 0 || errno == EINTR;
+  if (synced && closed) return true;
+  if (!synced) errno = error;
+  return Refuse(transfer_.PathOf(transfer_.outputs[output].name), findings);
+}
+
+bool OutputSet::Publish(Findings& findings) {
+  if (ReplacesFiles() && !RetireIndex(findings)) return false;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (!states_[i].part) continue;
+    const std::string path = transfer_.PathOf(transfer_.outputs[i].name);
+    const bool created = !Exists(path);
+    if (::rename(PartPath(transfer_, transfer_.outputs[i]).c_str(),
+                 path.c_str()) != 0) {
+      return Refuse(path, findings);
+    }
+    states_[i] = {.part = false, .complete = true, .created = created};
+  }
+  SyncDirectory(transfer_.directory);
+  return true;
+}
+
+bool OutputSet::Discard() {
+  const bool marked = !transfer_.index_name.empty() &&
+                      IsResumeIndex(transfer_.PathOf(transfer_.index_name));
+  bool removed = true;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const OutputFile& output = transfer_.outputs[i];
+    if (states_[i].part) ::unlink(PartPath(transfer_, output).c_str());
+    if (states_[i].created && !marked) {
+      removed &= ::unlink(transfer_.PathOf(output.name).c_str()) == 0;
+    }
+    states_[i].part = false;
+  }
+  return removed;
+}
+
+// Finds other runs that write to the same folder. Every run locks its journal
+// while it writes, so each locked journal in a folder belongs to a live run.
+// The journal's name shows which files the run writes:
+//
+//   .merge-00000-of-00001.journal           a set of files `model-...`
+//   .shards-00002-of-00004.journal          a set of shards, process 2 of 4
+//   .a.safetensors-00000-of-00001.journal   the file `a.safetensors`
+//
+// A run that writes a set excludes all other runs in its folder, because its
+// journal does not show the names of the files. Runs that write single files
+// exclude only runs that write the same file.
+
+// An exclusive lock on a folder, which a run holds while it checks for other
+// runs and creates its journal. If two runs start at the same time, the second
+// run then finds the journal of the first. On file systems that cannot lock
+// folders (some NFS servers), no lock is taken.
+class StartLock {
+ public:
+  // Waits up to ten seconds for the lock. Returns nullopt after a finding
+  // (write).
+  static std::optional<StartLock> Take(const std::string& folder,
+                                       Findings& findings);
+  StartLock(StartLock&& other) noexcept;
+  StartLock& operator=(StartLock&&) = delete;
+  ~StartLock();
+  void Release();
+
+ private:
+  explicit StartLock(int fd) : fd_(fd) {}
+  int fd_ = -1;
+};
+
+constexpr std::chrono::milliseconds kPause(10);
+constexpr std::chrono::seconds kLongestWait(10);
+
+bool LockNow(int fd) {
+  int status = 0;
+  do {
+    status = ::flock(fd, LOCK_EX | LOCK_NB);
+  } while (status != 0 && errno == EINTR);
+  return status == 0;
+}
+
+int OpenForLock(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+void Refuse(const Transfer& transfer, const std::string& why,
+            Findings& findings) {
+  findings.Add(code::kWrite, Place{MakeSource(transfer.directory, {})},
+               "cannot write in `" + transfer.directory + "`: " + why);
+}
+
+// Returns whether a process holds the lock of the journal at `path`.
+bool IsLive(const std::string& path) {
+  const int fd = OpenForLock(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return false;
+  const bool live = !LockNow(fd) && errno == EWOULDBLOCK;
+  ::close(fd);
+  return live;
+}
+
+bool WritesSet(std::string_view tag) { return !tag.ends_with(".safetensors"); }
+
+// Returns whether a file of this name could belong to the set of files that the
+// transfer writes. Such a name is a prefix from `series`, then a digit, and it
+// ends with `.safetensors`. If `series` has the prefix `model-`, an example is
+// `model-00001-of-00002.safetensors`.
+bool InSeries(const Transfer& transfer, std::string_view name) {
+  if (!name.ends_with(".safetensors")) return false;
+  return std::any_of(transfer.series.begin(), transfer.series.end(),
+                     [&](const std::string& series) {
+                       return name.starts_with(series) &&
+                              name.size() > series.size() &&
+                              name[series.size()] >= '0' &&
+                              name[series.size()] <= '9';
+                     });
+}
+
+std::vector<std::string> NamesInFolder(const Transfer& transfer) {
+  std::error_code error;
+  return NamesIn(transfer.directory, error)
+      .value_or(std::vector<std::string>());
+}
+
+std::optional<StartLock> StartLock::Take(const std::string& folder,
+                                         Findings& findings) {
+  const auto refuse = [&](const std::string& why) {
+    findings.Add(code::kWrite, Place{MakeSource(folder, {})},
+                 "cannot write in `" + folder + "`: " + why);
+    return std::nullopt;
+  };
+  const int fd = OpenForLock(folder, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return refuse(::strerror(errno));
+  StartLock lock(fd);
+  const auto end = std::chrono::steady_clock::now() + kLongestWait;
+  while (!LockNow(fd)) {
+    if (errno != EWOULDBLOCK) break;  // the file system supports no locks
+    if (std::chrono::steady_clock::now() > end) {
+      return refuse("another run is starting there");
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return lock;
+}
+
+StartLock::StartLock(StartLock&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)) {}
+
+StartLock::~StartLock() { Release(); }
+
+void StartLock::Release() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+// Adds a finding (write) and returns true if another run is writing to the
+// transfer's folder and could write the same files. A run that writes a set of
+// files could write the same files as any other run. Two runs that each write a
+// single file exclude each other only if the files have the same name.
+// Processes of the same transfer, which have the same `key`, may run together.
+bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
+                     const std::string& key, Findings& findings) {
+  const bool set = WritesSet(transfer.tag);
+  for (const std::string& name : NamesInFolder(transfer)) {
+    const auto journal = ParseJournalName(name);
+    if (!journal) continue;
+    const bool same = journal->tag == transfer.tag;
+    // Journal::Open checks the lock of this run's own journal, so it is
+    // skipped.
+    if (same && journal->index == share.index &&
+        journal->count == share.count) {
+      continue;
+    }
+    const std::string path = transfer.PathOf(name);
+    const bool sibling = same && share.count > 1 &&
+                         journal->count == share.count &&
+                         Journal::Read(path, key, transfer).has_value();
+    if (sibling || !(set || same || WritesSet(journal->tag))) continue;
+    if (!IsLive(path)) continue;
+    Refuse(transfer, "another run is writing there (`" + name + "`)", findings);
+    return true;
+  }
+  return false;
+}
+
+// Adds a finding (write) and returns true if the folder contains files or an
+// index that readers would mistake for files of the transfer's set, or if the
+// folder cannot be listed.
+bool RefuseForeignFiles(const Transfer& transfer, Findings& findings) {
+  std::set<std::string> ours;
+  for (const OutputFile& output : transfer.outputs) ours.insert(output.name);
+  std::error_code error;
+  auto foreign = NamesIn(transfer.directory, error);
+  if (!foreign) {
+    findings.Add(
+        code::kWrite, Place{MakeSource(transfer.directory, {})},
+        "cannot list `" + transfer.directory + "`: " + error.message());
+    return true;
+  }
+  // A merge writes its index as `index_name`. An index with any other name
+  // lists the files of an earlier set. The merge does not replace that index,
+  // so it is reported as a foreign file.
+  const bool indexed = transfer.tag == "merge";
+  std::erase_if(*foreign, [&](const std::string& name) {
+    const bool index = indexed && !name.starts_with('.') &&
+                       name.ends_with(".safetensors.index.json") &&
+                       name != transfer.index_name;
+    return !index && (!InSeries(transfer, name) || ours.contains(name));
+  });
+  if (foreign->empty()) return false;
+  findings.Add(code::kWrite, Place{MakeSource(transfer.directory, {})},
+               "`" + transfer.directory + "` holds " +
+                   Counted(static_cast<int64_t>(foreign->size()), "file") +
+                   " of another set, such as `" + foreign->front() + "`",
+               "choose an empty directory, or remove them first");
+  return true;
+}
+
+// Removes what interrupted runs have left in the folder: journals with the tag
+// of the transfer, such as `shards`, and hidden files of its set. The journal
+// `own` stays, because its lock prevents other runs from starting. This
+// function is called when the set is complete.
+void RemoveLeftovers(const Transfer& transfer, std::string_view own) {
+  const auto names = NamesInFolder(transfer);
+  for (const std::string& name : names) {
+    if (InSeries(transfer, NameOfPart(name))) {
+      ::unlink(transfer.PathOf(name).c_str());
+    }
+  }
+  for (const std::string& name : names) {
+    const auto journal = ParseJournalName(name);
+    if (journal && journal->tag == transfer.tag && name != own) {
+      ::unlink(transfer.PathOf(name).c_str());
+    }
+  }
+}
 
 constexpr size_t kSpareDescriptors = 64;
 constexpr size_t kMostAtOnce = 4096;

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/ownership.h"
 #include "checkpoint/transfer.h"
 #include "source/finding.h"
 #include "source/sink.h"

@@ -9,7 +9,7 @@
 //
 // If the axes divide each of several parts of a dimension (`parts` of a rule),
 // the tensor is split as one with two dimensions in place of this one
-// (model/dim_parts.h). A file has a tensor with the dimensions of the
+// (model/legal_sizes.h). A file has a tensor with the dimensions of the
 // parameter:
 //
 //   w [8, 4] by [tp] in parts [2], tp=2  ->  [2, 4, 4] by [null, tp];
@@ -17,20 +17,216 @@
 #include "checkpoint/shard_plan.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "checkpoint/layout.h"
+#include "checkpoint/shards_index.h"
+#include "checkpoint/transfer.h"
 #include "checkpoint/tree_record.h"
 #include "floats/convert.h"
-#include "model/safetensors_header.h"
-#include "model/shard_range.h"
-#include "source/index.h"
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/mesh_layout.h"
+#include "source/json_writer.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
 namespace {
+
+// Assigns the parts of tensors to files. The coordinates of a device on the
+// mesh determine which parts the device holds. There are three layouts:
+//
+// - One file for each device. A replicated part is stored in several files.
+// - One file for each process. Each part is stored in one file only. If several
+//   processes hold a part, one of them stores it: the first process for tensor
+//   0, the second for tensor 1, and so on in turn.
+// - One file for each shard, which is a set of devices. It stores the parts
+//   that exactly these devices hold.
+//
+// For example, w is sharded over tp, and b is replicated:
+//
+//   dp=2 tp=2, 2 processes
+//   device   0: w0 b   1: w1 b   2: w0 b   3: w1 b
+//   process  0: w0 w1  1: b
+//   shard    b (all), w0 (0, 2), w1 (1, 3)
+
+// A range of a tensor that one spec divides into parts. It is the complete
+// tensor, or the layers of one pipeline stage.
+struct LaidSlice {
+  Partition cut;
+  int64_t first_part = 0;      // number of parts in the slices before it
+  std::vector<int32_t> ranks;  // pipeline ranks with this slice; empty: all
+};
+
+// The parts of one tensor. `placement` is set if only the devices at one
+// coordinate of a mesh axis hold the tensor, such as an expert's weights, which
+// only the devices at ep=3 hold.
+struct TensorLayout {
+  std::vector<LaidSlice> slices;
+  std::optional<std::pair<size_t, int64_t>> placement = {};  // axis, coordinate
+  // Index of the mesh axis of pipeline ranks, if any slice has `ranks`.
+  size_t stage_axis = 0;
+
+  int64_t parts() const;
+  // Returns the part that a device with these coordinates holds. Returns
+  // nullopt if the device holds no part: it is not at the placement's
+  // coordinate, or its pipeline rank holds no slice of the tensor.
+  std::optional<int64_t> PartOn(const std::vector<int64_t>& coordinates) const;
+};
+
+struct PartLayout {
+  uint32_t tensor = 0;
+  uint32_t part = 0;
+  // The devices that hold the part; set only if there is one file for each
+  // process. Otherwise all devices of the file hold each of its parts.
+  std::vector<int64_t> devices;
+};
+
+struct FileLayout {
+  std::string name;
+  std::vector<int64_t> devices;   // devices that read from the file, ascending
+  std::vector<PartLayout> parts;  // in the order of the tensors
+};
+
+std::string FileName(std::string_view series, size_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(series) +
+         std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits +
+         ".safetensors";
+}
+
+using Coordinates = std::vector<std::vector<int64_t>>;  // indexed by device
+
+// Returns the devices that hold each part of the tensor, indexed by part.
+std::vector<std::vector<int64_t>> Holders(const TensorLayout& tensor,
+                                          const Coordinates& coordinates) {
+  std::vector<std::vector<int64_t>> out(AsIndex(tensor.parts()));
+  for (size_t device = 0; device < coordinates.size(); ++device) {
+    const auto part = tensor.PartOn(coordinates[device]);
+    if (part) out[AsIndex(*part)].push_back(static_cast<int64_t>(device));
+  }
+  return out;
+}
+
+std::vector<FileLayout> PerDevice(const std::vector<TensorLayout>& tensors,
+                                  const Coordinates& coordinates) {
+  std::vector<FileLayout> files;
+  for (size_t device = 0; device < coordinates.size(); ++device) {
+    FileLayout file{
+        FileName("device-", device), {static_cast<int64_t>(device)}, {}};
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const auto part = tensors[t].PartOn(coordinates[device]);
+      if (!part) continue;
+      file.parts.push_back(
+          {static_cast<uint32_t>(t), static_cast<uint32_t>(*part), {}});
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::vector<FileLayout> PerProcess(const std::vector<TensorLayout>& tensors,
+                                   const Coordinates& coordinates,
+                                   const Mesh& mesh) {
+  // With several slices (pods), the devices of a process are not adjacent in
+  // the mesh, so each device is looked up.
+  std::vector<int64_t> process_of;  // indexed by device
+  for (int64_t device = 0; device < mesh.devices; ++device) {
+    process_of.push_back(PlaceOf(mesh, device).process);
+  }
+  std::vector<FileLayout> files;
+  std::vector<std::set<int64_t>> readers(AsIndex(mesh.processes));
+  for (size_t i = 0; i < readers.size(); ++i) {
+    files.push_back({FileName("process-", i), {}, {}});
+  }
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    auto holders = Holders(tensors[t], coordinates);
+    for (size_t part = 0; part < holders.size(); ++part) {
+      std::set<int64_t> candidates;
+      for (const int64_t device : holders[part]) {
+        candidates.insert(process_of[AsIndex(device)]);
+      }
+      if (candidates.empty()) continue;
+      const auto turn = static_cast<std::ptrdiff_t>(t % candidates.size());
+      const auto owner = AsIndex(*std::next(candidates.begin(), turn));
+      readers[owner].insert(holders[part].begin(), holders[part].end());
+      files[owner].parts.push_back({static_cast<uint32_t>(t),
+                                    static_cast<uint32_t>(part),
+                                    std::move(holders[part])});
+    }
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    files[i].devices.assign(readers[i].begin(), readers[i].end());
+  }
+  return files;
+}
+
+std::vector<FileLayout> PerShard(const std::vector<TensorLayout>& tensors,
+                                 const Coordinates& coordinates) {
+  std::map<std::vector<int64_t>, std::vector<PartLayout>> sets;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    auto holders = Holders(tensors[t], coordinates);
+    for (size_t part = 0; part < holders.size(); ++part) {
+      if (holders[part].empty()) continue;
+      sets[std::move(holders[part])].push_back(
+          {static_cast<uint32_t>(t), static_cast<uint32_t>(part), {}});
+    }
+  }
+  std::vector<FileLayout> files;
+  for (auto& [devices, parts] : sets) {
+    files.push_back(
+        {FileName("shard-", files.size()), devices, std::move(parts)});
+  }
+  return files;
+}
+
+int64_t TensorLayout::parts() const {
+  return slices.back().first_part + slices.back().cut.parts();
+}
+
+std::optional<int64_t> TensorLayout::PartOn(
+    const std::vector<int64_t>& coordinates) const {
+  if (placement && coordinates[placement->first] != placement->second) {
+    return std::nullopt;
+  }
+  for (const LaidSlice& slice : slices) {
+    const bool holds = slice.ranks.empty() ||
+                       std::find(slice.ranks.begin(), slice.ranks.end(),
+                                 coordinates[stage_axis]) != slice.ranks.end();
+    if (holds) return slice.first_part + slice.cut.PartOf(coordinates);
+  }
+  return std::nullopt;
+}
+
+// Returns the files with their parts. PlaceOf (model/mesh_layout.h) assigns
+// devices to processes. If `per` is a process or a shard, each part is in
+// exactly one file. If several processes hold a part, the one that stores it
+// changes from tensor to tensor, so that replicated tensors are distributed
+// evenly. A file for a shard contains all parts that exactly the same devices
+// hold.
+std::vector<FileLayout> LayoutFiles(const std::vector<TensorLayout>& tensors,
+                                    const Mesh& mesh, Per per) {
+  Coordinates coordinates;
+  for (int64_t device = 0; device < mesh.devices; ++device) {
+    coordinates.push_back(CoordinatesOf(mesh, device));
+  }
+  switch (per) {
+    case Per::kDevice:
+      return PerDevice(tensors, coordinates);
+    case Per::kProcess:
+      return PerProcess(tensors, coordinates, mesh);
+    case Per::kShard:
+      break;
+  }
+  return PerShard(tensors, coordinates);
+}
 
 constexpr int64_t kMaxDevices = int64_t{1} << 20;
 constexpr int64_t kMaxPieces = int64_t{1} << 26;
@@ -506,6 +702,162 @@ void WriteFinishedIndex(const ShardsIndex& index, const Checksums& checksums,
     }
   }
   WriteShardsIndex(finished, out);
+}
+
+// Assigns the tensors of a merge to files, in the order of the tensors. A new
+// file begins when the next tensor would exceed the size limit of a file. A
+// tensor that is larger than the limit gets its own file.
+//
+//   6, 5 and 4 MB in files of at most 10 MB  ->  {6}, {5, 4}: the files
+//   model-00001-of-00002 and model-00002-of-00002, with an index
+
+namespace {
+
+constexpr std::string_view kIndexName = "model.safetensors.index.json";
+
+std::string Digits(size_t number) {
+  const std::string text = std::to_string(number);
+  return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
+}
+
+// Divides the tensors, in their order, into files of at most `most` bytes of
+// data, or into one file if `most` is nullopt. A tensor that is larger than
+// `most` gets its own file. Returns the indices of the tensors in each file.
+std::vector<std::vector<uint32_t>> Deal(const Transfer& transfer,
+                                        std::optional<int64_t> most) {
+  std::vector<std::vector<uint32_t>> files(1);
+  int64_t used = 0;
+  for (uint32_t i = 0; i < transfer.tensors.size(); ++i) {
+    const TransferTensor& tensor = transfer.tensors[i];
+    const int64_t bytes = PartBytes(tensor, tensor.parts[0]);
+    if (most && !files.back().empty() && bytes > *most - used) {
+      files.emplace_back();
+      used = 0;
+    }
+    files.back().push_back(i);
+    used += bytes;
+  }
+  return files;
+}
+
+OutputFile MakeOutput(const Transfer& transfer, std::string name,
+                      const std::vector<uint32_t>& tensors,
+                      const Metadata& metadata) {
+  OutputFile output;
+  output.name = std::move(name);
+  std::vector<HeaderEntry> entries;
+  int64_t offset = 0;
+  for (const uint32_t index : tensors) {
+    const TransferTensor& tensor = transfer.tensors[index];
+    const int64_t bytes = PartBytes(tensor, tensor.parts[0]);
+    entries.push_back({tensor.name, tensor.to,
+                       JoinShape(tensor.shape, tensor.dim_parts), bytes});
+    output.pieces.push_back({index, 0, offset, bytes});
+    offset += bytes;
+  }
+  output.header = SafetensorsHeaderText(entries, metadata);
+  const auto data = static_cast<int64_t>(output.header.size());
+  for (OutputPiece& piece : output.pieces) piece.offset += data;
+  output.size = data + offset;
+  return output;
+}
+
+void SetPlaces(const MergeOptions& options, Transfer& transfer) {
+  if (options.max_file_bytes) {
+    transfer.directory = options.out;
+    transfer.tag = "merge";
+    transfer.series = {"model-"};
+    return;
+  }
+  const size_t slash = options.out.rfind('/');
+  transfer.directory = slash == std::string::npos ? "."
+                       : slash == 0               ? "/"
+                                    : options.out.substr(0, slash);
+  transfer.tag = options.out.substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
+}  // namespace
+
+std::optional<Transfer> PlanMerge(const Stored& stored,
+                                  const MergeOptions& options,
+                                  Findings& findings) {
+  const size_t before = findings.errors();
+  Transfer transfer;
+  SetPlaces(options, transfer);
+  transfer.sources = stored.files;
+  transfer.tree = stored.tree;
+  for (const StoredTensor& tensor : stored.tensors) {
+    if (options.select && !options.select(tensor.name)) continue;
+    TransferTensor moved;
+    moved.name = tensor.name;
+    moved.dim_parts = tensor.dim_parts;
+    moved.shape = SplitShape(tensor.shape, tensor.dim_parts);
+    moved.from = tensor.dtype;
+    moved.to = CastTo(tensor.dtype, tensor.name, options.dtype, findings);
+    moved.sources = tensor.pieces;
+    moved.array = tensor.array;
+    moved.places = tensor.places;
+    moved.in_tree = tensor.in_tree;
+    if (options.tree && !tensor.dim_parts.empty()) {
+      findings.Add(code::kInexpressible, {MakeSource(stored.path, {})},
+                   ShortQuote(tensor.name) +
+                       " was split in each of several parts of a dimension, "
+                       "and a tree is written from ranges of complete "
+                       "dimensions",
+                   "merge it to safetensors files first, and write the tree "
+                   "from these");
+      continue;
+    }
+    moved.parts = {FullBox(moved.shape)};
+    const auto fault = options.tree ? std::nullopt : CheckByteBoundaries(moved);
+    if (fault) {
+      findings.Add(code::kSize, {}, *fault);
+      return std::nullopt;
+    }
+    transfer.tensors.push_back(std::move(moved));
+  }
+  if (findings.errors() > before) return std::nullopt;
+  if (options.select && transfer.tensors.empty()) {
+    AddNothingSelected(stored.tensors.size(), findings);
+    return std::nullopt;
+  }
+  const auto files = Deal(transfer, options.max_file_bytes);
+  const Metadata rest = WithoutTreeRecord(stored.metadata);
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::string name =
+        options.max_file_bytes ? "model.safetensors" : transfer.tag;
+    if (files.size() > 1) {
+      name = "model-" + Digits(i + 1) + "-of-" + Digits(files.size()) +
+             ".safetensors";
+    }
+    transfer.outputs.push_back(MakeOutput(transfer, std::move(name), files[i],
+                                          i == 0 ? stored.metadata : rest));
+  }
+  if (files.size() > 1) transfer.index_name = std::string(kIndexName);
+  return transfer;
+}
+
+void WriteHfIndex(const Transfer& transfer, Sink& out) {
+  int64_t total = 0;
+  for (const OutputFile& output : transfer.outputs) {
+    for (const OutputPiece& piece : output.pieces) total += piece.bytes;
+  }
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Key("metadata");
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("total_size", total);
+  json.EndObject();
+  json.Key("weight_map");
+  json.BeginObject(JsonLayout::kLines);
+  for (const OutputFile& output : transfer.outputs) {
+    for (const OutputPiece& piece : output.pieces) {
+      json.Member(transfer.tensors[piece.tensor].name, output.name);
+    }
+  }
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
 }
 
 }  // namespace shardc

@@ -7,8 +7,8 @@
 //                  "offset": [2, 0], "shape": [2, 4], ...}
 //
 // If the axes divide each of several parts of a dimension, the positions of a
-// piece have two dimensions for it (model/dim_parts.h). Its tensor in the file
-// has the dimensions of the parameter:
+// piece have two dimensions for it (model/legal_sizes.h). Its tensor in the
+// file has the dimensions of the parameter:
 //
 //   w [8, 4] in parts [2], rows 2, 3, 6 and 7  ->  a tensor [4, 4],
 //     "global_shape": [2, 4, 4], "offset": [0, 2, 0], "shape": [2, 2, 4]
@@ -19,8 +19,8 @@
 #include <utility>
 
 #include "plan/placement.h"
-#include "source/checked.h"
 #include "source/json_writer.h"
+#include "source/size.h"
 #include "stored/checksum.h"
 
 namespace shardc {

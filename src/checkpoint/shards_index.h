@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/box.h"
 #include "checkpoint/stored.h"
+#include "checkpoint/transfer.h"
 #include "importers/set_folder.h"
 #include "model/axis_rules.h"
 #include "model/mesh.h"

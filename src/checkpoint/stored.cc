@@ -13,16 +13,27 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
+#include "checkpoint/shard_plan.h"
 #include "checkpoint/shards_index.h"
+#include "checkpoint/tree_copy.h"
+#include "checkpoint/tree_record.h"
 #include "importers/set_folder.h"
-#include "source/directory.h"
+#include "source/digest.h"
 #include "source/file.h"
-#include "source/index.h"
 #include "source/input_file.h"
+#include "source/process.h"
+#include "source/size.h"
+#include "source/wording.h"
 #include "stored/checksum.h"
+#include "stored/torch_archive.h"
+#include "stored/tree.h"
 
 namespace shardc {
 namespace {
@@ -286,6 +297,363 @@ bool VerifyStored(const Stored& stored, const ProcessShare& share,
     }
   }
   return true;
+}
+
+// Opens a checkpoint of another system (orbax, zarr, PyTorch DCP), which is
+// called a stored tree. The elements of the tree's arrays are read later. No
+// chunk is decoded here, but the place of every chunk is looked up. For an
+// orbax array `w` of 4 chunks in the file d/4f1a, the result contains:
+//
+//   the tensor `w`, with a digest of the files and offsets of its 4 chunks
+//   the files manifest.ocdbt (metadata) and d/4f1a (the chunks)
+//
+// A run that continues an interrupted run recognises the unchanged tree by this
+// digest and by the sizes and times of the files.
+
+namespace {
+
+// Returns whether elements of this type may end inside a byte in safetensors
+// files. In zarr each such element takes a byte of its own.
+bool IsPackedInFiles(Dtype dtype) {
+  return dtype == Dtype::kF4 || dtype == Dtype::kF6E2M3 ||
+         dtype == Dtype::kF6E3M2;
+}
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSelectHelp =
+    "leave it out: `--select REGEX` names the arrays to copy";
+constexpr size_t kFold = size_t{1} << 20;
+
+// Returns whether a file of this name contains metadata of a tree. Chunks are
+// in other files.
+bool IsDescription(std::string_view name) {
+  return name == "_METADATA" || name == "_sharding" || name == ".zarray" ||
+         name == "zarr.json" || name.starts_with("manifest.") ||
+         name.ends_with(".metadata");
+}
+
+// A digest of the files, offsets and sizes of chunks.
+class PlacesDigest {
+ public:
+  void Add(int64_t number) {
+    text_.append(reinterpret_cast<const char*>(&number), sizeof(number));
+    if (text_.size() >= kFold) text_ = Sha256(text_);
+  }
+  std::string Take() { return Sha256(text_); }
+
+ private:
+  std::string text_;
+};
+
+class TreeInput {
+ public:
+  TreeInput(const InputOptions& options, Findings& findings)
+      : options_(options),
+        memory_bytes_(options.memory_bytes.value_or(FreeMemory() / 2)),
+        findings_(findings) {}
+
+  std::optional<Stored> Read(const std::string& path) {
+    auto tree = stored::OpenTree(path, findings_);
+    if (!tree) return std::nullopt;
+    tree_ = std::make_shared<const stored::Tree>(std::move(*tree));
+    out_.path = path;
+    out_.tree = tree_;
+    out_.notes = tree_->notes;
+    // Loaders of safetensors files expect the entry `format`.
+    out_.metadata = {{"format", "pt"}};
+    const size_t before = findings_.errors();
+    CheckLeaves();
+    NoteLeaves();
+    std::vector<size_t> arrays;
+    for (size_t i = 0; i < tree_->arrays.size(); ++i) {
+      if (!Selected(tree_->arrays[i].name)) continue;
+      arrays.push_back(i);
+      CheckArray(tree_->arrays[i]);
+    }
+    if (options_.select && arrays.empty()) {
+      AddNothingSelected(tree_->arrays.size(), findings_);
+    }
+    if (findings_.errors() > before) return std::nullopt;
+    AddDescriptions(path);
+    for (const stored::Leaf& leaf : out_.leaves) {
+      if (leaf.place && !AddValue(leaf)) return std::nullopt;
+    }
+    for (const size_t array : arrays) {
+      if (!AddTensor(array)) return std::nullopt;
+    }
+    if (absent_ > 0) {
+      out_.notes.push_back(Counted(absent_, "chunk is absent, and holds",
+                                   "chunks are absent, and hold") +
+                           " the fill value that the array's metadata states");
+    }
+    if (!options_.form) KeepTree();
+    return std::move(out_);
+  }
+
+ private:
+  // The output is safetensors files, which store only a flat list of tensors.
+  // Records the rest of the tree in their metadata, such as lists, strings and
+  // empty nodes, so that the tree can be restored later (tree_record.h).
+  void KeepTree() {
+    std::string record = TreeRecordText(out_.tensors, out_.leaves);
+    out_.leaves.clear();
+    if (record.empty()) return;
+    out_.metadata.emplace_back(kTreeRecordKey, std::move(record));
+  }
+
+  bool Selected(const std::string& name) const {
+    return !options_.select || options_.select(name);
+  }
+
+  void Refuse(const Code& code, std::string message, std::string help) {
+    findings_.Add(code, {MakeSource(out_.path, {})}, std::move(message),
+                  std::move(help));
+  }
+
+  // Returns whether the leaf, a value that is not an array, is written. The
+  // output format must be able to store the leaf, and `arrays_only` must not
+  // exclude it. Safetensors files store leaves in their metadata.
+  bool IsWritten(const stored::Leaf& leaf) const {
+    if (options_.arrays_only && leaf.kind == stored::Leaf::Kind::kNumber) {
+      return false;
+    }
+    if (options_.form) return stored::IsWritten(leaf, *options_.form);
+    return leaf.kind == stored::Leaf::Kind::kEmpty ||
+           (leaf.kind == stored::Leaf::Kind::kString && !options_.arrays_only);
+  }
+
+  // Returns the leaf (a value that is not an array) as the output stores it.
+  // DCP stores strings, numbers and empty nodes as pickles. The other formats
+  // store them as plain values.
+  stored::Leaf Unpickled(const stored::Leaf& leaf) const {
+    const bool pickled = leaf.kind == stored::Leaf::Kind::kOpaque &&
+                         options_.form != stored::WriteForm::kDcp &&
+                         (options_.form || !options_.arrays_only);
+    auto plain = pickled ? stored::PlainValueOf(leaf) : std::nullopt;
+    if (plain && IsWritten(*plain)) return std::move(*plain);
+    return leaf;
+  }
+
+  // Collects the leaves (values that are not arrays) to write. Reports leaves
+  // that the output cannot store, unless `arrays_only` is set. Empty nodes,
+  // such as `None`, are not reported, because they have no value.
+  void CheckLeaves() {
+    for (const stored::Leaf& listed : tree_->leaves) {
+      if (!Selected(listed.name)) continue;
+      stored::Leaf leaf = Unpickled(listed);
+      if (IsWritten(leaf)) {
+        out_.leaves.push_back(std::move(leaf));
+      } else if (leaf.kind != stored::Leaf::Kind::kEmpty) {
+        ++left_out_;
+        if (!options_.arrays_only && !findings_.Full()) RefuseLeaf(leaf);
+      }
+    }
+  }
+
+  void RefuseLeaf(const stored::Leaf& leaf) {
+    std::string message = ShortQuote(leaf.name) + " is a ";
+    message += leaf.kind == stored::Leaf::Kind::kString ? "string" : leaf.text;
+    if (!options_.form) {
+      Refuse(code::kInexpressible,
+             message + ", which a safetensors file cannot hold",
+             "--arrays-only leaves out what is not an array");
+    } else if (*options_.form == stored::WriteForm::kDcp) {
+      Refuse(code::kInexpressible,
+             message + ", whose place in the checkpoint is not recorded",
+             "--arrays-only leaves out what is not an array");
+    } else {
+      Refuse(code::kInexpressible, message + ", which orbax cannot restore",
+             "--arrays-only leaves out what is not an array, and --to dcp "
+             "copies it");
+    }
+  }
+
+  void NoteLeaves() {
+    if (left_out_ > 0 && options_.arrays_only) {
+      out_.notes.push_back(Counted(left_out_, "value that is not an array is",
+                                   "values that are not arrays are") +
+                           " left out");
+    }
+    const auto copied = std::count_if(
+        out_.leaves.begin(), out_.leaves.end(), [](const stored::Leaf& leaf) {
+          return leaf.kind == stored::Leaf::Kind::kOpaque;
+        });
+    if (copied == 0) return;
+    out_.notes.push_back(
+        Counted(copied, "pickled value is", "pickled values are") +
+        " copied without being read");
+  }
+
+  void CheckArray(const stored::Array& array) {
+    if (findings_.Full()) return;
+    const std::string shown = ShortQuote(array.name);
+    if (!array.unreadable.empty()) {
+      Refuse(code::kInexpressible, array.unreadable, std::string(kSelectHelp));
+    } else if (!array.dtype ||
+               (!options_.form &&
+                DtypeBits(*array.dtype) != 8 * array.element_bytes)) {
+      Refuse(code::kDtype,
+             "the array " + shown + " has the data type " +
+                 (array.dtype ? std::string(DtypeName(*array.dtype))
+                              : std::string("of another library")) +
+                 (array.dtype && IsPackedInFiles(*array.dtype)
+                      ? ", which shardc does not pack as safetensors does"
+                      : ", which safetensors does not have"),
+             std::string(kSelectHelp));
+    } else if ((!options_.form && array.name == "__metadata__") ||
+               !names_.insert(array.name).second) {
+      Refuse(code::kName,
+             "the name " + shown +
+                 (array.name == "__metadata__"
+                      ? " is reserved in safetensors files"
+                      : " belongs to two arrays of the checkpoint"),
+             "rename the array and save the checkpoint again");
+    } else if (ChunkMemory(array) > memory_bytes_) {
+      Refuse(
+          code::kLimit,
+          "copying a chunk of the array " + shown + " takes " +
+              BytesText(ChunkMemory(array)) + " of memory, more than " +
+              (options_.memory_bytes ? "--memory "
+                                     : "half of the free memory, ") +
+              BytesText(memory_bytes_),
+          "give --memory " + std::to_string(ChunkMemory(array)) +
+              (options_.memory_bytes ? ", or leave the option out"
+                                     : ", or use a machine with more memory"));
+    }
+  }
+
+  // Adds a file of the tree and returns its index, or nullopt after a finding.
+  std::optional<uint32_t> FileOf(const std::string& path) {
+    const auto [known, is_new] =
+        files_.try_emplace(path, static_cast<uint32_t>(out_.files.size()));
+    if (!is_new) return known->second;
+    struct stat status = {};
+    if (::stat(path.c_str(), &status) != 0) {
+      Refuse(code::kUnreadable, "`" + path + "` cannot be read",
+             "copy the checkpoint again");
+      return std::nullopt;
+    }
+    SourceFile file;
+    file.path = path;
+    file.size = status.st_size;
+    file.modified_ns = ModifiedNs(status);
+    file.changed_ns = ChangedNs(status);
+    out_.files.push_back(std::move(file));
+    return known->second;
+  }
+
+  void AddDescriptions(const std::string& path) {
+    std::vector<std::string> found;
+    std::error_code error;
+    for (fs::recursive_directory_iterator at(path, error), end;
+         !error && at != end; at.increment(error)) {
+      if (IsDescription(at->path().filename().string()) &&
+          at->is_regular_file(error)) {
+        found.push_back(at->path().string());
+      }
+    }
+    std::sort(found.begin(), found.end());
+    for (const std::string& file : found) FileOf(file);
+  }
+
+  // Adds the file that stores the leaf's value. Returns false after a finding,
+  // for example if the file is too short for the value.
+  bool AddValue(const stored::Leaf& leaf) {
+    const auto file = FileOf(leaf.place->file);
+    if (!file) return false;
+    const int64_t size = out_.files[*file].size;
+    if (leaf.place->offset <= size - leaf.place->bytes) return true;
+    Refuse(code::kOffsets,
+           "`" + leaf.place->file + "` has " + CountText(size) +
+               " bytes, too few for the " + CountText(leaf.place->bytes) +
+               " bytes of " + ShortQuote(leaf.name) + " at byte " +
+               CountText(leaf.place->offset),
+           "the file is truncated: copy the checkpoint again");
+    return false;
+  }
+
+  bool AddTensor(size_t index) {
+    const stored::Array& array = tree_->arrays[index];
+    PlacesDigest places;
+    const int64_t chunks = array.Chunks();
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const auto place = tree_->reader->Find(index, chunk, findings_);
+      if (!place) return false;
+      if (place->file.empty() && place->bytes == 0) ++absent_;
+      std::optional<uint32_t> file = 0;
+      if (!place->file.empty()) file = FileOf(place->file);
+      if (!file) return false;
+      places.Add(*file);
+      places.Add(place->offset);
+      places.Add(place->bytes);
+      for (const int64_t begin : array.BoxOf(chunk).offset) places.Add(begin);
+    }
+    StoredTensor tensor;
+    tensor.name = array.name;
+    tensor.shape = array.shape;
+    tensor.dtype = *array.dtype;
+    tensor.array = index;
+    tensor.places = places.Take();
+    tensor.in_tree = {array.path, array.in_sequence, array.random_key};
+    out_.tensors.push_back(std::move(tensor));
+    return true;
+  }
+
+  const InputOptions& options_;
+  int64_t memory_bytes_;  // the limit on the memory that a chunk may need
+  Findings& findings_;
+  std::shared_ptr<const stored::Tree> tree_;
+  Stored out_;
+  // Number of leaves (values that are not arrays) that are not written. Empty
+  // nodes are not counted.
+  int64_t left_out_ = 0;
+  // The number of chunks that the checkpoint omits. All elements of an omitted
+  // chunk have the fill value that the array's metadata states.
+  int64_t absent_ = 0;
+  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, uint32_t> files_;
+};
+
+// If the output is a tree (`options.form`), restores the tree that an earlier
+// conversion recorded in the metadata of safetensors files: the path of each
+// tensor, and the leaves (values that are not tensors). Keeps only selected
+// leaves and, with `arrays_only`, no strings.
+std::optional<Stored> InItsTree(std::optional<Stored> stored,
+                                const InputOptions& options,
+                                Findings& findings) {
+  if (!stored || !options.form) return stored;
+  if (!ReadTreeRecord(*stored, findings)) return std::nullopt;
+  std::erase_if(stored->leaves, [&](const stored::Leaf& leaf) {
+    return (options.select && !options.select(leaf.name)) ||
+           (options.arrays_only && leaf.kind == stored::Leaf::Kind::kString);
+  });
+  return stored;
+}
+
+}  // namespace
+
+std::optional<Stored> ReadStoredTree(const std::string& path,
+                                     const InputOptions& options,
+                                     Findings& findings) {
+  return TreeInput(options, findings).Read(path);
+}
+
+std::optional<Stored> ReadInput(const std::string& path,
+                                const InputOptions& options,
+                                Findings& findings) {
+  const auto folder = stored::ReadFolder(path);
+  if (folder && folder->Has(kShardsName)) {
+    return InItsTree(ReadStoredPieces(path, findings), options, findings);
+  }
+  return ReadFullInput(path, options, findings);
+}
+
+std::optional<Stored> ReadFullInput(const std::string& path,
+                                    const InputOptions& options,
+                                    Findings& findings) {
+  if (stored::IsTree(path)) return ReadStoredTree(path, options, findings);
+  return InItsTree(ReadStored(path, findings), options, findings);
 }
 
 }  // namespace shardc

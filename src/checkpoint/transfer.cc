@@ -4,7 +4,13 @@
 //   w of 32 bytes, replicated on 2 devices  ->  32 read, 64 written and headers
 #include "checkpoint/transfer.h"
 
-#include "checkpoint/grid.h"
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "checkpoint/copy.h"
+#include "model/mesh_layout.h"
 
 namespace shardc {
 
@@ -40,6 +46,196 @@ TransferSize MeasureTransfer(const Transfer& transfer,
     }
   }
   return size;
+}
+
+// Computes the part of a tensor that each device holds. Parts are numbered in
+// row-major order. The number of a device's part follows from the device's
+// coordinates on the axes of the spec: each coordinate is multiplied by a
+// weight, and the products are added. The weight of an axis is the product of
+// the sizes of the axes after it in the spec:
+//
+//   mesh dp=2 tp=4; w [8, 6] sharded over [tp, dp]; weights: tp 2, dp 1
+//   device 6 is at dp=1 tp=2, so it holds part 2 * 2 + 1 * 1 = 5, which is at
+//   (2, 1) among the 4 x 2 parts: rows 4 and 5, columns 3 to 5
+//
+// The order of the devices and the order of the parts may differ. The last mesh
+// axis varies fastest among devices. The last axis of the spec varies fastest
+// among parts.
+
+namespace {
+
+// Returns the range of elements of a dimension that a box has, if it is one
+// range. `at` is the box's dimension: with several parts of `size` elements
+// each, it is that of the number of the part.
+std::optional<ShardRange> JoinedRange(const Box& box, size_t at, bool several,
+                                      int64_t size) {
+  if (!several) return ShardRange{box.offset[at], box.shape[at]};
+  const int64_t parts = box.shape[at];
+  const int64_t elements = box.shape[at + 1];
+  if (parts > 1 && elements != size && elements != 0) return std::nullopt;
+  return ShardRange{box.offset[at] * size + box.offset[at + 1],
+                    parts * elements};
+}
+
+// Appends the range to the box, as that of a dimension of parts of `size`
+// elements. Returns false if the range begins or ends inside of a part and has
+// elements of several parts.
+bool AppendSplit(const ShardRange& range, int64_t size, Box& box) {
+  const bool complete =
+      size == 0 || (range.begin % size == 0 && range.size % size == 0);
+  const int64_t part = size == 0 ? 0 : range.begin / size;
+  const int64_t first = size == 0 ? 0 : range.begin % size;
+  if (!complete && first + range.size > size) return false;
+  box.offset.push_back(part);
+  box.offset.push_back(complete ? 0 : first);
+  box.shape.push_back(complete && size > 0 ? range.size / size : 1);
+  box.shape.push_back(complete ? size : range.size);
+  return true;
+}
+
+}  // namespace
+
+std::optional<Box> BoxInParts(const Box& box, const Shape& shape,
+                              const DimParts& from, const DimParts& to) {
+  Box out;
+  size_t at = 0;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    const int64_t was = PartsAt(from, dim);
+    const int64_t now = PartsAt(to, dim);
+    const size_t dims = was > 1 ? 2 : 1;
+    if (was == now) {
+      for (size_t i = 0; i < dims; ++i) {
+        out.offset.push_back(box.offset[at + i]);
+        out.shape.push_back(box.shape[at + i]);
+      }
+    } else {
+      const auto range = JoinedRange(box, at, was > 1, shape[dim] / was);
+      if (!range) return std::nullopt;
+      if (now == 1) {
+        out.offset.push_back(range->begin);
+        out.shape.push_back(range->size);
+      } else if (!AppendSplit(*range, shape[dim] / now, out)) {
+        return std::nullopt;
+      }
+    }
+    at += dims;
+  }
+  return out;
+}
+
+std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
+                                         const Mesh& mesh, bool uneven) {
+  if (spec.size() > shape.size()) return std::nullopt;
+  Partition cut;
+  cut.shape_ = shape;
+  cut.divisions_.resize(shape.size());
+  std::set<std::string> seen;
+  if (!uneven && !DividesEvenly(mesh, shape, spec)) return std::nullopt;
+  // Weights are computed from the last axis of the spec, whose weight is 1.
+  for (size_t dim = spec.size(); dim > 0;) {
+    --dim;
+    for (size_t i = spec[dim].size(); i > 0;) {
+      --i;
+      const std::string& name = spec[dim][i];
+      const auto axis = mesh.FindDigit(name);
+      if (!axis || !seen.insert(name).second) return std::nullopt;
+      // An axis that shards a dimension of size 0 makes no further parts.
+      if (shape[dim] == 0) continue;
+      cut.steps_.push_back({*axis, cut.parts_});
+      cut.parts_ *= axis->size;
+      cut.divisions_[dim].push_back(axis->size);
+    }
+    std::reverse(cut.divisions_[dim].begin(), cut.divisions_[dim].end());
+  }
+  return cut;
+}
+
+int64_t Partition::PartOf(const std::vector<int64_t>& coordinates) const {
+  int64_t part = 0;
+  for (const Step& step : steps_) {
+    part += step.digit.Of(coordinates[step.digit.axis]) * step.weight;
+  }
+  return part;
+}
+
+Box Partition::BoxOf(int64_t part) const {
+  Box box{Shape(shape_.size(), 0), shape_};
+  for (size_t dim = shape_.size(); dim > 0;) {
+    --dim;
+    int64_t parts = 1;
+    for (const int64_t axis : divisions_[dim]) parts *= axis;
+    const ShardRange range =
+        RangeOfShard(shape_[dim], divisions_[dim], part % parts);
+    box.shape[dim] = range.size;
+    box.offset[dim] = range.begin;
+    part /= parts;
+  }
+  return box;
+}
+
+// Divides the outputs of a transfer among processes, so that each process
+// writes about the same number of bytes. The bytes of all outputs, one output
+// after another, are divided into one section of equal size for each process.
+// An output belongs to the process whose section contains the output's
+// midpoint. Every process computes the same assignment without communication.
+// The index of a process comes from a flag or from the launcher's environment
+// variables.
+//
+// Each output counts as one byte more than its size, so that empty outputs are
+// distributed too. For example, on 2 processes:
+//
+//   4, 4 and 8 bytes count as 5, 5 and 9, so the midpoints are 2.5, 7.5 and
+//   14.5 of 19  ->  processes 0, 0, 1
+
+namespace {
+
+// SLURM sets SLURM_PROCID=0 and SLURM_NTASKS in a batch script too. The script
+// is a single process that has to write everything, so SLURM_NTASKS is not
+// read. SLURM sets SLURM_STEP_NUM_TASKS only for the processes that srun
+// starts.
+constexpr Launcher kLaunchers[] = {
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"RANK", "WORLD_SIZE"},
+};
+
+}  // namespace
+
+std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
+                             const ProcessShare& share) {
+  // One byte is added to the size of each output, so that empty outputs are
+  // distributed too.
+  double total = 0;
+  for (const int64_t size : bytes) total += static_cast<double>(size) + 1;
+  std::vector<bool> own(bytes.size());
+  double before = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const double size = static_cast<double>(bytes[i]) + 1;
+    const auto owner = static_cast<int64_t>((before + size / 2) / total *
+                                            static_cast<double>(share.count));
+    own[i] = std::min(owner, share.count - 1) == share.index;
+    before += size;
+  }
+  return own;
+}
+
+std::optional<ProcessShare> DetectProcess(const Variable& variable,
+                                          Findings& findings) {
+  for (const Launcher& launcher : kLaunchers) {
+    const auto seat = SeatBy(launcher, variable);
+    if (!seat) continue;
+    if (seat->count < 1) {
+      findings.Add(code::kUsage, {},
+                   "`" + std::string(launcher.index) + "=" +
+                       std::string(seat->index_text) + "` and `" +
+                       launcher.count + "=" + std::string(seat->count_text) +
+                       "` do not identify this process",
+                   "give --process-index and --process-count");
+      return std::nullopt;
+    }
+    return ProcessShare{seat->index, seat->count, launcher.index};
+  }
+  return ProcessShare{};
 }
 
 }  // namespace shardc

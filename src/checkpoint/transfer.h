@@ -13,17 +13,61 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "checkpoint/box.h"
-#include "model/dim_parts.h"
 #include "model/dtype.h"
+#include "model/legal_sizes.h"
 #include "model/manifest.h"
+#include "model/mesh.h"
+#include "source/finding.h"
+#include "source/process.h"
+#include "stored/box.h"
 #include "stored/tree.h"
 
 namespace shardc {
+
+// Returns the position of a box in SplitShape(shape, to), if it is given as a
+// position in SplitShape(shape, from). Returns nullopt if it is not a box
+// there: a range of rows of each of two parts is no range of all rows. For
+// example, with the shape [8]:
+//
+//   from [2], to []: {offset [1, 0], shape [1, 4]} -> {offset [4], shape [4]}
+//   from [2], to []: {offset [0, 0], shape [2, 2]} -> nullopt
+std::optional<Box> BoxInParts(const Box& box, const Shape& shape,
+                              const DimParts& from, const DimParts& to);
+
+// The distinct parts into which a spec divides a tensor, and the devices that
+// hold them. Parts are numbered in row-major order. For example, an axis `a` of
+// size 2 shards the first dimension and `b` of size 3 the second. The devices
+// at a=1 b=2 then hold part 1 * 3 + 2 = 5.
+class Partition {
+ public:
+  // Returns nullopt if the spec is illegal for the shape. A spec is illegal if
+  // an axis occurs twice or is not in the mesh, if it has more entries than the
+  // tensor has dimensions, or if its axes do not divide a size, unless `uneven`
+  // permits parts that are shorter than others or empty.
+  static std::optional<Partition> Make(const Spec& spec, const Shape& shape,
+                                       const Mesh& mesh, bool uneven = false);
+
+  int64_t parts() const { return parts_; }
+  // Returns the number of the part that a device with these coordinates holds.
+  int64_t PartOf(const std::vector<int64_t>& coordinates) const;
+  Box BoxOf(int64_t part) const;
+
+ private:
+  struct Step {
+    Mesh::Digit digit;   // the axis or sub-axis
+    int64_t weight = 0;  // weight of the digit in a part's number
+  };
+  std::vector<Step> steps_;
+  Shape shape_;  // shape of the tensor
+  // The sizes of the axes that divide each dimension, first to last.
+  std::vector<std::vector<int64_t>> divisions_;
+  int64_t parts_ = 1;
+};
 
 // The dtype to which a tensor should be cast. `by_name` is true if the request
 // is for the name of the tensor. Otherwise it is for all floating-point
@@ -153,6 +197,27 @@ struct TransferSize {
 // `outputs` is true.
 TransferSize MeasureTransfer(const Transfer& transfer,
                              const std::vector<bool>& outputs);
+
+struct ProcessShare {
+  int64_t index = 0;
+  int64_t count = 1;
+  // The environment variable from which `index` was read; empty if there was
+  // none.
+  std::string from;
+};
+
+// Returns for each output whether the process `share` owns it. A process owns
+// consecutive outputs, or no output. The processes own about equal numbers of
+// bytes if the outputs are small. Every output has exactly one owner.
+std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
+                             const ProcessShare& share);
+
+// Returns the share of this process from the environment variables of SLURM (of
+// a job step), Open MPI or torchrun. They are tried in this order. Returns
+// process 0 of 1 if none of them is set. Returns nullopt after a finding
+// (`usage`) if their values are invalid.
+std::optional<ProcessShare> DetectProcess(const Variable& variable,
+                                          Findings& findings);
 
 }  // namespace shardc
 

@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "resolve/attention.h"
+#include "resolve/resolve.h"
 #include "source/json_writer.h"
 
 namespace shardc::cli {

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/compared_program.h"
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
-#include "cli/program_traffic.h"
 #include "cost/calibrate.h"
 #include "cost/report.h"
-#include "emit/costs/calibration.h"
-#include "parse/measured_run.h"
+#include "emit/costs/cost_report.h"
+#include "parse/operations.h"
 #include "source/file.h"
 
 namespace shardc::cli {

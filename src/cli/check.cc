@@ -10,14 +10,12 @@
 #include <fstream>
 #include <span>
 
-#include "cli/check_summary.h"
 #include "cli/check_targets.h"
 #include "cli/commands.h"
 #include "cli/fixes.h"
 #include "cli/output.h"
 #include "cli/target_audit.h"
 #include "cli/version.h"
-#include "emit/findings/diff.h"
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
 #include "source/file.h"

@@ -13,26 +13,30 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "cli/committed_plan.h"
-#include "cli/committed_step.h"
+#include "cli/compared_program.h"
+#include "cli/cost_flags.h"
 #include "cli/output.h"
-#include "cli/program_findings.h"
-#include "cli/settings_flags.h"
-#include "cli/stage_flags.h"
 #include "cli/target_audit.h"
-#include "cli/target_budget.h"
 #include "cli/verify_request.h"
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
 #include "emit/verify/step_json.h"
 #include "exec/operations/operation.h"
-#include "lint/locked.h"
+#include "lint/analysis/facts.h"
+#include "lint/baseline.h"
 #include "lint/rules/all.h"
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "source/finding.h"
+#include "source/json_writer.h"
+#include "source/process.h"
+#include "source/size.h"
+#include "source/wording.h"
+#include "target/choose.h"
+#include "target/open.h"
 
 namespace shardc::cli {
 namespace {
@@ -328,6 +332,210 @@ JoinedFindings Join(std::vector<CheckedTarget>& targets) {
     out.findings.Add(std::move(finding));
   }
   out.findings.Sort();
+  return out;
+}
+
+// Writes the totals of a check: the number of findings by level or by code, and
+// the lints that were skipped because an input is missing:
+//
+//   1 target: 1 error, 0 warnings, 3 notes (--notes shows them)
+//   skipped 21 lints without a batch or shapes (--notes lists them)
+
+namespace {
+
+struct CodeCount {
+  const Code* code = nullptr;
+  int64_t findings = 0;
+  int64_t params = 0;
+};
+
+std::map<int, CodeCount> CountByCode(std::span<const Finding> findings) {
+  std::map<int, CodeCount> counts;
+  for (const Finding& finding : findings) {
+    CodeCount& count = counts[finding.code->number];
+    count.code = finding.code;
+    ++count.findings;
+    count.params += static_cast<int64_t>(finding.params.size());
+  }
+  return counts;
+}
+
+}  // namespace
+
+void WriteStatistics(std::span<const Finding> findings, bool as_json,
+                     Sink& out) {
+  const auto counts = CountByCode(findings);
+  if (!as_json) {
+    for (const auto& [number, count] : counts) {
+      out.Append(
+          count.code->Id() + " " + std::string(count.code->name) + ": " +
+          Counted(count.findings, "finding") +
+          (count.params > 0 ? ", " + Counted(count.params, "parameter") : "") +
+          "\n");
+    }
+    return;
+  }
+  JsonWriter json(out);
+  json.BeginArray(JsonLayout::kLines);
+  for (const auto& [number, count] : counts) {
+    json.BeginObject();
+    json.Member("code", count.code->Id());
+    json.Member("name", count.code->name);
+    json.Member("findings", count.findings);
+    json.Member("params", count.params);
+    json.EndObject();
+  }
+  json.EndArray();
+  out.Put('\n');
+}
+
+std::string SummaryText(const Findings& findings,
+                        const std::vector<CheckedTarget>& targets,
+                        int64_t known, bool hides_notes) {
+  int64_t counts[3] = {0, 0, 0};
+  for (const Finding& finding : findings.all()) {
+    ++counts[static_cast<size_t>(finding.level)];
+  }
+  std::string out = Counted(static_cast<int64_t>(targets.size()), "target") +
+                    ": " + Counted(counts[0], "error") + ", " +
+                    Counted(counts[1], "warning") + ", " +
+                    Counted(counts[2], "note");
+  if (hides_notes && counts[2] > 0) out += " (--notes shows them)";
+  int64_t ignored = 0;
+  // The codes of the lints that were skipped, keyed by the missing input.
+  std::map<std::string, std::set<std::string>> skipped;
+  std::set<std::string> all_skipped;
+  for (const CheckedTarget& target : targets) {
+    ignored += target.result.ignored;
+    for (const SkippedLint& lint : target.result.skipped) {
+      const std::string id = lint.lint->code.Id();
+      skipped[lint.missing].insert(id);
+      all_skipped.insert(id);
+    }
+  }
+  if (ignored > 0) out += ", " + CountText(ignored) + " ignored by comments";
+  if (known > 0) out += ", " + CountText(known) + " in the baseline";
+  out += "\n";
+  if (skipped.empty()) return out;
+  std::string inputs;
+  for (const auto& [missing, codes] : skipped) {
+    const bool last = missing == skipped.rbegin()->first;
+    inputs += (inputs.empty() ? "" : last ? " or " : ", ") + missing;
+  }
+  out += "skipped " +
+         Counted(static_cast<int64_t>(all_skipped.size()), "lint") +
+         " without " + inputs;
+  if (hides_notes) return out + " (--notes lists them)\n";
+  out += ":\n";
+  for (const auto& [missing, codes] : skipped) {
+    out += "  without " + missing + ":";
+    for (const std::string& id : codes) out += " " + id;
+    out += "\n";
+  }
+  return out;
+}
+
+// Runs lints with the target's options and the project's settings. Only `check`
+// reports errors in the project's settings. Commands that only count findings
+// do not report them. Every command records the files of the settings as read,
+// so that it does not overwrite these files.
+
+namespace {
+
+ModelConfig WithFlags(std::optional<ModelConfig> model,
+                      const AttentionFlag& flags) {
+  ModelConfig out = model ? std::move(*model) : ModelConfig();
+  if (flags.heads) out.heads = flags.heads;
+  if (flags.kv_heads) out.kv_heads = flags.kv_heads;
+  if (flags.head_dim) out.head_dim = flags.head_dim;
+  if (flags.window) out.sliding_window = flags.window;
+  return out;
+}
+
+// Returns the rings of ring attention for which a target's settings file
+// requests zig-zag order. Errors in that file are reported by `check` and
+// `verify`, not here.
+std::vector<ZigZagRing> RingsOf(const VerifyInput& input) {
+  Findings ignored;
+  const auto operations = exec::KnownOperations();
+  const auto settings = TargetSettings(input, operations, ignored);
+  return settings ? RingsOf(input, *settings, operations)
+                  : std::vector<ZigZagRing>{};
+}
+
+}  // namespace
+
+FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
+                          Findings& findings) {
+  FindingSink out;
+  const auto codes = StageCodes();
+  for (const Finding& finding : compiled.stage_findings) {
+    if (std::find(codes.begin(), codes.end(), finding.code) == codes.end()) {
+      findings.Add(finding);
+    } else if (selection.Selects(*finding.code)) {
+      // No parameter uses the stage axis if the stages are refused. A lint
+      // would then report this axis as unused. The finding about the stages
+      // replaces the finding of that lint.
+      out.emplace_back(finding).reports = {
+          UnusedAxisTopic(compiled.stage_axis)};
+    }
+  }
+  return out;
+}
+
+LintResult LintTarget(const Target& target, const Compiled& compiled,
+                      std::optional<ModelConfig> config, const LintFlags& flags,
+                      const Selection& selection, FindingSink extra,
+                      std::vector<RuleFix>* fixes) {
+  const AttentionFlag& attention = flags.attention;
+  const bool has_model = config || attention.heads;
+  const ModelConfig model = WithFlags(std::move(config), attention);
+  LintInputs inputs;
+  inputs.compiled = &compiled;
+  if (has_model) inputs.model = &model;
+  inputs.mesh_place = MeshPlace(target.mesh);
+  const auto first = [](auto one, auto other) { return one ? one : other; };
+  inputs.batch = first(flags.batch, first(attention.batch, target.batch));
+  inputs.length = flags.length;
+  inputs.kv_len =
+      first(flags.kv_length, first(attention.kv_len, target.kv_len));
+  inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
+  inputs.rings = RingsOf(target.verify);
+  inputs.lists_names = flags.lists_names;
+  const Facts facts(inputs);
+  LintResult out = RunLints(facts, selection, std::move(extra));
+  if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);
+  return out;
+}
+
+LintSettings ProjectLintSettings(const TargetRequest& asked,
+                                 Findings& findings) {
+  Findings ignored;
+  const auto project = OpenProject(asked, ignored);
+  findings.NoteReadsOf(ignored);
+  return project ? project->lint : LintSettings{};
+}
+
+std::optional<LintResult> LintBySettings(
+    const Target& target, const Compiled& compiled,
+    std::optional<ModelConfig> config, const LintFlags& flags,
+    const LintSettings& settings, Findings& findings, FindingSink extra) {
+  Findings wrong;
+  const auto selection = Selection::Make(settings, false, wrong);
+  if (!selection) return std::nullopt;
+  FindingSink refused = RefusedStages(compiled, *selection, wrong);
+  std::move(refused.begin(), refused.end(), std::back_inserter(extra));
+  LintFlags with_names = flags;
+  // A baseline lists known findings by code and parameter. To be compared with
+  // it, findings must list their parameters.
+  if (!settings.baseline.empty()) with_names.lists_names = true;
+  LintResult out = LintTarget(target, compiled, std::move(config), with_names,
+                              *selection, std::move(extra));
+  if (!settings.baseline.empty()) {
+    const auto baseline = ReadBaseline(settings.baseline, wrong);
+    if (baseline) baseline->Apply(out.findings);
+    findings.NoteReadsOf(wrong);
+  }
   return out;
 }
 

@@ -17,13 +17,15 @@
 #include <utility>
 
 #include "checkpoint/copy.h"
-#include "checkpoint/tree_output.h"
-#include "cli/interrupt.h"
+#include "checkpoint/shard_plan.h"
+#include "checkpoint/tree_copy.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
-#include "cli/tree_flags.h"
+#include "cli/plan_findings.h"
 #include "match/match.h"
+#include "plan/read.h"
 #include "source/json_writer.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
 #include "source/wording.h"
 #include "stored/tree.h"
 
@@ -404,6 +406,286 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
     return kFailed;
   }
   return kDone;
+}
+
+// Writes a tree for split, merge and reshard. A tree is a folder in the format
+// of orbax or DCP. It is written under a temporary name, and renamed when it is
+// complete. A run after an interruption continues with the contents of that
+// folder. Several processes may each write a share.
+//
+//   reshard ckpt --plan new.json --to orbax --out new
+//   writes new.orbax-checkpoint-tmp-shardc, which is renamed to new at the end
+
+namespace {
+
+// Returns the path of the folder in which a tree is written until it is
+// complete.
+std::string UnfinishedPath(const CheckpointFlags& flags) {
+  std::string out = flags.out;
+  while (out.size() > 1 && out.ends_with('/')) out.pop_back();
+  if (const auto form = FormatOf(flags).form) {
+    out += stored::UnfinishedEnding(*form);
+  }
+  return out;
+}
+
+// Returns the message that a tree was written. `text` has the number of arrays,
+// the bytes and the folder.
+std::string TreeText(const std::string& text, const CheckpointFlags& flags,
+                     const ProcessShare& share,
+                     const stored::WriteReport& written) {
+  if (flags.finalize) {
+    return "all parts are present: " + flags.out + " is complete\n";
+  }
+  std::string out = "wrote " + text;
+  if (share.count > 1) {
+    out = "wrote " + Counted(written.chunks, "chunk") + " for " + flags.out;
+  }
+  if (written.chunks_kept > 0) {
+    out += "; " + Counted(written.chunks_kept, "chunk was", "chunks were") +
+           " already written";
+  }
+  out += '\n';
+  return share.count > 1 ? OfProcess(share, out) : out;
+}
+
+}  // namespace
+
+const OutputFormat& FormatOf(const CheckpointFlags& flags) {
+  const auto formats = OutputFormats();
+  const auto found = std::find_if(
+      formats.begin(), formats.end(),
+      [&](const OutputFormat& format) { return format.name == flags.to; });
+  return found == formats.end() ? formats.front() : *found;
+}
+
+bool RefuseForTree(const CheckpointFlags& flags, Findings& findings) {
+  const std::pair<bool, std::string_view> kOthers[] = {
+      {flags.reuse, "--reuse"}, {flags.no_sync, "--no-sync"}};
+  for (const auto& [given, name] : kOthers) {
+    if (!given) continue;
+    findings.Add(code::kUsage, {},
+                 std::string(name) +
+                     " is for safetensors files, not for --to " + flags.to,
+                 "leave the option out");
+    return true;
+  }
+  return false;
+}
+
+Option ToOption(CheckpointFlags& flags) {
+  std::string names;
+  for (const OutputFormat& format : OutputFormats()) {
+    names += (names.empty() ? "" : "|") + std::string(format.name);
+  }
+  return {.name = "--to",
+          .to = &flags.to,
+          .value = names,
+          .help =
+              "format to write (default: safetensors); orbax and dcp write "
+              "a checkpoint folder that orbax or "
+              "torch.distributed.checkpoint restores on any devices",
+          .checked = true};
+}
+
+bool WritesTree(const CheckpointFlags& flags) {
+  return flags.to != OutputFormats().front().name;
+}
+
+int RunTreeOutput(const Stored& stored, const Transfer& transfer,
+                  const ShardsIndex* index, const CheckpointFlags& flags,
+                  const CheckpointSettings& settings, const Common& common,
+                  Findings& findings) {
+  for (const std::string& note : stored.notes) {
+    PrintMessage(common, "note: " + note + "\n");
+  }
+  int64_t bytes = 0;
+  for (const TransferTensor& tensor : transfer.tensors) {
+    bytes += PartBytes(tensor, FullBox(tensor.shape));
+  }
+  const auto arrays = static_cast<int64_t>(transfer.tensors.size());
+  stored::WriteReport written;
+  const auto report = [&](const std::string& text) {
+    if (common.format != "json") return text;
+    return JsonText([&](JsonWriter& json) {
+             json.BeginObject();
+             json.Member("arrays", arrays);
+             json.Member("bytes", bytes);
+             if (!flags.dry_run) {
+               json.Member("chunks", written.chunks);
+               json.Member("chunks_kept", written.chunks_kept);
+             }
+             json.Member("complete", written.complete);
+             json.EndObject();
+           }) +
+           "\n";
+  };
+  const std::string text =
+      Counted(arrays, "array") + " of " + BytesText(bytes) + " to " + flags.out;
+  if (flags.dry_run) {
+    return PutOut(report("would write " + text + "\n"), findings) ? kDone
+                                                                  : kFailed;
+  }
+  int64_t verified = 0;
+  if (!flags.no_verify && !flags.finalize &&
+      !VerifyStored(stored, settings.run.share, &verified, findings)) {
+    return kFailed;
+  }
+  TreeOutput output;
+  output.folder = flags.out;
+  output.index = index;
+  output.memory_bytes = settings.run.memory_bytes.value_or(kTreeBytes);
+  output.threads = settings.run.threads;
+  output.share = settings.run.share;
+  output.finalize = settings.run.finalize;
+  output.verify = settings.run.verify;
+  const OutputFormat& format = FormatOf(flags);
+  {
+    const InterruptMessage notice(
+        "\nshardc: interrupted; " + Printable(flags.out) +
+        " is not complete, and the same command continues from what is in " +
+        Printable(UnfinishedPath(flags)) + "\n");
+    if (!WriteTransfer(transfer, stored.leaves, format, output, &written,
+                       findings)) {
+      return kFailed;
+    }
+  }
+  PrintMessage(common, TreeText(text, flags, settings.run.share, written));
+  if (common.format != "json") return kDone;
+  return PutOut(report({}), findings) ? kDone : kFailed;
+}
+
+// Reads the options by which split and reshard choose a plan and the files to
+// write. On 8 devices, --per device writes 8 files. --per shard writes one file
+// for each set of devices that hold the same parts of the tensors.
+
+namespace {
+
+std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
+                                           const CheckpointSettings& settings,
+                                           Findings& findings) {
+  ShardOptions options;
+  options.out = flags.checkpoint.out;
+  options.dtype = settings.dtype;
+  options.select = settings.input.select;
+  options.tree = WritesTree(flags.checkpoint);
+  if (options.tree && !flags.per.empty()) {
+    findings.Add(
+        code::kUsage, {},
+        "--per is for safetensors files, not for --to " + flags.checkpoint.to,
+        "leave the option out");
+    return std::nullopt;
+  }
+  const auto per = ParsePer(flags.per.empty() ? "device" : flags.per);
+  if (!per) {
+    findings.Add(code::kUsage, {},
+                 "`" + flags.per + "` is not a layout of pieces",
+                 "--per takes device, process or shard");
+    return std::nullopt;
+  }
+  options.per = *per;
+  if (flags.mode.empty()) {
+    // Without --mode, the plan's only mode is used. If the plan has several
+    // modes, train is used.
+  } else if (const auto mode = ParseMode(flags.mode)) {
+    options.mode = *mode;
+  } else {
+    findings.Add(code::kUsage, {}, "`" + flags.mode + "` is not a mode",
+                 "--mode takes train, prefill, decode or insert");
+    return std::nullopt;
+  }
+  if (!flags.processes.empty()) {
+    options.processes =
+        ParseInteger("--processes", flags.processes, 1, findings);
+    if (!options.processes) return std::nullopt;
+  }
+  return options;
+}
+
+// Prints a note if some parameters are only on some devices of the plan. An
+// orbax checkpoint cannot record this, because its specs are for the complete
+// mesh.
+void NoteUnrecorded(const ShardsIndex& index, const std::string& to,
+                    const Common& common) {
+  if (to != "orbax") return;
+  const auto count =
+      std::ranges::count_if(index.params, [](const IndexedParam& param) {
+        return param.placement.has_value() || param.ranks.has_value();
+      });
+  if (count == 0) return;
+  PrintMessage(common,
+               "note: orbax does not record on which coordinates of an axis " +
+                   Counted(count, "parameter is", "parameters are") +
+                   ": without a target they are restored on all of them\n");
+}
+
+}  // namespace
+
+Options OptionsOf(ShardFlags& flags) {
+  Options options = {
+      {.name = "--plan",
+       .to = &flags.plan,
+       .value = "FILE",
+       .help = "plan file that `shardc plan` wrote",
+       .required = true},
+      {.name = "--out",
+       .to = &flags.checkpoint.out,
+       .value = "DIR",
+       .help = "directory of the pieces",
+       .letter = 'o',
+       .required = true,
+       .also = "--output"},
+      {.name = "--per",
+       .to = &flags.per,
+       .value = "device|process|shard",
+       .help = "write a file per device, per process (replicas once), or per "
+               "distinct set of devices (each piece once) (default: device)"},
+      {.name = "--mode",
+       .to = &flags.mode,
+       .value = "MODE",
+       .help = "mode whose specs are used (default: the plan's only mode, else "
+               "train)",
+       .words = ModeNames()},
+      {.name = "--processes",
+       .to = &flags.processes,
+       .value = "N",
+       .help = "number of hosts, if the plan's mesh does not define it"},
+      AllowEditedOption(&flags.allow_edited)};
+  Append(options, OptionsOf(flags.checkpoint));
+  return options;
+}
+
+int RunShards(const std::string& path, ReadCheckpoint read,
+              const ShardFlags& flags, const Common& common,
+              Findings& findings) {
+  auto settings = ReadCheckpointFlags(flags.checkpoint, common, findings);
+  if (!settings) return kFailed;
+  const auto options = ReadShardFlags(flags, *settings, findings);
+  if (!options) return kFailed;
+  const auto plan =
+      ReadPlanFile(flags.plan, EditedPlanOf(flags.allow_edited), findings);
+  if (!plan) return kFailed;
+  if (options->mode && !CheckMode(plan->modes, *options->mode, findings)) {
+    return kFailed;
+  }
+  const auto stored = read(path, settings->input, findings);
+  if (!stored) return kFailed;
+  const auto job = PlanShards(*stored, *plan, *options, findings);
+  if (!job) return kFailed;
+  for (const std::string& note : job->notes) {
+    PrintMessage(common, "note: " + note + "\n");
+  }
+  if (WritesTree(flags.checkpoint)) {
+    NoteUnrecorded(job->index, flags.checkpoint.to, common);
+    return RunTreeOutput(*stored, job->transfer, &job->index, flags.checkpoint,
+                         *settings, common, findings);
+  }
+  return RunCheckpoint(
+      *stored, job->transfer,
+      [&](const Checksums& sums, Sink& out) {
+        WriteFinishedIndex(job->index, sums, out);
+      },
+      flags.checkpoint, std::move(*settings), common, findings);
 }
 
 }  // namespace shardc::cli

@@ -1,28 +1,122 @@
 // Directory: cli. It has the function main, a file for each command, and the
 // exit codes. Only parser.cc uses CLI11.
 // Its files include headers of these directories: source, model, devices,
-// parse, families, stored, hlo, importers/rules, match, match/proof, resolve,
+// parse, stored, hlo, importers/rules, match, match/proof, families, resolve,
 // legalize, program, schedule, step, plan, plan/difference, lint/analysis,
 // lint/rules, lint, checkpoint, target, exec/machine, exec/operations, eval,
-// verify/cases, verify, verify/step, cost, suggest, search, audit, kv, picture,
-// emit, emit/findings, emit/verify, emit/exports, emit/plans, emit/costs,
-// emit/audits, emit/kv, emit/pictures, emit/schedules, emit/programs,
-// emit/report, lsp.
+// verify/cases, verify, verify/step, verify/program, cost, suggest, search,
+// audit, kv, picture, emit, emit/findings, emit/verify, emit/exports,
+// emit/plans, emit/costs, emit/audits, emit/kv, emit/pictures, emit/schedules,
+// emit/programs, emit/report, lsp.
 #ifndef SHARDC_CLI_COMMAND_H_
 #define SHARDC_CLI_COMMAND_H_
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
-#include "cli/command_line.h"
-#include "cli/option.h"
 #include "source/finding.h"
+#include "source/source.h"
+#include "target/packs.h"
 
 namespace shardc::cli {
+
+// Returns a word quoted for a shell if it needs quotes: `a b` -> `'a b'`.
+std::string ShellWord(std::string_view word);
+
+class CommandLine {
+ public:
+  // Makes a command line without arguments. Placed() then changes no finding.
+  CommandLine() = default;
+  CommandLine(int argc, const char* const* argv);
+
+  // Returns the findings with places. A finding without a place is placed at
+  // the word of the command line that its message quotes. If there is no such
+  // word, an error is placed at the command's name.
+  Findings Placed(Findings findings) const;
+
+ private:
+  Place PlaceOf(const Finding& finding) const;
+  Place At(size_t begin, size_t size) const {
+    return {source_, begin, begin + size};
+  }
+
+  SourceRef source_;
+  // The size in bytes of the program's name and the space after it.
+  size_t program_size_ = 0;
+};
+
+using Strings = std::vector<std::string>;
+
+// An integer that the parser library reads and checks against bounds.
+struct Bounded {
+  int* number;
+  int least, most;
+};
+
+// Where an option's value is stored. An option without a value has a bool. A
+// list gets a further element each time the option is given. Numbers other than
+// Bounded are stored as text and parsed later, because the parser library reads
+// 010 as 8.
+using Destination =
+    std::variant<bool*, std::string*, std::optional<std::string>*, Strings*,
+                 Bounded>;
+
+// The ways to pass several values to a list option. `-x a b` is accepted only
+// if the command has no positional arguments, because b could be one.
+enum class Several {
+  kAgain,  // -x a -x b
+  kWords,  // -x a -x b, or -x a b
+  kCommas  // -x a -x b, or -x a b, or -x a,b
+};
+
+struct Option {
+  std::string name;  // "--output", or "FILE" for an argument
+  Destination to;
+  // The placeholder of the value: "FILE", "N", "json|text".
+  std::string value = {};
+  std::string help;  // lower case, without a final period
+  char letter = 0;   // 'o' if `-o` is a short form, else 0
+  bool required = false;
+  bool checked = false;  // whether only Choices() are accepted
+  Several several = Several::kAgain;
+  Strings words = {};     // completions in addition to Choices()
+  std::string also = {};  // another name of the option
+  // The heading of the option in --help. It is empty for the command's own
+  // options.
+  std::string group = {};
+
+  bool IsArgument() const { return name.front() != '-'; }
+  bool IsFlag() const { return std::holds_alternative<bool*>(to); }
+  bool IsList() const { return std::holds_alternative<Strings*>(to); }
+  // Returns whether the value is a path.
+  bool TakesFile() const;
+  // Returns the values of a placeholder that lists them, such as "json|text".
+  // Returns an empty list for other placeholders, such as "FILE|AXES".
+  Strings Choices() const;
+};
+
+using Options = std::vector<Option>;
+
+void Append(Options& options, Options more);
+
+// Returns the option `-o FILE`, which names the output of a command.
+Option OutputOption(
+    std::string* to,
+    std::string help = "file to write the result to (default: stdout)");
+
+// Returns the options with `heading` set for those that have no heading.
+Options Under(std::string_view heading, Options options);
+
+// Splits each value at commas and spaces: the value "a,b c" gives the three
+// values a, b and c.
+Strings SplitList(const Strings& given);
 
 enum ExitStatus : int { kDone = 0, kFound = 1, kFailed = 2 };
 
@@ -80,6 +174,18 @@ std::span<const Command> Commands();
 // Returns all options of a command: its own options, then the options that
 // every command has, with --help last.
 Options WithCommon(Options own, const Command& command, Common& common);
+
+std::string DescribeCommands();
+
+// The build generates the tables that these functions return, with the entries
+// sorted by file name. EmbeddedSchemas() returns the files of schemas/.
+std::span<const EmbeddedFile> EmbeddedSchemas();
+// Returns the completion scripts. Each entry is named after its shell, such as
+// `bash`.
+std::span<const EmbeddedFile> EmbeddedCompletions();
+// Returns a single file: a table of the linked libraries with the columns name,
+// version and licence.
+std::span<const EmbeddedFile> EmbeddedLibraries();
 
 }  // namespace shardc::cli
 

@@ -1,7 +1,7 @@
 // `shardc completion SHELL`: prints a completion script that is embedded in the
 // program.
+#include "cli/command.h"
 #include "cli/commands.h"
-#include "cli/embedded.h"
 #include "cli/output.h"
 
 namespace shardc::cli {

@@ -4,18 +4,14 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/compared_program.h"
 #include "cli/cost_flags.h"
 #include "cli/output.h"
+#include "cli/pictured.h"
 #include "cli/plan_findings.h"
-#include "cli/plan_table.h"
-#include "cli/program_traffic.h"
 #include "cli/schedule_table.h"
-#include "cli/stage_flags.h"
-#include "cli/staged_costs.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
-#include "emit/costs/pipeline_report.h"
-#include "emit/costs/profile_list.h"
 #include "parse/project.h"
 #include "plan/view.h"
 #include "source/file.h"
@@ -96,9 +92,10 @@ std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
                                             const Common& common, Mode mode,
                                             bool& found, Inputs& inputs,
                                             Findings& findings) {
-  inputs.target = CompileStaged(command.stages,
-                                WithMode(command.flags.inputs, target, mode),
-                                target, common, findings);
+  InputFlags flags = WithMode(command.flags.inputs, target, mode);
+  flags.trains = mode == Mode::kTrain;
+  inputs.target =
+      CompileStaged(command.stages, flags, target, common, findings);
   if (inputs.target.compiled == nullptr) return std::nullopt;
   auto work = CompiledWork(inputs.target, mode, findings);
   found = !work;

@@ -3,15 +3,23 @@
 #ifndef SHARDC_CLI_COST_FLAGS_H_
 #define SHARDC_CLI_COST_FLAGS_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "cli/command.h"
 #include "cli/inputs.h"
 #include "cost/settings.h"
+#include "model/mesh.h"
+#include "model/project.h"
+#include "plan/compile.h"
+#include "plan/planned_stages.h"
+#include "plan/stage_units.h"
+#include "plan/staged_plan.h"
 #include "source/finding.h"
 #include "step/accumulate.h"
-#include "step/remat.h"
+#include "step/recompute.h"
 
 namespace shardc::cli {
 
@@ -69,6 +77,99 @@ Option RematOption(std::string* to);
 // Parses the value of `--remat`. Returns false after a finding if the policy is
 // unknown. An empty text leaves `out` unchanged.
 bool ReadRemat(const std::string& text, step::Remat& out, Findings& findings);
+
+// The values of the options. An option that is not given is empty, except
+// `p2p`.
+struct StageFlags {
+  std::string axis, assign, virtual_stages, schedule;
+  std::string p2p = "overlapped";
+
+  // Returns whether `--stages none` is given. Stages that files declare are
+  // then ignored.
+  bool None() const { return axis == "none"; }
+  bool Given() const { return !axis.empty() && !None(); }
+  bool Exposed() const { return p2p == "exposed"; }
+};
+
+Options OptionsOf(StageFlags& flags);
+
+// Options such as `--schedule` have no effect on a model without stages.
+// Returns false after a finding if such an option is given, but neither a flag
+// nor a file (`declared`) divides the model into stages.
+bool CheckStageFlags(const StageFlags& flags, bool declared,
+                     Findings& findings);
+
+// A target that was opened and compiled.
+struct StagedTarget {
+  std::optional<ModelConfig> model;
+  // The stages that the rules or the target declare. nullopt if there are none,
+  // or if `--stages none` is given.
+  std::optional<StageDeclaration> declared;
+  std::shared_ptr<const Compiled> compiled;  // null after a finding
+
+  const ModelConfig* config() const { return model ? &*model : nullptr; }
+  const StageDeclaration* stages() const {
+    return declared ? &*declared : nullptr;
+  }
+};
+StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
+                           const Target& target, const Common& common,
+                           Findings& findings);
+
+// The sizes of a step on which the division into stages depends.
+struct StageSizes {
+  Mode mode = Mode::kTrain;
+  std::optional<int64_t> batch, length;
+  std::optional<int64_t> microbatches;  // set if its flag is given
+};
+
+// Returns the model divided into stages; null after a finding. There are three
+// cases:
+// - If `declared` is null, the flags alone describe the stages.
+// - If no flag changes the declaration of the rules or the target, the stages
+//   with which the target was compiled are returned.
+// - Otherwise, each given flag replaces one key of the declaration.
+//
+// `config` may be null. The number of micro-batches is that of the flag, or
+// else that of the declaration. A declaration without a number means about two
+// micro-batches per rank. Without a declaration there is one micro-batch.
+std::shared_ptr<const PlannedStages> StagesOfCommand(
+    const StageFlags& flags, const StageDeclaration* declared,
+    const Compiled& compiled, const ModelConfig* config,
+    const StageSizes& sizes, Findings& findings);
+
+// Returns the axis of `--stages` or, without this option, of the declaration.
+const std::string& StageAxis(const StageFlags& flags,
+                             const StageDeclaration* declared);
+
+// Returns the request from which StagesOfCommand makes the stages of a model on
+// this mesh; nullopt after a finding.
+std::optional<StageRequest> StageRequestOn(const StageFlags& flags,
+                                           const StageDeclaration* declared,
+                                           const Mesh& mesh,
+                                           const StageSizes& sizes,
+                                           Findings& findings);
+
+// Returns false after a finding if a step of these sizes cannot be divided into
+// stages. The step must be training, and its batch and length must be known.
+bool CheckStageSizes(const StageFlags& flags, const StageDeclaration* declared,
+                     const StageSizes& sizes, Findings& findings);
+
+// Returns the stages of a target with declared stages. Works like
+// StagesOfCommand, but for commands without a batch and a length. Without these
+// sizes, the cost model cannot choose the number of layers of each stage.
+std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
+    const StageFlags& flags, const StageDeclaration& declared,
+    const Compiled& compiled, const ModelConfig* config,
+    std::optional<int64_t> microbatches, Findings& findings);
+
+// Returns the stages of a plan file. Flags can only set the number of
+// micro-batches and the file of the schedule. Returns nullopt after a finding,
+// if another flag is given or if StagedPlanOf fails.
+std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
+                                              const PlanView& view,
+                                              const StageSizes& sizes,
+                                              Findings& findings);
 
 }  // namespace shardc::cli
 

@@ -8,7 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "emit/verify/tensor_file.h"
+#include "emit/verify/dump.h"
 #include "source/file.h"
 #include "source/wording.h"
 

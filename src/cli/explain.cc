@@ -9,16 +9,13 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/explain_program.h"
-#include "cli/find_param.h"
+#include "cli/compared_program.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
-#include "cli/traced_program.h"
 #include "cli/verify_step.h"
 #include "emit/findings/explain_code.h"
 #include "emit/verify/step_json.h"
-#include "emit/verify/step_text.h"
 #include "lint/rules/lint.h"
 #include "program/read.h"
 #include "source/file.h"

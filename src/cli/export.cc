@@ -7,20 +7,17 @@
 #include <algorithm>
 
 #include "cli/commands.h"
-#include "cli/format_flags.h"
+#include "cli/cost_flags.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
-#include "cli/plan_table.h"
 #include "cli/schedule_table.h"
-#include "cli/stage_flags.h"
 #include "emit/emit.h"
 #include "emit/exports/exporter.h"
-#include "emit/exports/staged.h"
-#include "importers/rules/logical.h"
+#include "importers/rules/exact.h"
 #include "plan/planned_stages.h"
 #include "source/file.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

@@ -10,11 +10,10 @@
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
-#include "cli/stage_flags.h"
 #include "cost/fit.h"
-#include "emit/costs/fit_report.h"
+#include "emit/costs/cost_report.h"
 #include "parse/mesh.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
 #include "source/wording.h"
 #include "target/open.h"
 
@@ -87,6 +86,7 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   Target without = target;
   InputFlags flags = command.flags.inputs;
   flags.devices.clear();
+  flags.trains = mode == Mode::kTrain;
   const bool has_mesh = IsNamed(target.mesh);
   // No other input depends on the mesh, so the inputs are read with a mesh of
   // one device.

@@ -23,7 +23,7 @@
 
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
-#include "emit/plans/rule_json.h"
+#include "emit/plans/rules_file.h"
 #include "match/proof/prover.h"
 #include "plan/difference/plan_difference.h"
 #include "source/file.h"

@@ -5,7 +5,6 @@
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include "cli/commands.h"
-#include "cli/format_flags.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "emit/plans/rules_file.h"

@@ -6,43 +6,186 @@
 //
 //   shardc init llama-3-8b/  ->  shardc.yaml, rules.yaml, llama-3-8b.plan.json,
 //                                llama-3-8b.manifest.json, a workflow
+#include <dlfcn.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
 
-#include "cli/command_line.h"
+#include "cli/check_targets.h"
+#include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/committed_plan.h"
 #include "cli/inputs.h"
-#include "cli/lint_target.h"
-#include "cli/new_files.h"
 #include "cli/output.h"
-#include "cli/picked_mesh.h"
-#include "cli/project_mesh.h"
 #include "cli/suggested.h"
-#include "cli/workflow.h"
 #include "emit/emit.h"
-#include "emit/plans/manifest_text.h"
+#include "emit/plans/input_text.h"
 #include "families/families.h"
-#include "parse/model_document.h"
+#include "parse/config_fields.h"
 #include "parse/project.h"
 #include "plan/kv_layout.h"
 #include "plan/mesh_purposes.h"
-#include "plan/pack_axes.h"
+#include "source/digest.h"
 #include "source/file.h"
+#include "source/finding.h"
 #include "source/json_writer.h"
+#include "source/repository.h"
+#include "source/source.h"
 #include "source/wording.h"
 #include "target/open.h"
 #include "target/packs.h"
-#include "target/scanned_rules.h"
 
 namespace shardc::cli {
 namespace {
+
+// Finds the file of the running program. On Linux it is /proc/self/exe. This
+// file may be missing (on macOS, or in a container without /proc). The name
+// that the dynamic loader has for the program is then used. If this name has no
+// slash, it is searched for in the folders of PATH, as the shell did:
+//
+//   `shardc` with PATH=/usr/bin:/opt/bin  ->  /opt/bin/shardc
+
+// Reads the file of the running program. Returns null after a finding if the
+// file cannot be found or read.
+SourceRef ReadOwnProgram(Findings& findings);
+
+// Returns the path of the first executable file of this name in the folders of
+// PATH. Returns an empty text if there is none.
+std::string FindInPath(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const size_t colon = rest.find(':');
+    const std::string_view folder = rest.substr(0, colon);
+    // An empty entry of PATH is the current folder.
+    const std::string file =
+        folder.empty() ? name : std::string(folder) + "/" + name;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+    rest.remove_prefix(colon == std::string_view::npos ? rest.size()
+                                                       : colon + 1);
+  }
+  return {};
+}
+
+// Returns the name under which the dynamic loader started the program. Returns
+// an empty string if the loader knows no name.
+std::string LoadersName() {
+  Dl_info info = {};
+  const auto address = reinterpret_cast<const void*>(&ReadOwnProgram);
+  const bool known = ::dladdr(address, &info) != 0;
+  return known && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
+SourceRef ReadOwnProgram(Findings& findings) {
+  std::string file = "/proc/self/exe";
+  if (::access(file.c_str(), R_OK) != 0) {
+    file = LoadersName();
+    if (file.find('/') == std::string::npos) file = FindInPath(file);
+  }
+  return ReadSource(file, findings);
+}
+
+// Writes a CI workflow for GitHub that checks a project. The workflow downloads
+// shardc and runs `shardc check --locked`. The workflow contains the SHA-256
+// digest of the program that wrote it, and refuses a download with another
+// digest. Actions are pinned by commit.
+//
+// A project may be a subfolder of a repository that already has a workflow
+// shardc.yaml. The new file is then named after the project. For example, for
+// the project llama in the folder models/llama:
+//
+//   shardc.yaml already exists  ->  .github/workflows/shardc-llama.yaml
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kBeforeDigest =
+    R"(# Checks the sharding of every change: no weights, no accelerator.
+#
+# The variable SHARDC_URL of the repository is where CI downloads the
+# program. It must be the one that wrote this file: its digest is
+# compared. After an upgrade write `sha256sum shardc` below.
+name: sharding
+on: [push, pull_request]
+permissions:
+  contents: read
+jobs:
+  check:
+    runs-on: ubuntu-24.04
+    steps:
+      - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683  # v4.2.2
+        with:
+          persist-credentials: false
+      - name: Download shardc
+        env:
+          SHARDC_URL: ${{ vars.SHARDC_URL }}
+          SHARDC_SHA256: )";
+
+constexpr std::string_view kAfterDigest = R"(
+        run: |
+          curl --fail --silent --show-error --location --proto '=https' \
+            --output "$RUNNER_TEMP/shardc" "$SHARDC_URL"
+          echo "$SHARDC_SHA256  $RUNNER_TEMP/shardc" | sha256sum --check --strict
+          chmod +x "$RUNNER_TEMP/shardc"
+      - name: Check
+        run: '"$RUNNER_TEMP/shardc" check --locked --format github'
+)";
+
+// Returns the SHA-256 of this program, with which the workflow compares its
+// download.
+std::optional<std::string> OwnDigest(Findings& findings) {
+  const SourceRef program = ReadOwnProgram(findings);
+  if (program == nullptr) return std::nullopt;
+  return Sha256(program->text());
+}
+
+// Returns the workflow file. `folder` is the project's folder, relative to the
+// repository's root; empty for the root itself.
+std::string WorkflowText(const std::string& digest, const std::string& folder) {
+  std::string text = std::string(kBeforeDigest) + digest;
+  text += kAfterDigest;
+  if (folder.empty() || folder == ".") return text;
+  return text + "        working-directory: " + JsonString(folder) + "\n";
+}
+
+// Returns the workflow for the project `name` in `folder`. In a repository, the
+// file is below the repository's root, where CI services look for it. Outside
+// of a repository it is below `folder`. Returns nullopt after a finding if the
+// file of this program cannot be read, because the workflow contains its
+// digest.
+std::optional<NewFile> CheckWorkflow(const std::string& folder,
+                                     const std::string& name,
+                                     Findings& findings) {
+  const auto digest = OwnDigest(findings);
+  if (!digest) return std::nullopt;
+  std::error_code error;
+  const fs::path here = fs::absolute(folder, error).lexically_normal() / "";
+  const std::string found = RepositoryRoot(folder);
+  const fs::path root = found.empty() ? here : fs::path(found);
+  if (here.parent_path() == (root / "").parent_path()) {
+    return NewFile{".github/workflows/shardc.yaml", WorkflowText(*digest, "")};
+  }
+  const fs::path workflows = root / ".github" / "workflows";
+  fs::path file = workflows / "shardc.yaml";
+  if (fs::symlink_status(file, error).type() != fs::file_type::not_found &&
+      !LeftFiles::Of(folder).Holds(file.string())) {
+    file = workflows / ("shardc-" + name + ".yaml");
+  }
+  const std::string below =
+      here.parent_path().lexically_relative(root / "").generic_string();
+  return NewFile{file.string(), WorkflowText(*digest, below)};
+}
 
 namespace fs = std::filesystem;
 
 struct InitFlags {
   InputFlags inputs;
-  std::string source, folder = ".", naming = "hf", scan_axis;
+  std::string source, folder = ".", naming, scan_axis;
   MeshFlags mesh;
 };
 
@@ -162,7 +305,8 @@ std::optional<InitInputs> ReadInputs(const InitFlags& flags,
   const bool shapes = manifest && AllHaveShapes(*manifest);
   if (!shapes && !out.model_path.empty()) {
     manifest = families::BuildTree(out.model_path, flags.naming, findings,
-                                   flags.inputs.asked.families);
+                                   flags.inputs.asked.families,
+                                   {false, flags.inputs.asked.weights_dtype});
     tree.clear();
   }
   if (!manifest || !HasShapes(*manifest, findings)) return std::nullopt;

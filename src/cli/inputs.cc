@@ -7,10 +7,15 @@
 #include "cli/inputs.h"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cli/output.h"
+#include "source/finding.h"
 #include "source/wording.h"
 #include "target/packs.h"
 
@@ -118,6 +123,7 @@ OpenOptions OpenOptionsOf(const InputFlags& flags, const Target& target,
   options.policy = ParsePolicy(flags, findings).value_or(Policy{});
   options.modes =
       ParseModes(flags.modes, findings).value_or(std::vector<Mode>{});
+  options.weights = {flags.trains, flags.asked.weights_dtype};
   options.threads = common.threads;
   options.held = flags.held;
   return options;
@@ -244,7 +250,13 @@ Options ModelInputs(InputFlags& flags, std::string_view help) {
                  .to = &flags.asked.families,
                  .value = "DIR",
                  .help = "folder of further descriptions of model families, "
-                         "which win over the bundled ones"}});
+                         "which win over the bundled ones"},
+                {.name = "--weights-dtype",
+                 .to = &flags.asked.weights_dtype,
+                 .value = "DTYPE|config",
+                 .help = "dtype of the weights of --model, unquantised, or as "
+                         "its quantization_config states (default: config, but "
+                         "unquantised in training)"}});
 }
 
 Options AllInputs(InputFlags& flags) {
@@ -330,6 +342,7 @@ bool RefuseInputs(const InputFlags& flags, std::string_view because,
        {"--rules", first(asked.rules)},
        {"--manifest", asked.manifest},
        {"--families", asked.families},
+       {"--weights-dtype", asked.weights_dtype},
        {"--target", asked.target},
        {"--project", asked.project},
        {"--modes", first(flags.modes)},
@@ -455,6 +468,142 @@ bool CheckMode(std::span<const Mode> planned, Mode mode, Findings& findings) {
                "the plan has no mode `" + std::string(ModeName(mode)) + "`",
                "compile the plan with `--modes`");
   return false;
+}
+
+// Parses `--attention`: items KEY=N separated by commas, each key at most once.
+// A misspelt key is reported with the nearest key:
+//
+//   heads=32,kv_heads=8  ->  {32, 8}     head=2  ->  did you mean `heads=N`?
+
+namespace {
+
+constexpr int64_t kLargest = int64_t{1} << 31;
+
+}  // namespace
+
+std::optional<AttentionFlag> ParseAttention(const std::string& text,
+                                            Findings& findings) {
+  AttentionFlag out;
+  const std::array<std::pair<std::string, std::optional<int64_t>*>, 10> keys = {
+      {{"heads", &out.heads},
+       {"kv_heads", &out.kv_heads},
+       {"head_dim", &out.head_dim},
+       {"value_dim", &out.value_dim},
+       {"batch", &out.batch},
+       {"q_len", &out.q_len},
+       {"kv_len", &out.kv_len},
+       {"window", &out.window},
+       {"latent", &out.latent},
+       {"rope_dim", &out.rope_dim}}};
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, comma - begin);
+    begin = comma + 1;
+    const size_t equals = item.find('=');
+    const std::string key = item.substr(0, equals);
+    const auto at = std::find_if(keys.begin(), keys.end(),
+                                 [&](const auto& k) { return k.first == key; });
+    if (equals == std::string::npos || at == keys.end()) {
+      std::vector<std::string> known;
+      for (const auto& [name, value] : keys) known.push_back(name);
+      const auto nearest = Nearest(key, known);
+      findings.Add(code::kUsage, {},
+                   "`" + item + "` in `--attention` is not a size",
+                   nearest ? "did you mean `" + *nearest + "=N`?"
+                           : "give heads=32,kv_heads=8,head_dim=128,batch=4,"
+                             "q_len=128,kv_len=4096");
+      return std::nullopt;
+    }
+    if (*at->second) {
+      findings.Add(code::kUsage, {},
+                   "`" + key + "` occurs twice in `--attention`");
+      return std::nullopt;
+    }
+    const auto value = ParseInteger("--attention " + key,
+                                    item.substr(equals + 1), 1, findings);
+    if (!value) return std::nullopt;
+    if (*value > kLargest) {
+      findings.Add(code::kUsage, {},
+                   "`" + item + "` in `--attention` is larger than " +
+                       CountText(kLargest));
+      return std::nullopt;
+    }
+    *at->second = *value;
+  }
+  return out;
+}
+
+std::optional<size_t> FindParam(Texts names, char separator,
+                                const std::string& name, Findings& findings) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return i;
+  }
+  std::string swapped = name;
+  for (char& c : swapped) {
+    if (separator != 0 && (c == '/' || c == '.')) c = separator;
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == swapped) return i;
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  std::string help = DidYouMean(name, known, "");
+  // If the name is a part of known names, such as `q_proj`, suggest the first
+  // of them.
+  for (size_t i = 0; i < known.size() && help.empty(); ++i) {
+    if (known[i].find(name) == std::string_view::npos) continue;
+    help = "did you mean `" + std::string(known[i]) + "`?";
+  }
+  if (help.empty()) {
+    help = "`shardc manifest --manifest FILE` lists the names";
+  }
+  findings.Add(code::kUsage, {}, "the manifest has no parameter `" + name + "`",
+               std::move(help));
+  return std::nullopt;
+}
+
+// Checks that a format accepts the given options. Names of options are compared
+// as complete words: `--axis` is not in the list `--axis-names --form`.
+
+bool TakesFlags(std::string_view name, std::string_view flags,
+                std::span<const std::pair<std::string_view, bool>> given,
+                Findings& findings) {
+  const std::string own = " " + std::string(flags) + " ";
+  for (const auto& [flag, set] : given) {
+    if (!set || own.find(" " + std::string(flag) + " ") != std::string::npos) {
+      continue;
+    }
+    findings.Add(code::kUsage, {},
+                 "`" + std::string(flag) + "` does not apply to the format `" +
+                     std::string(name) + "`");
+    return false;
+  }
+  return true;
+}
+
+// Explains short names of dtypes. Options accept the names of NumPy and JAX.
+// Configurations of PyTorch and of inference engines use shorter names, in
+// lower or upper case:
+//
+//   bf16 -> bfloat16     FP16 -> float16     fp8 -> float8_e4m3fn
+
+std::string DtypeHelp(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 10>
+      kNames = {{{"bf16", "bfloat16"},
+                 {"f16", "float16"},
+                 {"fp16", "float16"},
+                 {"half", "float16"},
+                 {"f32", "float32"},
+                 {"fp32", "float32"},
+                 {"float", "float32"},
+                 {"f8", "float8_e4m3fn"},
+                 {"fp8", "float8_e4m3fn"},
+                 {"i8", "int8"}}};
+  const std::string folded = FoldCase(text);
+  for (const auto& [written, name] : kNames) {
+    if (folded == written) return "write `" + std::string(name) + "`";
+  }
+  return {};
 }
 
 }  // namespace shardc::cli

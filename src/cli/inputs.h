@@ -3,11 +3,14 @@
 #ifndef SHARDC_CLI_INPUTS_H_
 #define SHARDC_CLI_INPUTS_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/command.h"
@@ -15,9 +18,10 @@
 #include "model/mesh.h"
 #include "model/project.h"
 #include "plan/compile.h"
+#include "source/finding.h"
+#include "source/text_order.h"
 #include "target/choose.h"
 #include "target/open.h"
-#include "target/resolver.h"
 
 namespace shardc::cli {
 
@@ -27,6 +31,9 @@ struct InputFlags {
   Strings targets;  // values of `--target`, if several are allowed
   std::string devices, processes, stdin_filename;
   bool header_only = false, kv_replicate = false;
+  // Set by commands that compute figures of training: the weights of a
+  // config.json are then those before quantisation.
+  bool trains = false;
   Strings modes;
   std::string unmatched, illegal, min_size, compat;
   Held held;  // A cache for commands that read the same targets several times.
@@ -43,8 +50,9 @@ Options ProjectInputs(InputFlags& flags);
 // Returns the option `--illegal`, for commands that do not use AllInputs.
 // AllInputs includes this option.
 Option IllegalInput(InputFlags& flags);
-// Returns the option `--model` with this help, and `--families`, which adds
-// descriptions of families from which the model's parameter tree is built.
+// Returns the option `--model` with this help, and the options of the tree that
+// is built from the model's config.json: `--families`, which adds descriptions
+// of families, and `--weights-dtype`.
 Options ModelInputs(InputFlags& flags,
                     std::string_view help = "the model's config.json");
 // Returns all options that name inputs, and those that determine how they are
@@ -111,6 +119,39 @@ std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings);
 // Returns whether a plan that lists the modes `planned` has specs of `mode`. If
 // not, adds a finding (usage). A plan always has the specs of train.
 bool CheckMode(std::span<const Mode> planned, Mode mode, Findings& findings);
+
+// The option `--attention`, which gives the sizes of attention without a
+// model's config.json:
+//
+//   --attention heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096
+
+struct AttentionFlag {
+  std::optional<int64_t> heads, kv_heads, head_dim, value_dim, batch, q_len,
+      kv_len, window, latent, rope_dim;
+};
+
+// Parses the sizes. Each key may occur once; each value is a positive integer
+// of at most 2^31. Returns nullopt after a finding.
+std::optional<AttentionFlag> ParseAttention(const std::string& text,
+                                            Findings& findings);
+
+// Returns the index of a parameter. The name may be written with the other
+// separator: model/layers/0 finds model.layers.0. If `separator` is 0, names
+// have no separator. Returns nullopt after a finding if there is no such name.
+std::optional<size_t> FindParam(Texts names, char separator,
+                                const std::string& name, Findings& findings);
+
+// Returns whether the format `name` accepts all given options. Otherwise adds a
+// finding for the first option that the format does not accept. `flags` lists
+// the options of the format, separated by spaces. `given` has the name of each
+// option and whether it was given.
+bool TakesFlags(std::string_view name, std::string_view flags,
+                std::span<const std::pair<std::string_view, bool>> given,
+                Findings& findings);
+
+// Returns "write `bfloat16`" for `bf16`. Returns an empty string for a word
+// that is not a dtype's short name.
+std::string DtypeHelp(std::string_view text);
 
 }  // namespace shardc::cli
 

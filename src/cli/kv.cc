@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/plan_table.h"
+#include "cli/plan_findings.h"
 #include "emit/kv/kv_map.h"
 #include "kv/map.h"
 #include "kv/side.h"

@@ -18,12 +18,10 @@
 #include <string_view>
 
 #include "cli/command.h"
-#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/parser.h"
 #include "source/file_sink.h"
-#include "source/memory.h"
-#include "source/unfinished.h"
+#include "source/process.h"
 
 namespace shardc::cli {
 namespace {

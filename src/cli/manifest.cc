@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "emit/plans/manifest_text.h"
+#include "emit/plans/input_text.h"
 #include "families/families.h"
 #include "source/wording.h"
 
@@ -30,9 +30,10 @@ std::optional<Manifest> Build(const ManifestFlags& flags, Findings& findings) {
                  "omit one of them");
     return std::nullopt;
   }
-  const std::string naming = flags.naming.empty() ? "hf" : flags.naming;
+  const std::string& naming = flags.naming;
   const auto& known = families::kNamings;
-  if (std::find(known.begin(), known.end(), naming) == known.end()) {
+  if (!naming.empty() &&
+      std::find(known.begin(), known.end(), naming) == known.end()) {
     findings.Add(code::kUsage, FlagPlace("--naming", naming),
                  "there is no naming `" + naming + "`",
                  DidYouMean(naming, known,
@@ -42,7 +43,8 @@ std::optional<Manifest> Build(const ManifestFlags& flags, Findings& findings) {
   }
   const auto own = ChooseFamilies(flags.inputs.asked, findings);
   if (!own) return std::nullopt;
-  return families::BuildTree(flags.inputs.asked.model, naming, findings, *own);
+  return families::BuildTree(flags.inputs.asked.model, naming, findings, *own,
+                             {false, flags.inputs.asked.weights_dtype});
 }
 
 std::optional<Manifest> Load(const ManifestFlags& flags, Findings& findings) {
@@ -78,10 +80,12 @@ Options OptionsOf(ManifestFlags& flags) {
                               "config.json of a model, to build the parameter "
                               "tree from"));
   Append(options,
-         Under("Inputs", {{.name = "--naming",
-                           .to = &flags.naming,
-                           .value = "hf|hf-files|flax|easydel",
-                           .help = "naming of the parameters (default: hf)"}}));
+         Under("Inputs",
+               {{.name = "--naming",
+                 .to = &flags.naming,
+                 .value = "hf|hf-files|flax|easydel",
+                 .help = "naming of the parameters (default: hf; hf-files "
+                         "for quantised weights)"}}));
   Append(options, ProjectInputs(flags.inputs));
   Append(options, {OutputOption(&flags.output)});
   return options;

@@ -2,12 +2,11 @@
 // or, with --to, a checkpoint in the format of another library. Several files
 // (model-00001-of-00002.safetensors and so on) have at most --max-shard-size of
 // data each. A larger tensor gets its own file.
-#include "checkpoint/input.h"
-#include "checkpoint/merge_plan.h"
+#include "checkpoint/shard_plan.h"
+#include "checkpoint/stored.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/tree_flags.h"
 
 namespace shardc::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "emit/plans/mesh_grid.h"
+#include "emit/plans/input_text.h"
 
 namespace shardc::cli {
 namespace {

@@ -6,22 +6,26 @@
 //   --memory 1.5GiB  ->  1,610,612,736     --memory 1.5  ->  a finding
 #include "cli/output.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "emit/findings/formats.h"
-#include "source/byte_size.h"
+#include "emit/verify/dump.h"
 #include "source/file.h"
 #include "source/file_sink.h"
-#include "source/followed_path.h"
+#include "source/repository.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -158,6 +162,57 @@ std::optional<int64_t> ParseBytes(std::string_view flag,
                  std::string(kByteSizeHelp));
   }
   return bytes;
+}
+
+namespace {
+
+// The text that the signal handler prints. It is composed before the signal,
+// because a signal handler must not allocate memory.
+std::string_view interrupt_text;
+
+void PrintInterrupt(int signal) {
+  RemoveUnfinished();
+  (void)!::write(STDERR_FILENO, interrupt_text.data(), interrupt_text.size());
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+InterruptMessage::InterruptMessage(std::string text)
+    : text_(std::move(text)), text_before_(interrupt_text) {
+  interrupt_text = text_;
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    before_[i] = std::signal(kSignals[i], PrintInterrupt);
+    // A signal that the caller ignores, as nohup ignores SIGHUP, remains
+    // ignored.
+    if (before_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);
+  }
+}
+
+InterruptMessage::~InterruptMessage() {
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    std::signal(kSignals[i], before_[i]);
+  }
+  interrupt_text = text_before_;
+}
+
+bool MakeFolder(const std::string& path, Findings& findings) {
+  if (mkdir(path.c_str(), 0777) == 0) return true;
+  int error = errno;
+  if (error == EEXIST) {
+    struct stat there = {};
+    if (stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return true;
+    error = ENOTDIR;
+  }
+  findings.Add(code::kWrite, {},
+               "`" + path + "` cannot be made: " + std::strerror(error));
+  return false;
+}
+
+std::string CaseFile(const std::string& folder, size_t index,
+                     std::string_view ending) {
+  return folder + "/case-" + DumpNumber(index) + std::string(ending);
 }
 
 }  // namespace shardc::cli

@@ -3,6 +3,9 @@
 #ifndef SHARDC_CLI_OUTPUT_H_
 #define SHARDC_CLI_OUTPUT_H_
 
+#include <array>
+#include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -74,9 +77,34 @@ Place FlagPlace(std::string_view flag, const std::string& value);
 std::optional<int64_t> ParseInteger(std::string_view flag,
                                     const std::string& text, int64_t least,
                                     Findings& findings);
-// Parses a size in bytes (source/byte_size.h). Returns nullopt after a finding.
+// Parses a size in bytes (source/size.h). Returns nullopt after a finding.
 std::optional<int64_t> ParseBytes(std::string_view flag,
                                   const std::string& text, Findings& findings);
+
+// While an object exists, SIGINT, SIGTERM and SIGHUP remove incomplete files
+// and print `text` on standard error. The process then ends by the signal, as
+// its caller expects. A signal that the process already ignored remains
+// ignored. Objects may be nested.
+class InterruptMessage {
+ public:
+  explicit InterruptMessage(std::string text);
+  ~InterruptMessage();
+  InterruptMessage(const InterruptMessage&) = delete;
+  InterruptMessage& operator=(const InterruptMessage&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::string text_;
+  std::string_view text_before_;
+  std::array<void (*)(int), kSignals.size()> before_{};
+};
+
+// Makes the directory if nothing exists at the path. Returns false after a
+// finding.
+bool MakeFolder(const std::string& path, Findings& findings);
+// Returns the path of a case's file, such as "DIR/case-0003.json".
+std::string CaseFile(const std::string& folder, size_t index,
+                     std::string_view ending);
 
 }  // namespace shardc::cli
 

@@ -3,7 +3,9 @@
 #define SHARDC_CLI_PARSER_H_
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "cli/command.h"
 #include "source/finding.h"
@@ -24,6 +26,19 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
 // Returns the text that `shardc` prints without arguments: the commands to try
 // first.
 std::string QuickStart();
+
+// The message and the help for a word that `command` does not accept. For a
+// misspelt option, the help names the nearest option. For a file, it names the
+// option that accepts such files.
+struct StrayWord {
+  std::string message;
+  std::string help;
+};
+// The first word is not a command. The help names the command of the same
+// purpose or the nearest one.
+StrayWord AboutCommand(const std::string& word);
+StrayWord AboutStray(const std::string& word, const Command& command,
+                     std::span<const Option> options);
 
 }  // namespace shardc::cli
 

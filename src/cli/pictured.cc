@@ -6,14 +6,27 @@
 //   prefill: no batch; decode: no batch  ->  `prefill, decode: no batch`
 #include "cli/pictured.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cli/inputs.h"
+#include "cli/output.h"
+#include "cli/plan_findings.h"
+#include "cost/inputs.h"
+#include "cost/memory.h"
+#include "cost/settings.h"
+#include "cost/stage_cost.h"
 #include "lint/analysis/facts.h"
+#include "plan/staged_plan.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
@@ -105,6 +118,261 @@ std::optional<CacheArray> CacheIn(const Planned& planned,
                     {.name = "length", .size = settings.kv_length, .axes = {}},
                     {.name = "head", .size = heads, .axes = {}},
                     {.name = "dim", .size = width, .axes = {}}};
+  return out;
+}
+
+namespace {
+
+constexpr int64_t kLeastWidth = 60, kMostWidth = 1000, kUsualWidth = 80;
+
+// Returns whether the locale's character set is UTF-8.
+bool IsUtf8Locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    std::string text(value);
+    std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+    return text.find("utf-8") != std::string::npos ||
+           text.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+int64_t TerminalWidth() {
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return kUsualWidth;
+  }
+  return std::clamp<int64_t>(size.ws_col, kLeastWidth, kMostWidth);
+}
+
+}  // namespace
+
+Options OptionsOf(PictureFlags& flags) {
+  return {{.name = "--ascii",
+           .to = &flags.ascii,
+           .help = "draw with ASCII only (default: if a terminal's locale is "
+                   "not UTF-8)"},
+          {.name = "--width",
+           .to = &flags.width,
+           .value = "N",
+           .help = "width of the drawing in columns, 60 to 1000 (default: the "
+                   "terminal's, else 80)"}};
+}
+
+std::optional<PictureStyle> StyleOf(const PictureFlags& flags,
+                                    const Common& common, Findings& findings) {
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  PictureStyle out;
+  out.ascii = flags.ascii || (terminal && !IsUtf8Locale());
+  out.color = UsesColor(common, STDOUT_FILENO);
+  if (flags.width.empty()) {
+    out.width = terminal ? TerminalWidth() : kUsualWidth;
+    return out;
+  }
+  const auto width =
+      ParseInteger("--width", flags.width, kLeastWidth, findings);
+  if (!width) return std::nullopt;
+  out.width = std::min(*width, kMostWidth);
+  return out;
+}
+
+// Computes the cost of pipeline stages for pictures and the report page. A
+// compiled plan has its stages in memory. A plan file only states which layers
+// are in which stage, and the name of the schedule. The stages are made again
+// from these. For example:
+//
+//   show memory --plan staged.json --batch 64 --seq 4096
+//     ->  a bar for each rank, with the memory that `cost --plan` prints
+
+namespace {
+
+bool CheckSizes(const cost::Settings& settings, Findings& findings) {
+  if (settings.batch && settings.length) return true;
+  findings.Add(code::kUsage, {},
+               "the memory of each rank of the pipeline needs a batch and a "
+               "length",
+               "give `--batch` and `--seq`");
+  return false;
+}
+
+}  // namespace
+
+std::optional<cost::CostInputs> CompiledWork(const StagedTarget& target,
+                                             Mode mode, Findings& findings) {
+  const Compiled& compiled = *target.compiled;
+  Findings wrong = PlanFindings(compiled);
+  std::optional<cost::CostInputs> work;
+  if (!wrong.HasErrors()) {
+    work = cost::MakeCostInputs(compiled, target.model, mode);
+    wrong.Append(HeadFindings(compiled, *work));
+  }
+  if (wrong.HasErrors()) work.reset();
+  findings.Append(std::move(wrong));
+  return work;
+}
+
+std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
+                                               const StagedTarget& target,
+                                               const cost::CostInputs& work,
+                                               const cost::Settings& settings,
+                                               const StageSizes& sizes,
+                                               Findings& findings) {
+  const auto planned = StagesOfCommand(flags, target.stages(), *target.compiled,
+                                       target.config(), sizes, findings);
+  if (planned == nullptr) return std::nullopt;
+  return cost::PipelineCostOf(*target.compiled, work, settings, *planned,
+                              flags.Exposed(), findings);
+}
+
+std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
+                                               const cost::Settings& settings,
+                                               Findings& findings) {
+  if (!CheckSizes(settings, findings)) return std::nullopt;
+  if (planned.compiled != nullptr) {
+    return cost::PipelineCostOf(*planned.compiled, planned.WorkIn(Mode::kTrain),
+                                settings, *planned.compiled->stages, false,
+                                findings);
+  }
+  const auto staged = StagedPlanOf(*planned.view, {}, findings);
+  if (!staged) return std::nullopt;
+  return cost::PipelineCostOf(
+      *staged, cost::StagedPlanInputs(*planned.view, planned.model), settings,
+      false, findings);
+}
+
+MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices) {
+  MemoryBars out = BarsOf({});
+  out.devices = devices;
+  out.of_ranks = true;
+  out.budget = cost.capacity;
+  for (const NotKnown& fact : cost.Unknown()) {
+    out.unknown.push_back(NotKnownText(fact));
+  }
+  for (size_t r = 0; r < cost.ranks.size(); ++r) {
+    MemoryBar bar;
+    bar.name = "rank " + std::to_string(r);
+    bar.at_least = !out.unknown.empty();
+    for (const auto& bytes : cost.ranks[r].held.by) {
+      bar.parts.push_back(bytes.value_or(0));
+    }
+    out.bars.push_back(std::move(bar));
+  }
+  return out;
+}
+
+// Estimates the memory of a step that `verify step` proves. The request is
+// converted to the settings of `cost`. Settings that `verify step` does not
+// have, such as the optimizer, get the defaults of `cost`:
+//
+//   --microbatches 4 --zero 1  ->  cost::Settings with the same two values
+
+namespace {
+
+bool ReadDtype(std::string_view flag, const std::string& text,
+               std::optional<Dtype>& out, Findings& findings) {
+  if (text.empty()) return true;
+  out = ParseDtype(text);
+  if (out && DtypeBits(*out) >= 8) return true;
+  findings.Add(code::kUsage, FlagPlace(flag, text),
+               ShortQuote(text) +
+                   " is not a dtype of at least one byte per element, such as "
+                   "bfloat16",
+               DtypeHelp(text));
+  return false;
+}
+
+cost::Settings SettingsOf(const verify::StepRequest& request,
+                          const StepDtypes& dtypes) {
+  cost::Settings out;
+  out.batch = request.batch;
+  if (IsGeneration(request.mode)) {
+    out.kv_length = request.length;
+  } else {
+    out.length = request.length;
+  }
+  out.activations = dtypes.activations;
+  out.cache = dtypes.cache;
+  out.gradients = dtypes.gradients;
+  out.operation = request.operation;
+  if (request.mode != Mode::kTrain) return out;
+  out.remat = request.remat;
+  out.zero = request.zero;
+  out.microbatches = request.microbatches;
+  out.reduction = request.reduction;
+  return out;
+}
+
+}  // namespace
+
+Options StepDtypeOptions(StepDtypeFlags& flags) {
+  return {{.name = "--activation-dtype",
+           .to = &flags.activations,
+           .value = "DTYPE",
+           .help = "dtype of activations, for the bytes (default: bfloat16)"},
+          {.name = "--grad-dtype",
+           .to = &flags.gradients,
+           .value = "DTYPE",
+           .help = "dtype of gradients, for the bytes (default: that of their "
+                   "parameters)"},
+          {.name = "--kv-dtype",
+           .to = &flags.cache,
+           .value = "DTYPE",
+           .help = "dtype of the KV cache, for the bytes (default: bfloat16)"},
+          {.name = "--zero",
+           .to = &flags.zero,
+           .value = "0|1|2|3",
+           .help = "ZeRO stage, which shards over replicas: 1 the optimizer's "
+                   "states, 2 gradients too, 3 parameters too (default: 0)"}};
+}
+
+std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
+                                         verify::StepRequest& request,
+                                         Findings& findings) {
+  StepDtypes out;
+  std::optional<Dtype> activations, cache;
+  if (!ReadDtype("--activation-dtype", flags.activations, activations,
+                 findings) ||
+      !ReadDtype("--grad-dtype", flags.gradients, out.gradients, findings) ||
+      !ReadDtype("--kv-dtype", flags.cache, cache, findings)) {
+    return std::nullopt;
+  }
+  out.activations = activations.value_or(out.activations);
+  out.cache = cache.value_or(out.cache);
+  request.element_bytes = DtypeBits(out.activations) / 8;
+  request.cache_bytes = DtypeBits(out.cache) / 8;
+  if (out.gradients) request.gradient_bytes = DtypeBits(*out.gradients) / 8;
+  if (flags.zero.empty()) return out;
+  const auto stage = ParseInteger("--zero", flags.zero, 0, findings);
+  if (!stage) return std::nullopt;
+  constexpr int64_t kMostStage = 3;
+  if (*stage > kMostStage) {
+    findings.Add(code::kUsage, FlagPlace("--zero", flags.zero),
+                 "ZeRO has the stages 0 to 3");
+    return std::nullopt;
+  }
+  request.zero = static_cast<int>(*stage);
+  return out;
+}
+
+std::optional<verify::StepMemory> MemoryOfStep(
+    const verify::StepRequest& request, const StepDtypes& dtypes,
+    const std::optional<ModelConfig>& model) {
+  const cost::Memory memory = MemoryOf(
+      cost::MakeCostInputs(*request.compiled, model, request.mode),
+      WithLossOf(request.compiled->rules, SettingsOf(request, dtypes)));
+  if (!memory.unknown.empty() || !memory.most.total) return std::nullopt;
+  verify::StepMemory out;
+  out.total = *memory.most.total;
+  for (size_t i = 0; i < cost::kComponentCount; ++i) {
+    const int64_t bytes = memory.most.by[i].value_or(0);
+    out.components.emplace_back(cost::kComponentNames[i], bytes);
+  }
+  if (memory.taken) {
+    out.moment = cost::kMomentKeys[static_cast<size_t>(memory.taken->moment)];
+  }
   return out;
 }
 

@@ -7,11 +7,20 @@
 #include <span>
 #include <string>
 
-#include "cli/plan_table.h"
+#include "cli/command.h"
+#include "cli/cost_flags.h"
+#include "cli/plan_findings.h"
+#include "cost/pipeline.h"
 #include "cost/report.h"
-#include "emit/pictures/bars_text.h"
+#include "cost/settings.h"
+#include "emit/pictures/line.h"
+#include "emit/pictures/text_pictures.h"
+#include "model/dtype.h"
+#include "model/project.h"
 #include "picture/array.h"
-#include "picture/coverage.h"
+#include "picture/fold.h"
+#include "source/finding.h"
+#include "verify/step/step_report.h"
 
 namespace shardc::cli {
 
@@ -33,6 +42,67 @@ struct CacheArray {
 // plan lacks the mode.
 std::optional<CacheArray> CacheIn(const Planned& planned,
                                   const cost::Settings& settings, Mode mode);
+
+// Defines the options that set the characters, the width and the colours of
+// pictures. If the output is not a terminal, the width is fixed and the
+// characters are UTF-8, unless options change that.
+
+struct PictureFlags {
+  bool ascii = false;
+  std::string width;
+};
+
+Options OptionsOf(PictureFlags& flags);
+// Returns the style that the flags describe. Returns nullopt and adds a finding
+// if the width is invalid.
+std::optional<PictureStyle> StyleOf(const PictureFlags& flags,
+                                    const Common& common, Findings& findings);
+
+// Returns the cost inputs of a compiled target. Returns nullopt after a finding
+// if a spec is illegal, or if axes do not divide the heads.
+std::optional<cost::CostInputs> CompiledWork(const StagedTarget& target,
+                                             Mode mode, Findings& findings);
+
+// Returns the cost of the stages into which the flags or the target's
+// declaration divide the model. Returns nullopt after a finding.
+std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
+                                               const StagedTarget& target,
+                                               const cost::CostInputs& work,
+                                               const cost::Settings& settings,
+                                               const StageSizes& sizes,
+                                               Findings& findings);
+
+// Returns the cost of the stages in training, with the number of micro-batches
+// of the plan's schedule. `planned` must have stages. Returns nullopt after a
+// finding: `settings` has no batch or length, or StagedPlanOf or
+// cost::PipelineCostOf fails.
+std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
+                                               const cost::Settings& settings,
+                                               Findings& findings);
+
+MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices);
+
+// The options of a step's dtypes and of its ZeRO stage. They have the same
+// meaning as in `cost`.
+struct StepDtypeFlags {
+  std::string activations, gradients, cache, zero;
+};
+struct StepDtypes {
+  Dtype activations = Dtype::kBF16, cache = Dtype::kBF16;
+  std::optional<Dtype> gradients = {};
+};
+Options StepDtypeOptions(StepDtypeFlags& flags);
+// Sets the dtype sizes and the ZeRO stage of the request, and returns the
+// dtypes. Returns nullopt after findings.
+std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
+                                         verify::StepRequest& request,
+                                         Findings& findings);
+
+// Returns the memory of the request's step, or nullopt if `cost` cannot
+// estimate it.
+std::optional<verify::StepMemory> MemoryOfStep(
+    const verify::StepRequest& request, const StepDtypes& dtypes,
+    const std::optional<ModelConfig>& model);
 
 }  // namespace shardc::cli
 

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "exec/machine/packet.h"
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "exec/machine/agreement.h"
+#include "source/process.h"
+#include "source/size.h"
 
 #ifdef SHARDC_MPI
 #include <mpi.h>

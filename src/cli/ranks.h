@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "cli/command.h"
-#include "exec/machine/transport.h"
+#include "exec/machine/machine.h"
 #include "source/finding.h"
-#include "source/launcher.h"
+#include "source/process.h"
 
 namespace shardc::cli {
 

@@ -6,8 +6,6 @@
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/shard_flags.h"
-#include "cli/tree_flags.h"
 
 namespace shardc::cli {
 namespace {

@@ -13,10 +13,10 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
-#include "emit/plans/rule_json.h"
+#include "emit/plans/rules_file.h"
 #include "legalize/legalize.h"
 #include "parse/rules.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

@@ -9,12 +9,11 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/picture_flags.h"
+#include "cli/pictured.h"
 #include "cli/schedule_table.h"
 #include "emit/report/schedule_page.h"
 #include "emit/schedules/schedule_report.h"
-#include "emit/schedules/timeline_text.h"
-#include "schedule/csv.h"
+#include "schedule/table.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

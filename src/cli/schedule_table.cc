@@ -10,9 +10,9 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
-#include "plan/stage_schedule.h"
+#include "plan/stage_units.h"
 #include "schedule/schedules.h"
-#include "source/stage_code.h"
+#include "source/finding.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/option.h"
+#include "cli/command.h"
 #include "schedule/table.h"
 #include "source/finding.h"
 

@@ -1,7 +1,7 @@
 // `shardc schema NAME`: prints an embedded schema; without a name, lists the
 // names: rules, plan, project and so on.
+#include "cli/command.h"
 #include "cli/commands.h"
-#include "cli/embedded.h"
 #include "cli/output.h"
 #include "source/wording.h"
 

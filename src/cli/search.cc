@@ -3,21 +3,506 @@
 // of the dense model. Also prints the Pareto front of time and memory, and why
 // each alternative is worse.
 #include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/committed_plan.h"
 #include "cli/output.h"
 #include "cli/search_inputs.h"
-#include "cli/searched.h"
-#include "cli/verify_process.h"
-#include "emit/costs/figures.h"
+#include "cli/suggested.h"
+#include "cli/verify_request.h"
+#include "cli/verify_step.h"
+#include "cost/memory.h"
+#include "emit/costs/cost_report.h"
 #include "emit/costs/search_report.h"
+#include "emit/emit.h"
+#include "emit/plans/input_text.h"
+#include "emit/plans/rules_file.h"
 #include "emit/report/search_page.h"
-#include "search/placed_pipelines.h"
+#include "plan/compile.h"
+#include "plan/mesh_purposes.h"
+#include "plan/planned_stages.h"
+#include "plan/stage_units.h"
+#include "schedule/schedules.h"
 #include "search/search.h"
+#include "source/file.h"
+#include "source/finding.h"
+#include "source/json_writer.h"
+#include "source/repository.h"
+#include "source/wording.h"
+#include "verify/step/staged_step.h"
+#include "verify/step/step_report.h"
 
 namespace shardc::cli {
 namespace {
+
+// Proves and writes the sharding that a search found. The rules of the sharding
+// are first written as text, and read again in the same way as by other
+// commands. The proof and the written files therefore use the rules that `cost`
+// and `plan` will compile:
+//
+//   shardc search --devices 64 ... -o out
+//     ->  out/mesh.yaml, out/rules.yaml, out/shardc.yaml, a manifest
+
+// Compiles a sharding for its mesh and proves its training step in the same way
+// as `verify step`: at reduced sizes of the model and the mesh.
+SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs);
+// Proves the training step of a pipeline, divided into stages, at reduced sizes
+// of the model and the mesh.
+SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs);
+
+// These functions return the `cost` command that prints the figures of the
+// winner of the search, or of a pipeline. If the search wrote a project to
+// `folder`, the command reads the project. Without a project, the command
+// has the inputs as options. The command is empty if that is not possible,
+// because the search changed the rules, built the parameters with a naming that
+// the rules do not state, or chose a mesh that needs a mesh file.
+std::string CostCommandOf(const search::Sharding& one,
+                          const SearchInputs& inputs,
+                          const std::string& folder);
+std::string CostCommandOf(const search::Pipeline& one,
+                          const SearchInputs& inputs,
+                          const std::string& folder);
+
+namespace fs = std::filesystem;
+
+// The most devices of a step that is proved. A mesh of up to 16 devices shows
+// the same mistakes as a larger mesh, in a fraction of the time.
+constexpr int64_t kMostProofDevices = 16;
+
+template <typename Found>  // Found is a sharding or a pipeline.
+bool IsGivenAsIs(const Found& one) {
+  return one.base == search::Base::kGiven &&
+         one.changes == search::RuleChanges{};
+}
+
+// Returns the number of micro-batches for the proof: the largest divisor of the
+// given number, `parts`, that is at most kMostMicrobatches.
+int64_t ProvedMicrobatches(int64_t parts) {
+  int64_t out = std::min(parts, kMostMicrobatches);
+  while (parts % out != 0) --out;
+  return out;
+}
+
+std::string ReducedText(const verify::StepReport& report) {
+  return "passes `verify step` at reduced sizes on " +
+         MeshWords(report.reduced_mesh) +
+         (report.stages ? ", in stages: " : ": ") +
+         Counted(report.gradients, "gradient") + ", " +
+         Counted(report.updates, "updated parameter") +
+         ", every value equal to the dense model's";
+}
+
+std::vector<std::string> FromFolder(const std::vector<std::string>& files,
+                                    const std::string& folder) {
+  std::vector<std::string> out;
+  for (const std::string& one : files) {
+    const bool pack = one.starts_with("builtin:");
+    // fs::proximate must get the folder's absolute path. For a relative folder
+    // that does not exist yet, it would return an absolute path.
+    out.push_back(
+        pack ? one : fs::proximate(one, fs::absolute(folder)).generic_string());
+  }
+  return out;
+}
+
+std::string RulesText(const std::vector<std::string>& given) {
+  std::string out;
+  for (const std::string& file : given) {
+    out += (out.empty() ? "" : ", ") + JsonString(file);
+  }
+  return out;
+}
+
+// The paths of the model's files, which all targets of the written project use.
+struct ModelFiles {
+  // The manifest, and the config.json (empty if the model has none).
+  std::string manifest, config;
+};
+
+// The mesh file that `search` writes does not state the memory of a device.
+// Returns this memory in bytes if the project file must state it: the value of
+// `--memory`, or the memory in the input mesh file if it differs from the
+// profile's. Otherwise returns nullopt.
+std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
+  const cost::Settings& given = inputs.request.settings;
+  if (given.memory) return given.memory;
+  const auto memory = cost::CapacityOf(inputs.request.device, given);
+  return memory == given.profile->DeviceMemory() ? std::nullopt : memory;
+}
+
+std::string TargetText(const std::string& name, const std::string& mesh,
+                       const std::string& rules, const ModelFiles& model,
+                       const cost::Settings& settings,
+                       const SearchInputs& inputs) {
+  std::string out = "  " + JsonString(name) + ":\n    mesh: " + mesh +
+                    "\n    rules: [" + rules +
+                    "]\n    manifest: " + JsonString(model.manifest) + "\n";
+  if (!model.config.empty()) {
+    out += "    model: " + JsonString(model.config) + "\n";
+  }
+  out += "    modes: [train]\n    batch: " +
+         std::to_string(settings.batch.value_or(1)) + "\n";
+  if (const auto memory = OwnMemory(inputs)) {
+    out += "    memory: " + std::to_string(*memory) + "\n";
+  }
+  return out;
+}
+
+std::string LayersText(const search::Pipeline& one) {
+  std::string out;
+  for (const int64_t layers : one.layers) {
+    out += (out.empty() ? "" : ",") + std::to_string(layers);
+  }
+  return out;
+}
+
+std::string StagesText(const search::Pipeline& one) {
+  return "    stages:\n      axis: " + one.axis +
+         "\n      schedule: " + one.schedule +
+         "\n      virtual: " + std::to_string(one.virtual_stages) +
+         "\n      microbatches: " + std::to_string(one.settings.microbatches) +
+         "\n      assign: [" + LayersText(one) + "]\n";
+}
+
+// Returns the beginning of the file names of the model's files. It is the
+// target's name. If there is no target, or its name has a slash or backslash,
+// it is "searched".
+std::string FileStem(const SearchInputs& inputs) {
+  const bool plain = inputs.target.find_first_of("/\\") == std::string::npos;
+  return plain && !inputs.target.empty() ? inputs.target : "searched";
+}
+
+void TakePolicy(const Policy& from, Policy& to) {
+  if (from.unmatched) to.unmatched = from.unmatched;
+  if (from.illegal) to.illegal = from.illegal;
+  if (from.min_size) to.min_size = from.min_size;
+  if (from.compat) to.compat = from.compat;
+  if (from.kv_replicate) to.kv_replicate = from.kv_replicate;
+}
+
+std::string PolicyAsFlags(const Policy& policy) {
+  std::string out;
+  for (const auto& [key, value] : PolicyMembers(policy)) {
+    std::string flag(key);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    out += " --" + flag + " " + value;
+  }
+  if (policy.kv_replicate.value_or(false)) out += " --kv-replicate";
+  return out;
+}
+
+// Returns flags of `cost` for the settings that the search chose, and for given
+// settings that differ from the defaults. If the project was written,
+// `--memory` is left out, because the project file has the memory.
+std::string SettingsAsFlags(const cost::Settings& settings,
+                            const SearchInputs& inputs, bool written) {
+  const cost::Settings& given = inputs.request.settings;
+  std::string out = " --batch " + std::to_string(*settings.batch) + " --seq " +
+                    std::to_string(*settings.length) + " --microbatches " +
+                    std::to_string(settings.microbatches) + " --zero " +
+                    std::to_string(settings.zero) + " --remat '" +
+                    settings.remat.text + "' --profile " +
+                    ShellWord(inputs.profile);
+  if (given.optimizer != cost::Optimizer::kAdamW) {
+    const auto optimizer = static_cast<size_t>(given.optimizer);
+    out += " --optimizer " + std::string(cost::kOptimizerNames[optimizer]);
+  }
+  for (const std::string& flag : cost::FlagsOfChanges(given, true)) {
+    out += " " + flag;
+  }
+  const auto memory = OwnMemory(inputs);
+  if (memory && !written) out += " --memory " + std::to_string(*memory);
+  return out + PolicyAsFlags(inputs.request.options.policy);
+}
+
+// Returns whether `cost` can get the names of the parameters from the inputs.
+// `cost` reads these names from the manifest. Without a manifest, it builds
+// them. The naming is then that of the built-in rules in use, such as `flax` in
+// `builtin:llama/flax`, or else `hf`.
+bool CanNameTree(const SearchInputs& inputs) {
+  if (!inputs.manifest_path.empty() || inputs.naming == "hf") return true;
+  const auto& rules = inputs.request.rules;
+  return std::any_of(rules.begin(), rules.end(), [&](const std::string& one) {
+    return one.starts_with("builtin:") && one.ends_with("/" + inputs.naming);
+  });
+}
+
+// Returns the flags with which commands read the written project. The rules
+// files of a project must be in its repository or, without a repository, in its
+// folder. If a given rules file is elsewhere, the flags include
+// `--allow-outside`.
+std::string ProjectFlags(const SearchInputs& inputs,
+                         const std::string& folder) {
+  const std::string project =
+      (fs::path(folder) / "shardc.yaml").generic_string();
+  const Boundary boundary = Boundary::Of(project);
+  const auto& rules = inputs.request.rules;
+  const bool outside =
+      std::any_of(rules.begin(), rules.end(), [&](const std::string& one) {
+        return !one.starts_with("builtin:") && !boundary.Holds(one);
+      });
+  return " --project " + ShellWord(project) +
+         (outside ? " --allow-outside" : "");
+}
+
+// Returns the flag `--mesh` for a mesh. A mesh with several processes or slices
+// cannot be written as sizes, so the flag names the mesh file, and `--devices`
+// is added. Returns an empty text if such a mesh has no file.
+std::string MeshAsFlags(const Mesh& mesh, const SearchInputs& inputs) {
+  if (mesh.processes == 1 && mesh.slices == 1) {
+    return " --mesh " + MeshWords(mesh);
+  }
+  if (inputs.mesh_path.empty()) return "";
+  return " --mesh " + ShellWord(inputs.mesh_path) + " --devices " +
+         std::to_string(mesh.devices);
+}
+
+std::string InputsFlags(const Mesh& mesh, const search::RulesFile& file,
+                        const SearchInputs& inputs) {
+  std::string out = MeshAsFlags(mesh, inputs);
+  for (const std::string& rules : file.extends) {
+    out += " --rules " + ShellWord(rules);
+  }
+  if (!inputs.manifest_path.empty()) {
+    out += " --manifest " + ShellWord(inputs.manifest_path);
+  }
+  if (inputs.header_only) out += " --header-only";
+  if (!inputs.model_path.empty()) {
+    out += " --model " + ShellWord(inputs.model_path);
+  }
+  return out;
+}
+
+// A function that divides a compiled model into the stages of a pipeline. It
+// returns nullopt if that fails.
+using Divide = std::function<std::optional<verify::StageSettings>(
+    const Compiled&, int64_t microbatches, Findings&)>;
+
+std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
+                                              const SearchInputs& inputs,
+                                              const Compiled& compiled,
+                                              int64_t microbatches,
+                                              Findings& findings) {
+  const auto request =
+      DeclaredRequest(search::DeclarationOf(one), compiled.mesh,
+                      static_cast<int32_t>(microbatches), findings);
+  if (!request) return std::nullopt;
+  const auto& model = inputs.request.model;
+  const auto planned =
+      DivideIntoStages(compiled, model ? &*model : nullptr, *request, findings);
+  if (!planned) return std::nullopt;
+  return verify::StageSettings{one.axis,
+                               StageMesh(compiled.step_mesh, one.axis),
+                               compiled.mesh, planned->table, one.layers};
+}
+
+// Returns the number of micro-batches for the proof of a pipeline. One
+// micro-batch per rank is enough to fill a pipeline, so a larger number is
+// reduced. A schedule accepts only some numbers, so the result is the accepted
+// number that is nearest to the number of ranks.
+int64_t MicrobatchesOf(const search::Pipeline& one) {
+  const int64_t given = one.settings.microbatches;
+  if (given <= one.Ranks()) return given;
+  const schedule::Schedule* const own = schedule::FindSchedule(one.schedule);
+  if (own == nullptr) return given;
+  const auto nearest = schedule::NearestMicrobatches(
+      *own, {static_cast<int32_t>(one.Ranks()), one.virtual_stages,
+             static_cast<int32_t>(one.Ranks())});
+  return nearest.value_or(given);
+}
+
+std::string UnprovedText(const Findings& findings) {
+  return "not proved: " + (findings.all().empty()
+                               ? std::string("no step can be built")
+                               : findings.all().front().message);
+}
+
+SearchProof VerdictOf(const std::optional<verify::StepReport>& report, int zero,
+                      const Findings& findings) {
+  SearchProof out;
+  out.status = SearchProof::Status::kUnsupported;
+  if (!report) {
+    out.text = UnprovedText(findings);
+  } else if (report->status == verify::StepStatus::kPass) {
+    out.status = SearchProof::Status::kPass;
+    out.text = ReducedText(*report);
+    if (zero > 0) {
+      out.text +=
+          "; ZeRO " + std::to_string(zero) + " is not part of the proof";
+    }
+  } else if (report->status == verify::StepStatus::kFail) {
+    out.status = SearchProof::Status::kFail;
+    out.text = "fails, which is a defect of shardc: " +
+               (report->problems.empty() ? std::string("a value differs")
+                                         : report->problems.front());
+  } else {
+    out.text = "not proved: " + report->reason;
+  }
+  return out;
+}
+
+// Proves the step at reduced sizes: smaller sizes of the model, and at most
+// kMostProofDevices devices. If `divide` is not empty, the step is divided into
+// stages and has `staged_microbatches` micro-batches.
+SearchProof Proof(const Mesh& mesh, const search::RulesFile& file,
+                  const cost::Settings& settings, const SearchInputs& inputs,
+                  int64_t staged_microbatches, const Divide& divide) {
+  SearchProof out;
+  out.status = SearchProof::Status::kUnsupported;
+  const search::Request& request = inputs.request;
+  Findings findings;
+  auto rules = request.read(file);
+  std::unique_ptr<const Compiled> compiled;
+  if (rules) {
+    ChoosePackAxes(*rules, request.model ? &*request.model : nullptr, mesh);
+    compiled = Compile(mesh, std::move(*rules), request.manifest,
+                       request.options, findings);
+  }
+  if (compiled == nullptr) {
+    out.status = SearchProof::Status::kFail;
+    out.text = "fails, which is a defect of shardc: the rules do not compile";
+    return out;
+  }
+  if (compiled->rules.model == nullptr) {
+    out.text = "not proved: no rules file describes the model's step";
+    return out;
+  }
+  verify::StepRequest step =
+      UsualStep(*compiled, request.model, settings.batch);
+  step.length = *settings.length;
+  step.remat = settings.remat;
+  step.microbatches = ProvedMicrobatches(settings.microbatches);
+  step.dtype = Dtype::kF64;
+  step.threads = request.threads;
+  step.most_devices = kMostProofDevices;
+  std::optional<verify::StageSettings> stages;
+  if (divide) {
+    step.microbatches = staged_microbatches;
+    stages = divide(*compiled, step.microbatches, findings);
+    if (!stages) {
+      out.text = UnprovedText(findings);
+      return out;
+    }
+    step.stages = &*stages;
+  }
+  return VerdictOf(verify::VerifyStep(step, findings), settings.zero, findings);
+}
+
+SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs) {
+  return Proof(one.mesh, one.file, one.report.settings, inputs, 1, {});
+}
+
+SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs) {
+  const auto divide = [&](const Compiled& compiled, int64_t microbatches,
+                          Findings& findings) {
+    return StagesOf(one, inputs, compiled, microbatches, findings);
+  };
+  return Proof(one.mesh, one.file, one.settings, inputs, MicrobatchesOf(one),
+               divide);
+}
+
+// Writes a project whose target has the mesh and the rules of `one`. Rules
+// files that the search did not change are named and not copied. If `one` is a
+// pipeline, `pipeline` is that pipeline, and the target has stages; otherwise
+// it is null. Returns false with findings if a file already exists or cannot be
+// written.
+bool WriteSearched(const search::Sharding& one,
+                   const search::Pipeline* pipeline, const SearchInputs& inputs,
+                   const std::string& folder, const Common& common,
+                   Findings& findings) {
+  const std::string name = inputs.target.empty() ? "searched" : inputs.target;
+  std::vector<NewFile> files;
+  const Policy& policy = inputs.request.options.policy;
+  // Adds a mesh file. Also adds a rules file if the search changed the rules
+  // (`own`) or if a flag sets a policy. Returns the value of `rules:` in the
+  // project file.
+  const auto add = [&](const Mesh& mesh, search::RulesFile rules, bool own) {
+    files.push_back({"mesh.yaml", MeshFileYaml(mesh)});
+    rules.extends = FromFolder(rules.extends, folder);
+    if (!own && PolicyMembers(policy).empty() && !policy.kv_replicate) {
+      return RulesText(rules.extends);
+    }
+    TakePolicy(policy, rules.own.policy);
+    files.push_back({"rules.yaml", SearchedRulesYaml(rules)});
+    return std::string("rules.yaml");
+  };
+  const bool given =
+      pipeline == nullptr ? IsGivenAsIs(one) : IsGivenAsIs(*pipeline);
+  const std::string rules = add(one.mesh, one.file, !given);
+  ModelFiles model = {FileStem(inputs) + ".manifest.json", ""};
+  files.push_back({model.manifest, TextOf([&](Sink& sink) {
+                     WriteManifestJson(inputs.request.manifest, sink);
+                   })});
+  if (!inputs.model_path.empty()) {
+    const SourceRef text = ReadSource(inputs.model_path, findings);
+    if (text == nullptr) return false;
+    model.config = FileStem(inputs) + ".config.json";
+    files.push_back({model.config, std::string(text->text())});
+  }
+  const cost::Settings& settings = one.report.settings;
+  std::string project =
+      "# Found by `shardc search`: " + SearchSettingsText(settings) +
+      ".\nversion: 1\ntargets:\n" +
+      TargetText(name, "mesh.yaml", rules, model, settings, inputs);
+  if (pipeline != nullptr) project += StagesText(*pipeline);
+  // The project file is written last, so that it exists only if all other files
+  // exist.
+  files.push_back({"shardc.yaml", std::move(project)});
+  if (!AllAreNew(folder, files, findings)) return false;
+  NewFileWriter writer(folder);
+  if (!writer.Write(files, findings)) return false;
+  writer.Keep();
+  std::string text;
+  for (const NewFile& file : files) {
+    const fs::path path = fs::path(folder) / file.path;
+    text += "wrote       " + Printable(path.lexically_normal().string()) + "\n";
+  }
+  PrintMessage(common, text);
+  return true;
+}
+
+std::string CostCommandOf(const search::Sharding& one,
+                          const SearchInputs& inputs,
+                          const std::string& folder) {
+  std::string out = "shardc cost";
+  if (!folder.empty()) {
+    out += ProjectFlags(inputs, folder);
+  } else if (!IsGivenAsIs(one) || !CanNameTree(inputs) ||
+             MeshAsFlags(one.mesh, inputs).empty()) {
+    return "";
+  } else {
+    out += InputsFlags(one.mesh, one.file, inputs);
+  }
+  if (inputs.has_stages) out += " --stages none";
+  return out + SettingsAsFlags(one.report.settings, inputs, !folder.empty());
+}
+
+std::string CostCommandOf(const search::Pipeline& one,
+                          const SearchInputs& inputs,
+                          const std::string& folder) {
+  std::string out = "shardc cost";
+  if (!folder.empty()) {
+    out += ProjectFlags(inputs, folder);
+  } else if (!IsGivenAsIs(one) || !CanNameTree(inputs)) {
+    return "";
+  } else {
+    out += InputsFlags(one.mesh, one.file, inputs) + " --stages " + one.axis +
+           " --schedule " + one.schedule + " --virtual " +
+           std::to_string(one.virtual_stages) + " --assign " + LayersText(one);
+  }
+  return out + " --p2p exposed" +
+         SettingsAsFlags(one.settings, inputs, !folder.empty());
+}
 
 // Returns a function that draws the progress of the search on a terminal. With
 // --quiet, or if stderr is not a terminal, the function is empty.
@@ -41,10 +526,9 @@ bool IsSame(const search::Sharding& a, const search::Sharding& b) {
 void Prove(const SearchInputs& inputs, SearchReport& report) {
   const search::Found& found = report.found;
   if (inputs.prove == 0 || !found.winner) return;
-  report.proof = ProofOf(*found.winner, inputs);
-  if (const auto* const pipeline = search::FasterPipeline(found)) {
-    report.of_pipeline = ProofOf(*pipeline, inputs);
-  }
+  report.proof = found.winner->IsPipeline()
+                     ? ProofOf(*found.pipelines.fastest, inputs)
+                     : ProofOf(*found.winner, inputs);
   // Prove at most `left` further shardings of the Pareto front. Its pipelines
   // are not proved here. If the winner is in the front, its proof is reused.
   int64_t left = inputs.prove - 1;
@@ -88,9 +572,9 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   // A sharding that fails its proof is not written.
   const bool writes =
       report.found.winner && !Failed(report.proof) && !flags.output.empty();
+  const bool staged = report.found.winner && report.found.winner->IsPipeline();
   const search::Pipeline* const pipeline =
-      Failed(report.of_pipeline) ? nullptr
-                                 : search::FasterPipeline(report.found);
+      staged ? &*report.found.pipelines.fastest : nullptr;
   if (writes && !WriteSearched(*report.found.winner, pipeline, *inputs,
                                flags.output, common, findings)) {
     return kFailed;
@@ -109,22 +593,17 @@ int RunSearch(const SearchFlags& flags, const Common& common,
       out.Append("note: " + std::string(kDtypeAssumed) + "\n");
     }
     if (!report.found.winner) return;
-    const std::string command = CostCommandOf(
-        *report.found.winner, pipeline != nullptr, *inputs, flags.output);
+    const std::string command =
+        staged ? CostCommandOf(*pipeline, *inputs, flags.output)
+               : CostCommandOf(*report.found.winner, *inputs, flags.output);
     out.Append(command.empty()
                    ? "the winner's mesh, rules or parameters are in no file: "
                      "`-o FOLDER` writes them\n"
                    : "the same figures: " + command + "\n");
-    const std::string of_pipeline =
-        pipeline == nullptr ? ""
-                            : CostCommandOf(*pipeline, *inputs, flags.output);
-    if (!of_pipeline.empty()) {
-      out.Append("the pipeline's figures: " + of_pipeline + "\n");
-    }
   };
   if (!PutOut(write, findings)) return kFailed;
   const bool proved =
-      !Failed(report.proof) && !Failed(report.of_pipeline) &&
+      !Failed(report.proof) &&
       std::none_of(report.proofs.begin(), report.proofs.end(), Failed);
   // If the winner may not fit in memory, the exit status is 1, as in `fit` and
   // `cost`.

@@ -19,11 +19,10 @@
 #include "parse/stages_read.h"
 #include "plan/compile.h"
 #include "source/json_writer.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
 #include "source/wording.h"
 #include "target/open.h"
 #include "target/packs.h"
-#include "target/scanned_rules.h"
 
 namespace shardc::cli {
 namespace {
@@ -46,7 +45,8 @@ std::optional<Manifest> ReadTree(const SearchFlags& flags, const Target& target,
     out = LoadManifest(flags.cost.inputs, target.manifest, findings);
   } else if (!target.model.empty()) {
     out = families::BuildTree(target.model, flags.naming, findings,
-                              target.families);
+                              target.families,
+                              {true, flags.cost.inputs.asked.weights_dtype});
   } else {
     findings.Add(code::kUsage, {}, "no model is given",
                  "write `--model config.json`, `--manifest FILE`, or a target "

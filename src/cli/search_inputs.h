@@ -11,7 +11,6 @@
 
 #include "cli/command.h"
 #include "cli/cost_flags.h"
-#include "cli/option.h"
 #include "search/request.h"
 
 namespace shardc::cli {

@@ -13,24 +13,19 @@
 
 #include "cli/commands.h"
 #include "cli/cost_flags.h"
-#include "cli/find_param.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
-#include "cli/picture_flags.h"
 #include "cli/pictured.h"
 #include "cli/plan_findings.h"
-#include "cli/plan_table.h"
 #include "cli/schedule_table.h"
-#include "cli/staged_costs.h"
 #include "cost/report.h"
-#include "emit/pictures/array_text.h"
-#include "emit/pictures/bars_text.h"
-#include "emit/pictures/mesh_text.h"
+#include "emit/pictures/text_pictures.h"
 #include "model/name.h"
 #include "picture/array.h"
-#include "picture/coverage.h"
+#include "picture/fold.h"
 #include "picture/mesh.h"
-#include "plan/without_stages.h"
-#include "source/index.h"
+#include "plan/staged_plan.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -266,9 +261,11 @@ int RunShow(const ShowCommand& command, const Common& common,
       TargetOrPlan(command.flags.inputs, command.plan, findings);
   if (!target) return kFailed;
   bool found = false;
-  const auto planned = LoadPlanned(command.flags.inputs, command.plan,
-                                   EditedPlanOf(command.allow_edited), *target,
-                                   common, found, findings);
+  InputFlags inputs = command.flags.inputs;
+  inputs.trains = command.flags.mode == ModeName(Mode::kTrain);
+  const auto planned =
+      LoadPlanned(inputs, command.plan, EditedPlanOf(command.allow_edited),
+                  *target, common, found, findings);
   if (planned == nullptr) return found ? kFound : kFailed;
   // The pictures `layout` and `memory` show the shards of parameters. A
   // parameter with an illegal spec has no valid shards, so it is an error.

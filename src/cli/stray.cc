@@ -6,7 +6,7 @@
 //   shardc plan --manifst m.json  ->  did you mean `--manifest`?
 //   shardc cost --zero-stage 1    ->  did you mean `--zero`?
 //   shardc plan rules.yaml        ->  write `--rules rules.yaml`
-#include "cli/stray.h"
+#include "cli/parser.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -14,8 +14,8 @@
 #include <optional>
 #include <vector>
 
-#include "model/pack_name.h"
-#include "source/index.h"
+#include "model/name.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

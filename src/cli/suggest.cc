@@ -5,11 +5,10 @@
 #include <algorithm>
 
 #include "cli/commands.h"
+#include "cli/compared_program.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "cli/picked_mesh.h"
 #include "cli/suggested.h"
-#include "cli/traced_program.h"
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
 #include "parse/project.h"
@@ -21,7 +20,7 @@ namespace {
 
 struct SuggestFlags {
   InputFlags inputs;
-  std::string output, prefer = "memory", naming = "hf", scan_axis;
+  std::string output, prefer = "memory", naming, scan_axis;
   std::string program;
   MeshFlags mesh;
   bool place_experts = false;
@@ -49,7 +48,8 @@ std::optional<Manifest> ReadTree(const SuggestFlags& flags,
   }
   if (!target.model.empty()) {
     return families::BuildTree(target.model, flags.naming, findings,
-                               target.families);
+                               target.families,
+                               {false, flags.inputs.asked.weights_dtype});
   }
   findings.Add(code::kUsage, {}, "no manifest is given",
                "write `--manifest FILE`, `--model config.json`, or a target in "

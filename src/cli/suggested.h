@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/option.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "source/finding.h"
+#include "suggest/choice.h"
+#include "suggest/mesh.h"
 #include "suggest/suggest.h"
 
 namespace shardc::cli {
@@ -73,6 +74,34 @@ std::string UnknownText(const SuggestedRules& rules);
 // an attention head was assumed, and the lines of UnknownText() and
 // UndecidedText().
 std::string SuggestionText(const SuggestedRules& rules, bool written);
+
+struct MeshFlags {
+  std::string memory, batch, sequence = "8192", per_host = "8", profile;
+};
+Options MeshChoice(MeshFlags& flags);
+
+// Returns the mesh in the form that `--mesh` accepts: `dp:2,tp:4`.
+std::string MeshWords(const Mesh& mesh);
+
+struct PickedMesh {
+  Mesh mesh;  // empty if `refused` is true
+  bool refused = false;
+};
+// Prints the best candidates and returns the best mesh. If the model fits on no
+// mesh, or if the roles of parameters are unknown, so that the times of meshes
+// are not known, adds a finding and sets `refused` (exit status 1). Returns
+// nullopt after a finding about an invalid option (exit status 2).
+std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
+                                   const std::string& devices,
+                                   const Manifest& manifest,
+                                   const std::optional<ModelConfig>& model,
+                                   const suggest::Preferences& preferences,
+                                   const Common& common, Findings& findings);
+
+// Returns the text after `mesh:` in a project file, beginning with the space or
+// the line break after the colon. The text is a string of axes and sizes. If
+// the mesh has other properties, such as slices, it is a YAML mapping.
+std::string MeshYaml(const Mesh& mesh);
 
 }  // namespace shardc::cli
 

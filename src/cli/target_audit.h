@@ -9,15 +9,17 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "audit/audit.h"
-#include "audit/budget.h"
+#include "audit/growth.h"
+#include "cli/cost_flags.h"
+#include "cost/pipeline.h"
 #include "hlo/program.h"
 #include "lint/rules/lint.h"
-#include "lint/select.h"
-#include "model/audit_input.h"
+#include "lint/run.h"
 #include "model/mesh.h"
 #include "model/project.h"
 #include "source/finding.h"
@@ -92,6 +94,48 @@ void CheckBudgetAxes(const AuditInput& audit, const Mesh& mesh,
 // line in the project file. Returns no findings if `selection` excludes SHD611.
 FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums,
                            const Selection& selection);
+
+// Returns the path of the figures that are committed next to a plan:
+// plans/a.plan.json -> plans/a.cost.json.
+std::string CostLockPath(const std::string& plan);
+
+// Returns the figures that `cost` prints for the target in the budget's mode.
+// Returns nullopt after a finding.
+std::optional<cost::StepFigures> FiguresOfTarget(const Target& target,
+                                                 const StagedTarget& compiled,
+                                                 Findings& findings);
+
+// Returns one finding (over-step-budget) for each figure that exceeds a limit
+// of the budget, or that is not known or only a lower bound. The finding is
+// placed at the limit. The growth of figures is compared if they are committed;
+// with `locked`, it is an error if they are not. Errors in the target's step
+// options are added to `errors`.
+FindingSink CheckStepBudget(const Target& target, const StagedTarget& compiled,
+                            bool locked, const Selection& selection,
+                            Findings& errors);
+
+// Returns a line for each figure that differs from the committed one. Returns
+// nullopt after a finding.
+std::optional<std::vector<std::string>> FigureChanges(
+    const Target& target, const cost::StepFigures& now, Findings& findings);
+
+// Returns the flaws (the mistakes that the audit found in the program) as
+// findings, sorted. Flaws that `selection` excludes or that the committed
+// summary `locked` lists are left out. A finding is placed at a line of the
+// user's Python file, which is read if it exists. If the flaw has no source
+// line, the finding is placed at the instruction in the program's text.
+Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
+                       const Selection& selection,
+                       const audit::Lock* locked = nullptr);
+
+// Returns a finding (traffic-grew) for each route (a kind of collective and
+// its mesh axes) that sends more bytes than before. The finding's place is the
+// line of the collective that causes most of the growth, or the program if no
+// line is known. `committed` names the file that records the earlier bytes.
+Findings GrowthFindings(const hlo::Program& program,
+                        const audit::Report& report,
+                        std::span<const audit::Growth> growth,
+                        const std::string& committed);
 
 }  // namespace shardc::cli
 

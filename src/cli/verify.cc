@@ -1,26 +1,216 @@
 // `shardc verify`: compares sharded attention on a simulated mesh with the
 // dense reference.
 #include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/commands.h"
-#include "cli/dump_files.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
-#include "cli/verify_list.h"
-#include "cli/verify_process.h"
-#include "cli/verify_projections.h"
 #include "cli/verify_request.h"
 #include "emit/verify/dump.h"
-#include "emit/verify/report_text.h"
 #include "emit/verify/verify_json.h"
-#include "exec/machine/mesh_sim.h"
+#include "exec/machine/machine.h"
+#include "exec/operations/operation.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/heads.h"
+#include "lint/analysis/phrase.h"
+#include "model/mesh_layout.h"
 #include "source/file_sink.h"
-#include "source/thread_pool.h"
+#include "source/json_writer.h"
+#include "source/process.h"
+#include "source/sink.h"
 #include "source/wording.h"
 #include "verify/report.h"
 
 namespace shardc::cli {
 namespace {
+
+// Prints the attention operations, and how each operation supports the sharding
+// of each dimension (batch, lengths, heads, head size). If an operation does
+// not support the sharding of a dimension, exec::Supports has `-` for this
+// dimension. The text then has `unsupported`, and JSON has null.
+
+constexpr std::array<std::string_view, 5> kDims = {
+    "batch", "query_length", "key_length", "heads", "dim"};
+
+std::array<std::string_view, 5> Splits(const exec::Supports& s) {
+  return {s.batch, s.query_length, s.key_length, s.heads, s.dim};
+}
+
+std::string OperationsText() {
+  size_t width = 0;
+  for (const std::string_view dim : kDims) width = std::max(width, dim.size());
+  std::string out;
+  for (const exec::Operation* operation : exec::Operations()) {
+    if (!out.empty()) out += '\n';
+    out += operation->name;
+    out += ": ";
+    out += operation->summary;
+    out += '\n';
+    const auto splits = Splits(operation->supports);
+    for (size_t i = 0; i < kDims.size(); ++i) {
+      out += "  ";
+      out += kDims[i];
+      out.append(width - kDims[i].size() + 2, ' ');
+      out += splits[i] == "-" ? "unsupported" : splits[i];
+      out += '\n';
+    }
+  }
+  return out;
+}
+
+// Writes {"operations": [{"name", "summary", "supports": {"batch",
+// "query_length", "key_length", "heads", "dim"}}]}. A value of `supports` is
+// null if the operation does not support a split of that dimension.
+void WriteOperationsJson(Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.Key("operations");
+  json.BeginArray(JsonLayout::kLines);
+  for (const exec::Operation* operation : exec::Operations()) {
+    json.BeginObject();
+    json.Member("name", operation->name);
+    json.Member("summary", operation->summary);
+    json.Key("supports");
+    json.BeginObject();
+    const auto splits = Splits(operation->supports);
+    for (size_t i = 0; i < kDims.size(); ++i) {
+      json.Key(kDims[i]);
+      if (splits[i] == "-") {
+        json.Null();
+      } else {
+        json.String(splits[i]);
+      }
+    }
+    json.EndObject();
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  out.Put('\n');
+}
+
+// Checks that the plan shards the heads of attention in the same way as the
+// attention cases of `shardc verify`. The plan shards heads by the specs of the
+// attention projections: the parameters of query, key, value and output.
+// Projections that cannot be compared are listed with the reason. For example:
+//
+//   not compared with the axis rules: `h/*/attn/c_attn/kernel`, since it holds
+//   query, key and value in one tensor; `shardc verify step` runs them
+
+constexpr std::string_view kStepRuns = "`shardc verify step` runs them";
+
+std::string_view RoleText(Role role) {
+  switch (role) {
+    case Role::kQuery:
+      return "query";
+    case Role::kKey:
+      return "key";
+    case Role::kValue:
+      return "value";
+    case Role::kOutput:
+      return "output";
+    default:
+      return {};
+  }
+}
+
+verify::Status StatusOf(ProjectionStatus status) {
+  return status == ProjectionStatus::kAgrees    ? verify::Status::kPass
+         : status == ProjectionStatus::kDiffers ? verify::Status::kFail
+                                                : verify::Status::kUnsupported;
+}
+
+AxisGroup HeadsOf(const Spec& spec) {
+  constexpr size_t kHeads = 2;  // index in [batch, length, heads, head size]
+  return spec.size() > kHeads ? spec[kHeads] : AxisGroup{};
+}
+
+std::vector<HeadAxes> AxesByMode(const VerifyWork& work) {
+  std::vector<HeadAxes> out;
+  for (const Mode mode : work.request.modes) {
+    verify::Case test;
+    test.mode = mode;
+    test.mesh = work.compiled->step_mesh;
+    test.sizes = verify::SizesOfMode(work.request.sizes, mode);
+    const auto specs = verify::ResolveSpecs(*work.compiled->resolver, test,
+                                            work.request.illegal);
+    out.push_back({mode, JoinedGroup(HeadsOf(specs.query)),
+                   JoinedGroup(HeadsOf(specs.key))});
+  }
+  return out;
+}
+
+// Some projections cannot be compared with the axis rules, by which the cases
+// shard heads. Adds a remark for each reason, which lists the parameters that
+// could not be compared for this reason.
+void AddRemarks(verify::Report& report) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const verify::Projection& one : report.projections) {
+    if (one.status != verify::Status::kUnsupported) continue;
+    const auto at = std::find_if(
+        reasons.begin(), reasons.end(),
+        [&](const auto& other) { return other.first == one.reason; });
+    auto& names =
+        at != reasons.end()
+            ? at->second
+            : reasons.emplace_back(one.reason, std::vector<std::string>{})
+                  .second;
+    names.push_back("`" + one.parameter + "`");
+  }
+  for (const auto& [reason, names] : reasons) {
+    report.remarks.push_back(
+        "not compared with the axis rules: " + ListText(names, names.size()) +
+        ", since " + reason + "; " + std::string(kStepRuns));
+  }
+}
+
+// Compares how each attention projection of the plan shards its heads with how
+// the attention cases shard heads. Sets Report::projections to the results.
+// Adds a remark for each reason why projections could not be compared.
+void AddProjections(const VerifyWork& work, verify::Report& report) {
+  if (!work.has_rules) return;
+  if (work.compiled == nullptr) {
+    report.remarks.push_back(
+        "attention runs the axis rules; without --manifest the specs of the "
+        "projections' weights are not compared with them");
+    return;
+  }
+  LintInputs inputs;
+  inputs.compiled = work.compiled.get();
+  if (work.model) inputs.model = &*work.model;
+  const Facts facts(inputs);
+  const verify::Sizes& sizes = work.request.sizes;
+  const bool latent = sizes.latent_rank > 0 && sizes.latent_value_dim > 0;
+  const auto compared = CompareProjections(
+      facts,
+      {.heads = sizes.heads,
+       .kv_heads = sizes.key_heads,
+       .head_dim = sizes.head_dim},
+      latent ? sizes.latent_value_dim : sizes.ValueDim(), AxesByMode(work));
+  for (const ComparedProjection& one : compared) {
+    report.projections.push_back(
+        {.parameter = GroupName(facts, *one.group),
+         .count = one.group->count(),
+         .role = std::string(RoleText(one.group->role.role)),
+         .place = one.group->rule < 0 ? "" : RuleText(facts, one.group->rule),
+         .status = StatusOf(one.status),
+         .modes = one.modes,
+         .reason = one.reason,
+         .help = one.help});
+  }
+  if (report.projections.empty()) {
+    report.remarks.push_back(
+        "no parameter of the manifest has a name of a query, key, value or "
+        "output projection, so that none was compared with the axis rules; " +
+        std::string(kStepRuns));
+  }
+  AddRemarks(report);
+}
 
 Metrics MetricsOf(const VerifyFlags& flags) {
   return flags.metrics == "stacked" ? Metrics::kStacked : Metrics::kReduced;

@@ -3,21 +3,57 @@
 #ifndef SHARDC_CLI_VERIFY_REQUEST_H_
 #define SHARDC_CLI_VERIFY_REQUEST_H_
 
+#include <array>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/inputs.h"
-#include "cli/settings_flags.h"
+#include "cli/ranks.h"
 #include "model/mesh.h"
+#include "model/operation_settings.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "resolve/resolve.h"
 #include "source/finding.h"
 #include "verify/cases/matrix.h"
+#include "verify/report.h"
 
 namespace shardc::cli {
+
+// The settings of `verify`'s operations. From the highest to the lowest
+// precedence, they come from options, the record of the operation in --settings
+// FILE, the file's defaults, and the model's config.json.
+
+struct SettingsFlags {
+  std::string file;
+  std::array<std::optional<std::string>, kSettingNames.size()> texts;
+};
+
+Options OptionsOf(SettingsFlags& flags);
+
+// Returns the settings of a target, which are in a file or in the project file.
+// If the target has no settings, the result is empty. Returns nullopt after
+// findings about errors in the settings.
+std::optional<OperationsFile> TargetSettings(
+    const VerifyInput& input, std::span<const KnownOperation> operations,
+    Findings& findings);
+
+// Sets `request.records` to the settings of the request's operations. Also sets
+// what depends on the model: whether attention has sinks, the rotation of keys
+// (RoPE), and the remarks on settings of the model. Without --settings, the
+// target's settings are read. Returns false after a finding: an error in the
+// file or in an option, an option that no operation of the request uses, or an
+// axis that the mesh lacks.
+bool ChooseSettings(const SettingsFlags& flags, const VerifyInput& input,
+                    const ModelConfig* model, const Mesh& mesh,
+                    verify::Request& request, Findings& findings);
 
 struct VerifyFlags {
   InputFlags inputs;
@@ -57,6 +93,31 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
                                          int64_t processes,
                                          const Common& common,
                                          Findings& findings);
+
+// Functions that `shardc verify` and `shardc verify step` share. They show the
+// progress of a run, and start the run on several processes if a launcher such
+// as mpirun started them.
+
+// Returns a function that redraws a progress bar on stderr. `what` is the word
+// for the counted items, such as "cases". With --quiet, or if stderr is not a
+// terminal, the function is empty.
+verify::Progress ProgressLine(const Common& common, std::string_view what);
+
+// Numbers of bytes, summed over all cases or steps of a run. `recorded`: bytes
+// that the simulated mesh recorded for its collectives. `moved`: bytes that
+// devices sent to each other. `crossed`: the part of `moved` that was sent to
+// another process.
+struct MovedBytes {
+  int64_t recorded = 0, moved = 0, crossed = 0;
+};
+// Prints the bytes on stderr if there are several processes.
+void ReportMovedBytes(const MovedBytes& bytes, const Ranks& ranks,
+                      const Common& common);
+
+// Joins the processes that a launcher started, runs `body`, and returns the
+// exit status.
+int RunOverRanks(const std::function<int(const Ranks&)>& body,
+                 Findings& findings);
 
 }  // namespace shardc::cli
 

@@ -6,6 +6,8 @@
 #include "cli/verify_step.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,29 +15,214 @@
 #include <utility>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/cost_flags.h"
-#include "cli/dump_files.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/pictured.h"
 #include "cli/plan_findings.h"
 #include "cli/ranks.h"
 #include "cli/schedule_table.h"
-#include "cli/stage_flags.h"
-#include "cli/step_memory.h"
-#include "cli/step_settings.h"
-#include "cli/verify_process.h"
 #include "cli/verify_request.h"
-#include "cli/verify_stages.h"
-#include "emit/verify/step_dump.h"
+#include "cost/inputs.h"
+#include "cost/pipeline.h"
+#include "cost/settings.h"
+#include "emit/verify/dump.h"
+#include "emit/verify/program_proof.h"
 #include "emit/verify/step_json.h"
-#include "emit/verify/step_text.h"
+#include "model/dtype.h"
+#include "model/mesh_layout.h"
+#include "plan/mesh_purposes.h"
+#include "plan/planned_stages.h"
+#include "plan/read.h"
+#include "program/read.h"
+#include "source/file.h"
 #include "source/file_sink.h"
-#include "source/memory.h"
+#include "source/finding.h"
+#include "source/process.h"
+#include "source/size.h"
 #include "source/wording.h"
+#include "verify/program/proof.h"
 #include "verify/step/step_report.h"
 
 namespace shardc::cli {
 namespace {
+
+// Reads the dtypes in which `verify step` runs a step: float64, float32,
+// bfloat16 and float16. Parameters may be stored in other dtypes, such as
+// float8, but a step is not computed in these, so they are an error.
+
+// Reads `--dtype`. Without this option, the dtype is float64. Returns false
+// after a finding.
+bool ReadProofDtypes(const Strings& texts, std::vector<Dtype>& out,
+                     Findings& findings) {
+  for (const std::string& text : texts) {
+    const auto dtype = ParseDtype(text);
+    if (dtype != Dtype::kF64 && dtype != Dtype::kF32 && dtype != Dtype::kBF16 &&
+        dtype != Dtype::kF16) {
+      findings.Add(
+          code::kUsage, {},
+          ShortQuote(text) + " is none of: float64, float32, bfloat16, float16",
+          DtypeHelp(text).empty()
+              ? "a step is proved in these; its bytes are those of the "
+                "parameters' dtype"
+              : DtypeHelp(text));
+      return false;
+    }
+    out.push_back(*dtype);
+  }
+  if (out.empty()) out = {Dtype::kF64};
+  return true;
+}
+
+// Reads the flags of `verify step`:
+//
+//   --mode train --microbatches 4 --remat dots_saveable  ->  a request for one
+//   training step of four micro-batches
+
+struct StepFlags {
+  InputFlags inputs;
+  Strings modes, operations, dtypes;
+  std::string batch, length, policy, part, remat, microbatches, reduce, seed,
+      dump;
+  // A traced program to prove in place of the model that the rules describe, a
+  // plan to prove it under, and a program whose results must be the same.
+  std::string program, plan, reference;
+  StepDtypeFlags step_dtypes;
+  bool keep_gathered = false, reduce_each = false, full = false;
+  StageFlags stages;
+};
+
+struct StepSettings {
+  std::vector<Mode> modes;
+  std::vector<Dtype> dtypes;
+  StepDtypes step_dtypes;
+  verify::StepRequest request;
+};
+
+constexpr int64_t kMostTokens = int64_t{1} << 32;
+
+bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
+               Findings& findings) {
+  if (text.empty()) return true;
+  const auto value = ParseInteger(flag, text, 1, findings);
+  if (!value) return false;
+  if (*value > kMostTokens) {
+    findings.Add(code::kUsage, {},
+                 "`" + std::string(flag) + "` is " + CountText(*value) + ", " +
+                     CountText(kMostTokens) + " at most are counted");
+    return false;
+  }
+  to = *value;
+  return true;
+}
+
+// Returns false, and adds a finding, if a given flag has no effect in these
+// modes.
+bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
+                Findings& findings) {
+  const bool reduces = flags.reduce_each || !flags.reduce.empty();
+  if (reduces && flags.microbatches.empty()) {
+    findings.Add(
+        code::kUsage, {},
+        std::string(flags.reduce_each ? "`--reduce-each`" : "`--reduce`") +
+            " has no effect without micro-batches",
+        "give their number with `--microbatches`, or leave it out");
+    return false;
+  }
+  if (flags.reduce_each && !flags.reduce.empty() && flags.reduce != "each") {
+    findings.Add(code::kUsage, FlagPlace("--reduce", flags.reduce),
+                 "`--reduce-each` and `--reduce` differ", "give one of them");
+    return false;
+  }
+  if (std::find(modes.begin(), modes.end(), Mode::kTrain) != modes.end()) {
+    return true;
+  }
+  const std::pair<std::string_view, bool> of_training[] = {
+      {"--remat", !flags.remat.empty()},
+      {"--microbatches", !flags.microbatches.empty()},
+      {"--zero", !flags.step_dtypes.zero.empty()},
+      {"--grad-dtype", !flags.step_dtypes.gradients.empty()},
+      {"--keep-gathered", flags.keep_gathered},
+      {"--stages", flags.stages.Given()}};
+  for (const auto& [name, given] : of_training) {
+    if (!given) continue;
+    findings.Add(code::kUsage, {},
+                 "`" + std::string(name) +
+                     "` has an effect only in a training step, and `--mode` "
+                     "names none",
+                 "leave it out, or give `--mode train`");
+    return false;
+  }
+  return true;
+}
+
+// Returns the settings of the flags. Returns nullopt after findings, for
+// example about a flag that has no effect in the given modes.
+std::optional<StepSettings> ReadStepSettings(const StepFlags& flags,
+                                             const Target& target,
+                                             const Common& common,
+                                             const Ranks& ranks,
+                                             Findings& findings) {
+  StepSettings out;
+  auto modes = ParseModes(flags.modes.empty() ? Strings{"train"} : flags.modes,
+                          findings);
+  if (!modes || !SuitsModes(flags, *modes, findings) ||
+      !ReadProofDtypes(flags.dtypes, out.dtypes, findings)) {
+    return std::nullopt;
+  }
+  out.modes = std::move(*modes);
+  verify::StepRequest& request = out.request;
+  request.batch = target.batch.value_or(0);
+  int64_t seed = 0;
+  if (!ReadCount("--batch", flags.batch, request.batch, findings) ||
+      !ReadCount("--seq", flags.length, request.length, findings)) {
+    return std::nullopt;
+  }
+  if (!flags.seed.empty()) {
+    const auto value = ParseInteger("--seed", flags.seed, 0, findings);
+    if (!value) return std::nullopt;
+    seed = *value;
+  }
+  if (flags.policy == "cost") request.policy = step::Policy::kCost;
+  request.keep_gathered = flags.keep_gathered;
+  if (flags.reduce_each) request.reduction = step::Reduction::kEach;
+  const auto step_dtypes = ReadStepDtypes(flags.step_dtypes, request, findings);
+  if (!step_dtypes) return std::nullopt;
+  out.step_dtypes = *step_dtypes;
+  if (!ReadReduction(flags.reduce, request.reduction, findings) ||
+      !ReadRemat(flags.remat, request.remat, findings) ||
+      !ReadCount("--microbatches", flags.microbatches, request.microbatches,
+                 findings)) {
+    return std::nullopt;
+  }
+  if (request.microbatches > kMostMicrobatches) {
+    findings.Add(code::kUsage, {},
+                 "`--microbatches` is " + CountText(request.microbatches) +
+                     ", " + CountText(kMostMicrobatches) + " at most are run");
+    return std::nullopt;
+  }
+  if (flags.operations.size() > 1) {
+    findings.Add(
+        code::kUsage, {},
+        "a step has one attention operation, and `--operation` names " +
+            std::to_string(flags.operations.size()),
+        "name one with `--operation`");
+    return std::nullopt;
+  }
+  if (!flags.operations.empty()) {
+    request.operation = NamedOperation(flags.operations[0], {}, findings);
+    if (request.operation == nullptr) return std::nullopt;
+  }
+  request.part = flags.part;
+  request.full = flags.full;
+  request.keep_tensors = !flags.dump.empty();
+  request.seed = static_cast<uint64_t>(seed);
+  request.threads = ranks.Threads(common.threads);
+  request.transport = ranks.transport();
+  return out;
+}
 
 // The inputs of a run. The steps of the run have pointers to these members.
 struct StepInputFiles {
@@ -156,6 +343,21 @@ Options OptionsOf(StepFlags& flags) {
        {.name = "--full",
         .to = &flags.full,
         .help = "prove the step at the sizes given, where memory holds them"},
+       {.name = "--program",
+        .to = &flags.program,
+        .value = "FILE",
+        .help = "prove the traced program of your function, in place of the "
+                "model that the rules describe"},
+       {.name = "--plan",
+        .to = &flags.plan,
+        .value = "FILE",
+        .help = "with `--program`: a plan, in place of a mesh and rules"},
+       {.name = "--reference",
+        .to = &flags.reference,
+        .value = "FILE",
+        .help = "with `--program`: a traced program of the same inputs whose "
+                "results must be equal, such as the function without "
+                "`shard_map`"},
        {.name = "--dump",
         .to = &flags.dump,
         .value = "DIR",
@@ -173,8 +375,12 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
   if (!target) return nullptr;
   auto settings = ReadStepSettings(flags, *target, common, ranks, findings);
   auto out = std::make_unique<StepInputFiles>();
+  InputFlags inputs = flags.inputs;
+  inputs.trains =
+      settings && std::find(settings->modes.begin(), settings->modes.end(),
+                            Mode::kTrain) != settings->modes.end();
   StagedTarget opened =
-      CompileStaged(flags.stages, flags.inputs, *target, common, findings);
+      CompileStaged(flags.stages, inputs, *target, common, findings);
   out->model = std::move(opened.model);
   out->compiled = std::move(opened.compiled);
   if (!settings || out->compiled == nullptr) return nullptr;
@@ -264,8 +470,209 @@ int VerifySteps(const StepFlags& flags, const Common& common,
   return passed ? kDone : kFound;
 }
 
+// ---- traced programs
+
+// Adds an error for each option that has no effect on a traced program.
+bool RefuseOthers(const StepFlags& flags, Findings& findings) {
+  const auto first = [](const Strings& all) {
+    return all.empty() ? std::string() : all.front();
+  };
+  const std::pair<std::string_view, std::string> given[] = {
+      {"--manifest", flags.inputs.asked.manifest},
+      {"--model", flags.inputs.asked.model},
+      {"--batch", flags.batch},
+      {"--seq", flags.length},
+      {"--operation", first(flags.operations)},
+      {"--policy", flags.policy},
+      {"--part", flags.part},
+      {"--remat", flags.remat},
+      {"--microbatches", flags.microbatches},
+      {"--reduce", flags.reduce},
+      {"--dtype", first(flags.dtypes)},
+      {"--dump", flags.dump},
+      {"--activation-dtype", flags.step_dtypes.activations},
+      {"--grad-dtype", flags.step_dtypes.gradients},
+      {"--zero", flags.step_dtypes.zero},
+      {"--keep-gathered", flags.keep_gathered ? "true" : ""},
+      {"--reduce-each", flags.reduce_each ? "true" : ""},
+      {"--full", flags.full ? "true" : ""},
+      {"--stages", flags.stages.Given() ? "true" : ""}};
+  for (const auto& [flag, value] : given) {
+    if (value.empty()) continue;
+    findings.Add(code::kUsage, FlagPlace(flag, value),
+                 "`" + std::string(flag) +
+                     "` has no effect on a traced program, which has its own "
+                     "sizes and ops",
+                 "leave it out, or leave out `--program`");
+  }
+  if (flags.modes.size() > 1) {
+    findings.Add(code::kUsage, {},
+                 "a traced program is proved in one mode, and `--mode` names " +
+                     std::to_string(flags.modes.size()),
+                 "give the mode whose specs the plan should use");
+  }
+  return !findings.HasErrors();
+}
+
+std::optional<program::Program> ReadProgramFile(const std::string& path,
+                                                Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  return program::ReadProgram(source, findings);
+}
+
+// The mesh of a plan, the specs of parameters by name, and the axes of batches.
+struct ProgramPlan {
+  Mesh mesh;
+  std::map<std::string, Spec, std::less<>> specs;
+  AxisGroup batch;
+  bool found = false;  // whether the plan has errors, which were added
+};
+
+std::optional<ProgramPlan> PlanOfFile(const StepFlags& flags, Mode mode,
+                                      Findings& findings) {
+  if (!RefuseInputs(flags.inputs, "the plan is that of `--plan`", findings)) {
+    return std::nullopt;
+  }
+  const auto plan = ReadPlanFile(flags.plan, EditedPlan::kRefused, findings);
+  if (!plan || !CheckMode(plan->modes, mode, findings) ||
+      HasIllegalSpec(*plan, findings)) {
+    return std::nullopt;
+  }
+  ProgramPlan out;
+  out.mesh = plan->mesh;
+  for (const ReadParam& param : plan->params) {
+    out.specs[param.name] = param.SpecOf(mode);
+  }
+  out.batch = AxisRules().Value(AxisRule::kBatch).axes;
+  return out;
+}
+
+std::optional<ProgramPlan> PlanOfRules(const StepFlags& flags,
+                                       const program::Program& program,
+                                       Mode mode, const Common& common,
+                                       Findings& findings) {
+  const auto target = ChooseTarget(flags.inputs.asked, findings);
+  if (!target) return std::nullopt;
+  if (target->rules.empty()) {
+    findings.Add(
+        code::kUsage, {}, "no rules are given",
+        "write `--rules FILE`, or `--plan FILE` in place of a mesh and "
+        "rules");
+    return std::nullopt;
+  }
+  auto mesh = LoadMesh(flags.inputs, *target, findings);
+  Manifest manifest = program::ManifestOf(program);
+  auto rules =
+      OpenRules(target->rules, target->project_dir, &manifest, "", findings,
+                nullptr, RulesBoundary(*target, flags.inputs.asked));
+  if (!mesh || !rules) return std::nullopt;
+  ChoosePackAxes(*rules, nullptr, *mesh);
+  CompileOptions options;
+  options.modes = {Mode::kTrain};
+  if (mode != Mode::kTrain) options.modes.push_back(mode);
+  options.threads = std::max(common.threads, 1);
+  const auto compiled = Compile(std::move(*mesh), std::move(*rules),
+                                std::move(manifest), options, findings);
+  if (compiled == nullptr) return std::nullopt;
+  ProgramPlan out;
+  Findings wrong = PlanFindings(*compiled);
+  out.found = wrong.HasErrors();
+  findings.Append(std::move(wrong));
+  out.mesh = compiled->mesh;
+  out.batch = compiled->rules.axes.Value(AxisRule::kBatch).axes;
+  const Plan& plan = compiled->plan;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    for (const ModeLayout& one : plan.layouts[plan.params[i].layout].modes) {
+      if (one.mode == mode) out.specs[std::string(plan.names[i])] = one.spec;
+    }
+  }
+  return out;
+}
+
+// Proves a traced program. Axes of which specs name factors become these
+// factors.
+int VerifyProgram(const StepFlags& flags, const Common& common,
+                  Findings& findings) {
+  if (!RefuseOthers(flags, findings)) return kFailed;
+  const auto mode = flags.modes.empty()
+                        ? Mode::kTrain
+                        : ParseModeFlag(flags.modes[0], findings);
+  const auto program = ReadProgramFile(flags.program, findings);
+  std::optional<program::Program> reference;
+  if (!flags.reference.empty()) {
+    reference = ReadProgramFile(flags.reference, findings);
+  }
+  int64_t seed = 0;
+  if (!flags.seed.empty()) {
+    const auto given = ParseInteger("--seed", flags.seed, 0, findings);
+    if (given) seed = *given;
+  }
+  if (!mode || !program || findings.HasErrors()) return kFailed;
+  auto plan = flags.plan.empty()
+                  ? PlanOfRules(flags, *program, *mode, common, findings)
+                  : PlanOfFile(flags, *mode, findings);
+  if (!plan) return kFailed;
+  if (plan->found) return kFound;
+  constexpr int64_t kMostDevices = 64;
+  if (plan->mesh.devices > kMostDevices) {
+    findings.Add(code::kLimit, {},
+                 "the mesh has " + CountText(plan->mesh.devices) +
+                     " devices, and a program is proved on " +
+                     std::to_string(kMostDevices) + " at most",
+                 "give a smaller mesh with the same axes");
+    return kFailed;
+  }
+  ProofTexts texts{program->function, MeshText(plan->mesh), {}, {}};
+  std::vector<Spec> specs;
+  for (const program::Input& input : program->inputs) {
+    texts.inputs.push_back(input.name);
+    if (input.kind != program::InputKind::kParam) continue;
+    const auto at = plan->specs.find(input.name);
+    specs.push_back(at == plan->specs.end() ? Spec() : at->second);
+    if (at == plan->specs.end()) {
+      texts.notes.push_back(ShortQuote(input.name) +
+                            " is replicated, since the plan lacks it");
+    }
+  }
+  if (const auto refined = RefinedMesh(plan->mesh, specs)) {
+    plan->mesh = *refined;
+    for (Spec& spec : specs) spec = RefinedSpec(*refined, spec);
+    plan->batch = RefinedGroup(*refined, plan->batch);
+  }
+  verify::ProgramRequest request{
+      .program = &*program,
+      .reference = reference ? &*reference : nullptr,
+      .mesh = plan->mesh,
+      .specs = verify::InputSpecs(*program, plan->mesh, specs, plan->batch,
+                                  texts.notes),
+      .seed = static_cast<uint64_t>(seed),
+      .threads = std::max(common.threads, 1)};
+  const auto proof = verify::ProveProgram(request, findings);
+  if (!proof) return kFailed;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json")
+      return WriteProgramProofJson(texts, *proof, out);
+    out.Append(ProgramProofText(texts, *proof));
+  };
+  if (!PutOut(write, findings)) return kFailed;
+  return proof->failure ? kFound : kDone;
+}
+
 int RunVerifyStep(const StepFlags& flags, const Common& common,
                   Findings& findings) {
+  if (!flags.program.empty()) return VerifyProgram(flags, common, findings);
+  for (const auto& [flag, value] :
+       {std::pair<std::string_view, const std::string&>{"--plan", flags.plan},
+        {"--reference", flags.reference}}) {
+    if (value.empty()) continue;
+    findings.Add(code::kUsage, FlagPlace(flag, value),
+                 "`" + std::string(flag) +
+                     "` has an effect only with "
+                     "`--program`",
+                 "give the traced program of your function, or leave it out");
+    return kFailed;
+  }
   return RunOverRanks(
       [&](const Ranks& ranks) {
         return VerifySteps(flags, common, ranks, findings);
@@ -276,5 +683,139 @@ int RunVerifyStep(const StepFlags& flags, const Common& common,
 }  // namespace
 
 Declared DeclareVerifyStep() { return Declare(OptionsOf, RunVerifyStep); }
+
+// Divides a model into pipeline stages for `shardc verify step`, in the same
+// way as `shardc cost`. The layers are recognised by the names of the
+// parameters. For example, zbv is a schedule with two stages on each rank. A
+// model of 32 layers on the mesh pp:4,tp:2 with `--stages pp --schedule zbv` is
+// divided into:
+//
+//   4 ranks, each on a mesh tp:2; 8 stages of 4 layers; the schedule zbv
+
+namespace {
+
+bool CanStage(const StageFlags& flags, const StageDeclaration* declared,
+              const verify::StepRequest& request, Findings& findings) {
+  const bool given = flags.Given() || declared == nullptr;
+  const Place place =
+      given ? FlagPlace("--stages", flags.axis) : declared->axis_place;
+  const std::string without =
+      given ? "or `--stages`"
+            : "or pass `--stages none`, which proves the step on one stage";
+  const std::pair<std::string_view, bool> excluded[] = {
+      {"--full", request.full}, {"--part", !request.part.empty()}};
+  for (const auto& [name, wanted] : excluded) {
+    if (!wanted) continue;
+    findings.Add(code::kUsage, place,
+                 "`" + std::string(name) +
+                     "` has no meaning for the stages of a pipeline, which are "
+                     "proved together at reduced sizes",
+                 "leave out `" + std::string(name) + "`" +
+                     (given ? " " : ", ") + without);
+    return false;
+  }
+  if (request.transport == nullptr) return true;
+  findings.Add(
+      code::kUsage, place, "the stages of a pipeline are run by one process",
+      given ? "start `shardc verify step --stages` without a launcher"
+            : "start `shardc verify step` without a launcher, " + without);
+  return false;
+}
+
+// Returns the stages for verification. If the number of layers of each stage is
+// not given, the cost model chooses these numbers.
+std::optional<verify::StageSettings> StagesToVerify(
+    const PlannedStages& planned, const Compiled& compiled,
+    const std::optional<ModelConfig>& model, const verify::StepRequest& request,
+    bool exposed, Findings& findings) {
+  cost::Settings settings;
+  settings.batch = request.batch;
+  settings.length = request.length;
+  settings.remat = request.remat;
+  settings.zero = request.zero;
+  if (compiled.mesh.device) {
+    settings.profile = FindDeviceProfile(compiled.mesh.device->profile);
+  }
+  const cost::CostInputs work =
+      cost::MakeCostInputs(compiled, model, Mode::kTrain);
+  const auto divided = cost::PipelineCostOf(compiled, work, settings, planned,
+                                            exposed, findings);
+  if (!divided) return std::nullopt;
+  verify::StageSettings out;
+  out.axis = planned.axis;
+  out.mesh = StageMesh(compiled.step_mesh, planned.axis);
+  out.all_mesh = compiled.mesh;
+  out.table = divided->table;
+  for (const cost::StageCost& stage : divided->stages) {
+    out.layers.push_back(stage.LayersOf(divided->layers).count());
+  }
+  return out;
+}
+
+// Returns the default batch of a step in stages. A stage has fewer devices than
+// the mesh, so each micro-batch has the usual batch divided by the number of
+// ranks. If the usual batch is 16 sequences on pp:4, a micro-batch has 4
+// sequences, and 8 micro-batches have 8 * 4 sequences.
+int64_t StagedBatch(const Mesh& mesh, const std::string& axis, int64_t usual,
+                    int64_t microbatches) {
+  const int64_t rows =
+      std::max<int64_t>(1, usual / std::max<int64_t>(1, mesh.SizeOf(axis)));
+  const Size multiple = Size(rows) * microbatches;
+  return multiple.Fits() ? multiple.value() : usual;
+}
+
+bool CheckMicrobatches(int64_t microbatches, Findings& findings) {
+  if (microbatches <= kMostMicrobatches) return true;
+  findings.Add(code::kUsage, {},
+               "`microbatches` is " + CountText(microbatches) + ", " +
+                   CountText(kMostMicrobatches) + " at most are run",
+               "give fewer with `--microbatches`");
+  return false;
+}
+
+bool CheckBatch(const verify::StepRequest& request, Findings& findings) {
+  if (request.batch % request.microbatches == 0) return true;
+  findings.Add(code::kUsage, {},
+               "a batch of " + CountText(request.batch) +
+                   " is no multiple of " + CountText(request.microbatches) +
+                   " micro-batches",
+               "`--batch` is that of the whole step");
+  return false;
+}
+
+}  // namespace
+
+bool DivideStep(const StepDivision& division, const Compiled& compiled,
+                const std::optional<ModelConfig>& model,
+                verify::StepRequest& request,
+                std::optional<verify::StageSettings>& out, Findings& findings) {
+  const StageDeclaration* declared =
+      division.trains ? division.declared : nullptr;
+  const bool staged = declared != nullptr || division.flags.Given();
+  std::shared_ptr<const PlannedStages> planned;
+  if (!CheckMicrobatches(request.microbatches, findings)) return false;
+  if (staged) {
+    if (!CanStage(division.flags, declared, request, findings)) return false;
+    StageSizes sizes = {Mode::kTrain, division.usual_batch, request.length, {}};
+    if (division.microbatches_given) sizes.microbatches = request.microbatches;
+    planned = StagesOfCommand(division.flags, declared, compiled,
+                              model ? &*model : nullptr, sizes, findings);
+    if (planned == nullptr) return false;
+    request.microbatches = planned->table.microbatches;
+    if (!CheckMicrobatches(request.microbatches, findings)) return false;
+  }
+  if (request.batch == 0) {
+    request.batch =
+        declared == nullptr
+            ? division.usual_batch
+            : StagedBatch(compiled.mesh, planned->axis, division.usual_batch,
+                          request.microbatches);
+  }
+  if (!CheckBatch(request, findings)) return false;
+  if (!staged) return true;
+  out = StagesToVerify(*planned, compiled, model, request,
+                       division.flags.Exposed(), findings);
+  return out.has_value();
+}
 
 }  // namespace shardc::cli

@@ -73,7 +73,7 @@ struct CollectiveDef {
   // --- verification ---
   //
   // If the devices are in several processes, members send blocks directly to
-  // each other, not around a ring (exec/machine/collectives_ranks.cc). This can
+  // each other, not around a ring (exec/machine/collectives.cc). This can
   // change the bytes of each device. If only_total is true, `verify` therefore
   // compares only the sum over all devices with the formula.
   bool only_total = false;

@@ -16,7 +16,6 @@
 #include <array>
 #include <utility>
 
-#include "source/checked.h"
 #include "source/size.h"
 
 namespace shardc {

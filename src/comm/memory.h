@@ -13,7 +13,6 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/project.h"
-#include "model/spec.h"
 
 namespace shardc {
 

@@ -21,9 +21,9 @@
 #include <utility>
 
 #include "cost/products.h"
-#include "cost/stack.h"
-#include "cost/streams.h"
-#include "source/checked.h"
+#include "cost/rates.h"
+#include "cost/unknown_roles.h"
+#include "source/size.h"
 
 namespace shardc::cost {
 namespace {

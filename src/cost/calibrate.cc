@@ -18,7 +18,6 @@
 
 #include "cost/expected.h"
 #include "cost/rates.h"
-#include "cost/stack.h"
 
 namespace shardc::cost {
 namespace {
@@ -26,6 +25,7 @@ namespace {
 constexpr int kRounds = 20;
 constexpr int kNarrowings = 60;
 constexpr double kLeastShare = 0.02, kMostShare = 1;
+constexpr double kLeastExperts = 0.05, kMostExperts = 10;
 constexpr double kLeastScale = 0.001, kMostScale = 0.2;
 // If only one step was measured, figures are fitted only if the measured time
 // differs by more than this fraction from the time that the base profile
@@ -42,6 +42,10 @@ double& FigureIn(Efficiency& of, Figure figure) {
       return of.matmul;
     case Figure::kMatmulFp8:
       return of.matmul_fp8;
+    case Figure::kMatmulFp4:
+      return of.matmul_fp4;
+    case Figure::kExperts:
+      return of.experts;
     case Figure::kFlash1:
       if (!of.flash_attn1) of.flash_attn1 = of.attention;
       return *of.flash_attn1;
@@ -57,6 +61,21 @@ double& FigureIn(Efficiency& of, Figure figure) {
       break;
   }
   return of.scale;
+}
+
+std::pair<double, double> RangeOf(Figure figure) {
+  switch (figure) {
+    case Figure::kScale:
+      return {kLeastScale, kMostScale};
+    case Figure::kExperts:
+      return {kLeastExperts, kMostExperts};
+    default:
+      return {kLeastShare, kMostShare};
+  }
+}
+
+bool HasExperts(const MeasuredStep& step) {
+  return step.inputs.model && step.inputs.model->experts;
 }
 
 class Fitting {
@@ -85,15 +104,14 @@ class Fitting {
   // Sets a figure to the value that minimises Error() while the others are
   // constant.
   void Search(Figure figure) {
-    const bool scale = figure == Figure::kScale;
     // The fitted figure is one constant. It replaces the profile's curve of
     // efficiency by product size.
     if (figure == Figure::kMatmul) profile_.efficiency.matmul_curve.clear();
     if (figure == Figure::kMatmulFp8) {
       profile_.efficiency.matmul_fp8_curve.clear();
     }
-    double low = std::log(scale ? kLeastScale : kLeastShare);
-    double high = std::log(scale ? kMostScale : kMostShare);
+    const auto [least, most] = RangeOf(figure);
+    double low = std::log(least), high = std::log(most);
     const auto error_at = [&](double at) {
       FigureIn(profile_.efficiency, figure) = std::exp(at);
       return Error();
@@ -153,16 +171,20 @@ void AddOnce(std::vector<Figure>& to, Figure figure) {
   }
 }
 
-// Returns which efficiencies of matrix products are fitted: that of bfloat16,
-// that of 8 bits, or both. They are those of the dtypes in which the layers of
-// these steps run.
+// Returns which efficiencies are fitted: those of matrix products in the dtypes
+// in which the layers of these steps run, and that of the parts of models with
+// experts. A step with experts determines only the latter: the other parts of
+// its layers run as fast as those of published dense runs.
 std::vector<Figure> ProductFigures(const DeviceProfile& base,
                                    std::span<const MeasuredStep> steps) {
   std::vector<Figure> out;
   for (const MeasuredStep& step : steps) {
     Settings settings = step.settings;
     settings.profile = &base;
-    AddOnce(out, RunsInFp8(settings) ? Figure::kMatmulFp8 : Figure::kMatmul);
+    AddOnce(out, HasExperts(step)                   ? Figure::kExperts
+                 : !RunsInFp8(settings)             ? Figure::kMatmul
+                 : settings.scaling == Scaling::kNv ? Figure::kMatmulFp4
+                                                    : Figure::kMatmulFp8);
   }
   return out;
 }
@@ -175,7 +197,7 @@ std::vector<Figure> AttentionFigures(const Fitting& fitting,
   std::vector<Figure> out;
   for (const MeasuredStep& step : steps) {
     const auto figure = AttentionFigure(step);
-    if (!figure) continue;
+    if (!figure || HasExperts(step)) continue;
     double least = 1, most = 0;
     for (const MeasuredStep& other : steps) {
       if (AttentionFigure(other) != figure) continue;
@@ -202,13 +224,15 @@ bool ScaleDiffers(std::span<const MeasuredStep> steps) {
 }  // namespace
 
 std::string_view FigureName(Figure figure) {
-  constexpr std::array<std::string_view, 7> kNames = {
+  constexpr std::array<std::string_view, 9> kNames = {
       "efficiency.matmul.bf16",
       "efficiency.matmul.fp8",
+      "efficiency.matmul.fp4",
       "efficiency.attention.flash_attn1",
       "efficiency.attention.flash_attn2",
       "efficiency.attention.cudnn",
       "efficiency.attention.other",
+      "efficiency.experts",
       "scale"};
   return kNames[static_cast<size_t>(figure)];
 }

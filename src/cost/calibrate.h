@@ -31,10 +31,12 @@ struct MeasuredStep {
 enum class Figure : uint8_t {
   kMatmul,
   kMatmulFp8,
+  kMatmulFp4,
   kFlash1,
   kFlash2,
   kCudnn,
   kAttention,
+  kExperts,
   kScale,
 };
 // Returns the name of a figure in a profile file: "efficiency.matmul.bf16".
@@ -60,14 +62,15 @@ struct Calibration {
 
 // Fits figures of the base profile to the steps: minimises the sum of the
 // squares of log(expected / measured). The efficiency of matrix products is
-// fitted for each dtype that the steps use. The efficiency of an attention
-// kernel is fitted if attention's fraction of the time differs by more than a
-// factor of 1.5 between the steps that run this kernel. The fraction by which a
-// step becomes longer with each doubling of the hosts is fitted if there are
-// three or more steps, not all on the same number of devices. If there is only
-// one step and the base predicts its time within 10 %, nothing is fitted,
-// because the difference may be noise. Returns nullopt and sets `why` if there
-// is no step, or if a step has no expected time.
+// fitted for each dtype that the steps use. For steps of models with experts,
+// the fraction Efficiency::experts is fitted instead. The efficiency of an
+// attention kernel is fitted if attention's fraction of the time differs by
+// more than a factor of 1.5 between the steps that run this kernel. The
+// fraction by which a step becomes longer with each doubling of the hosts is
+// fitted if there are three or more steps, not all on the same number of
+// devices. If there is only one step and the base predicts its time within 10
+// %, nothing is fitted, because the difference may be noise. Returns nullopt
+// and sets `why` if there is no step, or if a step has no expected time.
 std::optional<Calibration> Calibrate(const DeviceProfile& base,
                                      std::span<const MeasuredStep> steps,
                                      std::string& why);

@@ -101,6 +101,12 @@ AttentionBytes BytesOfAttention(const exec::Operation& operation,
 const exec::Operation* UsualOperation(const CostInputs& work,
                                       const Settings& settings);
 
+// Appends the transfers of the attention operation in all layers and
+// micro-batches to `out`. If their bytes are unknown, appends the reason to
+// Communication::unknown.
+void AddAttention(const CostInputs& work, const Settings& settings,
+                  Communication& out);
+
 }  // namespace shardc::cost
 
 #endif  // SHARDC_COST_COMMUNICATION_H_

@@ -25,16 +25,14 @@
 #include <numeric>
 #include <tuple>
 
-#include "cost/expected_seconds.h"
 #include "cost/experts.h"
-#include "cost/exposure.h"
+#include "cost/memory.h"
 #include "cost/products.h"
 #include "cost/rates.h"
-#include "cost/states.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
-#include "model/shard_range.h"
-#include "source/checked.h"
+#include "model/mesh_layout.h"
+#include "source/size.h"
 
 namespace shardc::cost {
 namespace {
@@ -583,7 +581,7 @@ std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
   const auto tokens = TokensOf(work, settings);
   const auto hidden = work.Hidden();
   if (work.mode != Mode::kTrain || settings.profile == nullptr || !tokens ||
-      !hidden || !settings.batch || !settings.length ||
+      !hidden || !settings.batch || !settings.length || LacksFp4(settings) ||
       !work.not_known.empty() || CanBeSettled(communication.unknown)) {
     return std::nullopt;
   }

@@ -1,7 +1,7 @@
 // The expected time of a training step. Each part of the step is assumed to run
 // at the fraction of its peak rate that published runs reach.
 //
-// The fractions (devices/profiles.h, cost/stack.h) were fitted to 364 published
+// The fractions (devices/profiles.h, cost/rates.h) were fitted to 364 published
 // runs of dense models, on 4 to 16,384 devices. The median error is 3.7 %, and
 // 90 % of the runs are within 12 %. The fractions are not calibrated for
 // experts, for serving, or for devices without published runs.
@@ -15,8 +15,8 @@
 #include "cost/communication.h"
 #include "cost/inputs.h"
 #include "cost/memory.h"
+#include "cost/rates.h"
 #include "cost/settings.h"
-#include "cost/stack.h"
 
 namespace shardc::cost {
 
@@ -63,6 +63,26 @@ std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
                                            const Settings& settings,
                                            const Memory& memory,
                                            const Communication& communication);
+
+// Returns ExpectedTime::seconds; nullopt in the same cases as ExpectedTimeOf.
+// Less communication never makes a step longer, so the seconds with an empty
+// `communication` are a lower bound.
+std::optional<double> ExpectedSecondsOf(const CostInputs& work,
+                                        const Settings& settings,
+                                        const Memory& memory,
+                                        const Communication& communication);
+
+// The expected seconds of a step. `tasks` are the seconds of all micro-batches.
+// `after` are the seconds of the work after the micro-batches: the reduction of
+// gradients over replicas and the optimizer's update.
+struct StepSeconds {
+  double tasks = 0, after = 0;
+};
+// Returns the two parts of the expected seconds. Returns nullopt in the same
+// cases as ExpectedTimeOf.
+std::optional<StepSeconds> ExpectedStepSecondsOf(
+    const CostInputs& work, const Settings& settings, const Memory& memory,
+    const Communication& communication);
 
 }  // namespace shardc::cost
 

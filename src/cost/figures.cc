@@ -3,14 +3,14 @@
 // figure lists its parts, so that a finding can name what is largest:
 //
 //   memory 22 GiB = parameters 4 GiB + optimizer 12 GiB + activations 6 GiB
-#include "cost/figures.h"
+#include "cost/pipeline.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "comm/collective.h"
-#include "source/json_members.h"
+#include "source/json.h"
 #include "source/wording.h"
 
 namespace shardc::cost {

@@ -13,9 +13,12 @@
 #include <utility>
 
 #include "cost/legality.h"
-#include "plan/pack_axes.h"
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "cost/pipeline.h"
+#include "plan/mesh_purposes.h"
+#include "plan/planned_stages.h"
+#include "source/process.h"
+#include "source/size.h"
+#include "step/recompute.h"
 
 namespace shardc::cost {
 namespace {
@@ -121,7 +124,8 @@ std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
   auto all = Compile(std::move(single), inputs.rules, inputs.manifest,
                      inputs.options, findings);
   if (all == nullptr) return nullptr;
-  Representatives representatives = RepresentativesOf(*all, inputs.rules);
+  Representatives representatives = RepresentativesOf(
+      *all, inputs.rules, inputs.model ? &*inputs.model : nullptr);
   // Few parameters are compiled, so a single thread is the fastest.
   CompileOptions options = inputs.options;
   options.threads = 1;
@@ -339,6 +343,165 @@ const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes) {
       out = &one;
     }
   }
+  return out;
+}
+
+// Finds a change of the training settings with which a mesh fits the memory, if
+// no mesh fits without a change. The changes are to keep fewer activations for
+// the backward pass, and to use more micro-batches. They are tried from the
+// smallest to the largest, and the first with which a mesh fits is the result.
+// For example:
+//
+//   without a change, 1 micro-batch: no mesh fits
+//   --remat nothing_saveable: no mesh fits
+//   --microbatches 2: the mesh dp=8 fits
+
+namespace {
+
+// Only the kMostChanged meshes that need the least memory are tried, with at
+// most kMostMicrobatches micro-batches.
+constexpr size_t kMostChanged = 32;
+constexpr int64_t kMostMicrobatches = 64;
+
+struct ChangedSettings {
+  std::vector<std::string> flags;
+  Settings settings;
+};
+
+// Returns the changes of the settings that need less memory, from the smallest
+// to the largest change. Each number of micro-batches divides the batch.
+std::vector<ChangedSettings> Changes(const Settings& settings, int64_t batch) {
+  std::vector<ChangedSettings> out;
+  const auto add_parts = [&](const ChangedSettings& from) {
+    for (int64_t parts = 2; parts <= kMostMicrobatches; ++parts) {
+      if (parts <= from.settings.microbatches || batch % parts != 0) continue;
+      out.push_back(from);
+      out.back().flags.push_back("--microbatches " + std::to_string(parts));
+      out.back().settings.microbatches = parts;
+    }
+  };
+  ChangedSettings less{{"--remat nothing_saveable"}, settings};
+  std::string why;
+  if (auto nothing = step::ParseRemat("nothing_saveable", why)) {
+    less.settings.remat = std::move(*nothing);
+  }
+  const bool keeps = less.settings.remat.text != settings.remat.text;
+  if (keeps) out.push_back(less);
+  add_parts({{}, settings});
+  if (keeps) add_parts(less);
+  return out;
+}
+
+}  // namespace
+
+std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
+                                        const Settings& settings, Mode mode,
+                                        MeshEvaluator& evaluator,
+                                        Findings& findings) {
+  if (mode != Mode::kTrain || !settings.batch || !settings.length) {
+    return std::nullopt;
+  }
+  std::vector<const FitMesh*> legal;
+  for (const FitMesh& one : meshes) {
+    if (one.legal) legal.push_back(&one);
+  }
+  std::stable_sort(legal.begin(), legal.end(),
+                   [](const FitMesh* a, const FitMesh* b) {
+                     return a->MemoryOrder() < b->MemoryOrder();
+                   });
+  if (legal.size() > kMostChanged) legal.resize(kMostChanged);
+  for (ChangedSettings& changed : Changes(settings, *settings.batch)) {
+    evaluator.Use(changed.settings);
+    std::vector<FitMesh> fitting;
+    for (const FitMesh* one : legal) {
+      auto fit = evaluator.On(one->mesh, findings);
+      if (fit && fit->legal && fit->memory.Fits().value_or(false)) {
+        fitting.push_back(std::move(*fit));
+      }
+    }
+    if (fitting.empty()) continue;
+    SortByCost(fitting);
+    return FitChange{std::move(changed.flags), std::move(fitting.front())};
+  }
+  return std::nullopt;
+}
+
+// Reduces the cost of a pipeline to the figures by which `shardc fit` compares
+// meshes. A pipeline fits if each of its ranks fits. The memory of the pipeline
+// is therefore between two numbers: the largest lower estimate of all ranks,
+// and the largest upper estimate of all ranks. For example:
+//
+//   rank 0 takes 40 to 52 GiB, rank 1 takes 44 to 50 GiB  ->  44 to 52 GiB
+
+namespace {
+
+// Returns the rank that is expected to take the most memory. If a component of
+// any rank is unknown, returns the rank with the most known bytes.
+const RankCost& FullestOf(const PipelineCost& cost) {
+  if (const RankCost* const rank = cost.FullestRank()) return *rank;
+  return *std::max_element(cost.ranks.begin(), cost.ranks.end(),
+                           [](const RankCost& a, const RankCost& b) {
+                             return a.held.total < b.held.total;
+                           });
+}
+
+Memory MemoryOfRanks(const PipelineCost& cost) {
+  Memory out;
+  out.capacity = cost.capacity;
+  out.most = FullestOf(cost).held;
+  out.most.total = cost.Fullest();
+  out.taken = FullestOf(cost).taken;
+  out.unknown = cost.Unknown();
+  for (const RankCost& rank : cost.ranks) {
+    // The logits of a rank other than the fullest one may be unknown. The
+    // logits of the pipeline are then unknown too.
+    if (!rank.held.Of(Component::kLogits)) {
+      out.most.by[static_cast<size_t>(Component::kLogits)].reset();
+    }
+  }
+  for (const RankCost& rank : cost.ranks) {
+    if (!out.taken || !rank.taken) {
+      out.taken.reset();
+      if (!out.most.total) {
+        out.unknown.push_back(
+            {.what =
+                 "parameters: the manifest has no shape or dtype for some"});
+      }
+      break;
+    }
+    out.taken->least = std::max(out.taken->least, rank.taken->least);
+    out.taken->most = std::max(out.taken->most, rank.taken->most);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<StagedFit> StagedFitOf(const Compiled& compiled,
+                                     const CostInputs& work,
+                                     const Settings& settings,
+                                     const StageRequest& request, bool exposed,
+                                     Findings& findings) {
+  const auto planned = DivideIntoStages(
+      compiled, work.model ? &*work.model : nullptr, request, findings);
+  if (!planned) return std::nullopt;
+  const auto cost =
+      PipelineCostOf(compiled, work, settings, *planned, exposed, findings);
+  if (!cost) return std::nullopt;
+  StagedFit out;
+  out.memory = MemoryOfRanks(*cost);
+  for (const RankCost& rank : cost->ranks) {
+    out.communication =
+        std::max(out.communication, CommunicationOf(*cost, rank).Sent());
+  }
+  out.stages.axis = cost->axis;
+  out.stages.schedule = cost->table.name;
+  out.stages.microbatches = cost->table.microbatches;
+  for (const StageCost& stage : cost->stages) {
+    out.stages.layers.push_back(stage.LayersOf(cost->layers).count());
+  }
+  out.stages.bubble = cost->timeline.StepBubble();
+  if (cost->timed) out.stages.seconds = cost->Step();
   return out;
 }
 

@@ -17,27 +17,19 @@
 #include <unordered_map>
 #include <utility>
 
-#include "cost/chosen_inputs.h"
 #include "cost/experts.h"
-#include "cost/found_experts.h"
 #include "cost/legality.h"
 #include "cost/matrix_dims.h"
-#include "cost/mixers.h"
-#include "cost/packing.h"
-#include "cost/shared_blocks.h"
-#include "cost/streams.h"
+#include "cost/stage_cost.h"
 #include "cost/unknown_roles.h"
-#include "cost/unusual_words.h"
+#include "model/mesh_layout.h"
 #include "model/name.h"
 #include "model/not_known.h"
-#include "model/sub_axis.h"
-#include "plan/kv_replicas.h"
-#include "plan/mode_layout.h"
+#include "plan/compile.h"
 #include "plan/placement.h"
-#include "resolve/attention.h"
+#include "resolve/resolve.h"
 #include "roles/layer_stacks.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 #include "step/build.h"
 #include "step/role_uses.h"
@@ -253,10 +245,13 @@ void OrientAll(CostInputs& work, char separator) {
   FindSecondUps(work, separator);
   FindGates(work);
   FindExperts(work);
+  FindSharedExperts(work, separator);
   FindMatrixDims(work, layer_dims);
   const auto width = work.Hidden();
   FindMixers(work, separator);
   for (ParamClass& param : work.params) Orient(param, width);
+  FindOrientation(work, separator);
+  FindNorms(work, separator, layer_dims);
   FindPacking(work, width);
   SetStreams(work, separator);
   KeepHeadsOnly(work);
@@ -542,6 +537,15 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   OrientAll(out, separator);
   AddNextTokenLayers(out);
   FreezeBesideAdapters(out);
+  for (const std::string& note : notes) {
+    if (!note.starts_with(kQuantisedAs)) continue;
+    out.notes.push_back(note);
+    if (mode != Mode::kTrain) continue;
+    out.not_known.push_back(
+        {.what = "the weights that are trained, their gradients and their "
+                 "states: the tree is that of a quantised checkpoint",
+         .settled_by = "--weights-dtype bfloat16"});
+  }
   return out;
 }
 

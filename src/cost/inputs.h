@@ -123,7 +123,7 @@ using LayersByKvHeads = std::map<int64_t, int64_t>;
 
 struct CostInputs {
   // The mesh, with factors in place of axes over which KV heads are replicated
-  // (RefinedMesh() in model/sub_axis.h).
+  // (RefinedMesh() in model/mesh_layout.h).
   Mesh mesh;
   // The mesh of all stages of a pipeline, if `mesh` is that of one stage. It
   // determines on which hosts the stage's devices are.

@@ -17,8 +17,10 @@
 #include <utility>
 
 #include "legalize/legalize.h"
-#include "plan/kv_replicas.h"
+#include "model/name.h"
+#include "plan/compile.h"
 #include "plan/like.h"
+#include "plan/quantised_modules.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -87,28 +89,47 @@ std::string EditText(const std::string& name, const Edit& edit) {
 // numbers. The numbers of a block have a common scale, so if a weight is used
 // while a dimension is sharded, no block may be split between devices.
 // With `uneven`, axes may shard a dimension that they do not divide.
-void AddBlocks(const CostInputs& work, bool uneven, Reasons& out) {
+void AddBlocks(const Compiled& compiled, const CostInputs& work, bool uneven,
+               Reasons& out) {
   if (!work.model) return;
-  const int64_t rows = work.model->quant_rows;
-  const int64_t columns = work.model->quant_group.value_or(1);
+  const QuantisedModules modules(*work.model);
+  if (!modules.Any()) return;
+  // Returns whether a parameter of this class is in a module with this block.
+  const auto has = [&](const ParamClass& param, const QuantisedBlock& block) {
+    const char separator = compiled.manifest.separator;
+    const auto& names = compiled.plan.names;
+    return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+      return NameTemplate(name, separator) == param.name &&
+             modules.Of(name, separator, param.role.leaf != Leaf::kOther) ==
+                 &block;
+    });
+  };
   for (const ParamClass& param : work.params) {
     if (!param.IsWeight()) continue;
-    const auto check = [&](int dim, int64_t block, int64_t packing) {
+    // Returns the size of a shard that ends inside a block, or 0.
+    const auto cut = [&](int dim, int64_t block, int64_t packing) -> int64_t {
       const int64_t parts = work.Parts(work.KeptAt(param, dim));
       const int64_t size = Times(param.SizeAt(dim), packing);
-      if (parts > 1 && (uneven || size % parts == 0) && size % block == 0 &&
-          ShareOf(size, parts) % block != 0) {
-        out.Add(Printable(param.name) + ": a part of " +
-                CountText(ShareOf(size, parts)) + " splits blocks of " +
-                CountText(block));
-      }
+      const bool ends = parts > 1 && (uneven || size % parts == 0) &&
+                        size % block == 0 && ShareOf(size, parts) % block != 0;
+      return ends ? ShareOf(size, parts) : 0;
     };
-    // The weights that are packed into one stored number belong to the same
-    // block.
-    check(param.in_dim, columns, param.packing);
+    const auto add = [&](int64_t shard, int64_t block) {
+      if (shard == 0) return;
+      out.Add(Printable(param.name) + ": a part of " + CountText(shard) +
+              " splits blocks of " + CountText(block));
+    };
     const Role role = param.role.module_role;
-    if (IsAttention(role) || IsMlp(role)) {
-      check(param.out_dim, rows, 1);
+    for (const QuantisedBlock& block : modules.blocks()) {
+      // The weights that are packed into one stored number belong to the same
+      // block.
+      const int64_t columns = cut(param.in_dim, block.columns, param.packing);
+      const int64_t rows = IsAttention(role) || IsMlp(role)
+                               ? cut(param.out_dim, block.rows, 1)
+                               : 0;
+      if ((columns == 0 && rows == 0) || !has(param, block)) continue;
+      add(columns, block.columns);
+      add(rows, block.rows);
     }
   }
 }
@@ -130,7 +151,7 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
   const bool uneven =
       std::any_of(plan.layouts.begin(), plan.layouts.end(),
                   [](const ParamLayout& layout) { return layout.uneven; });
-  AddBlocks(work, uneven, out);
+  AddBlocks(compiled, work, uneven, out);
 }
 
 void AddHeads(const CostInputs& work, Reasons& out) {

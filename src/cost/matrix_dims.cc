@@ -16,10 +16,21 @@
 #include "cost/matrix_dims.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
-#include "source/index.h"
+#include "cost/inputs.h"
+#include "model/name.h"
+#include "roles/classify.h"
+#include "roles/role.h"
+#include "source/size.h"
 
 namespace shardc::cost {
 namespace {
@@ -260,6 +271,579 @@ void FindMatrixDims(CostInputs& work, const std::vector<int>& layer_dims) {
   for (size_t i = 0; i < work.params.size(); ++i) {
     if (applies(work.params[i])) finder.Find(work.params[i], layer_dims[i]);
   }
+}
+
+// Counts the layers and the experts of a model by the shapes and names of its
+// parameters, and by its configuration. For example:
+//
+//   32 down projections `layers.*.mlp.down_proj`  ->  32 layers with an MLP
+//   down projections of experts of shape [32, 8, 14336, 4096]  ->  8 experts
+
+int64_t CostInputs::Experts() const {
+  // `tensors` is the number of down projections of experts.
+  int64_t tensors = 0, routers = 0;
+  for (const ParamClass& param : params) {
+    if (!param.IsWeight()) continue;
+    const int rank = param.Rank();
+    if (param.role.expert && rank >= 3) return param.SizeAt(rank - 3);
+    const Role role = param.role.module_role;
+    if (param.role.expert && role == Role::kDown) tensors += param.count;
+    if (role == Role::kRouter && !param.role.shared_expert) {
+      routers += param.Matrices();
+    }
+  }
+  if (model && model->experts) return *model->experts;
+  return routers > 0 ? tensors / routers : 0;
+}
+
+int64_t LayerCounts::Of(const ParamClass& param) {
+  if (param.sharing_layers > 0) return param.sharing_layers;
+  if (!param.role.expert) return param.Matrices();
+  if (experts_ == 0) experts_ = std::max<int64_t>(work_.Experts(), 1);
+  return param.Matrices() / experts_;
+}
+
+int64_t CostInputs::LayersWith(Role role) const {
+  LayerCounts layers(*this);
+  int64_t out = 0;
+  for (const ParamClass& param : params) {
+    if (param.role.module_role == role && param.IsApplied() &&
+        !param.role.shared_expert) {
+      out += layers.Of(param);
+    }
+  }
+  return out;
+}
+
+LayersByKvHeads CostInputs::KvHeadsByShape() const {
+  if (!model || !model->head_dim || model->latent_rank ||
+      model->full_head_dim || model->windowed_head_dim) {
+    return {};
+  }
+  const int64_t stated = model->kv_heads.value_or(model->heads.value_or(0));
+  LayersByKvHeads out;
+  for (const ParamClass& param : params) {
+    if (param.role.module_role != Role::kKey || !param.IsApplied() ||
+        param.mixes || param.stream != Stream::kModel || param.role.expert) {
+      continue;
+    }
+    // Outputs of some quantised weights are packed, as in AWQ.
+    if (param.packing != 1) return {};
+    const int64_t size = param.SizeAt(param.out_dim);
+    if (size % *model->head_dim != 0) return {};
+    const int64_t heads = size / *model->head_dim;
+    out[heads] = CheckedAdd(out[heads], param.Matrices()).value_or(INT64_MAX);
+  }
+  const bool differ = std::any_of(out.begin(), out.end(), [&](auto& one) {
+    return one.first != stated && one.first != model->full_kv_heads &&
+           one.first != model->windowed_kv_heads;
+  });
+  if (!differ || !out.contains(stated)) return {};
+  return out;
+}
+
+std::optional<double> CostInputs::LayersWithAttention() const {
+  if (attention_layers) return attention_layers;
+  if (!model || !model->attention_layers) return std::nullopt;
+  return Real(*model->attention_layers);
+}
+
+double CostInputs::LayersWithWindow() const {
+  if (windowed_layers) return *windowed_layers;
+  return model ? Real(model->windowed_layers.value_or(0)) : 0;
+}
+
+// Recognises mixers: the state-space blocks and linear attention that some
+// models have in place of attention. Some models call their attention `mixer`
+// too. A mixer is therefore recognised by the names of its projections. For
+// example:
+//
+//   layers.*.mixer.in_proj, layers.*.mixer.out_proj   ->  a state-space mixer
+//   h.*.mixer.Wqkv, h.*.mixer.out_proj                ->  attention (Phi-2)
+
+namespace {
+
+// The module names of projections into a state-space mixer, and of projections
+// into linear attention to which Classify gives no role.
+constexpr std::array<std::string_view, 8> kMixerInputs = {
+    "in_proj",    "x_proj",    "dt_proj",   "in_proj_qkvz",
+    "in_proj_ba", "in_proj_z", "in_proj_b", "in_proj_a"};
+
+// Returns the path of a weight's parent module: `h.*.mixer` for
+// `h.*.mixer.Wqkv.weight`.
+std::string_view ParentPath(const ParameterRole& role, char separator) {
+  const std::string_view path = role.module_path;
+  const size_t end = path.rfind(separator);
+  return end == path.npos ? std::string_view() : path.substr(0, end);
+}
+
+// The number of weights of each module with a projection of queries, keys,
+// values or a latent that is not one of them. Such a module is attention,
+// whatever its name. For example, the first checkpoints of Phi-2 have
+// `h.*.mixer.Wqkv` and `h.*.mixer.out_proj`, and so have models of the library
+// flash-attn.
+using Attentions = std::map<std::string, int, std::less<>>;
+
+bool IsMixerInput(const ParamClass& param, char separator) {
+  const std::vector<std::string_view> parts = SplitName(param.name, separator);
+  return parts.size() >= 2 && IsWeight(param.role) &&
+         std::find(kMixerInputs.begin(), kMixerInputs.end(),
+                   parts[parts.size() - 2]) != kMixerInputs.end();
+}
+
+bool ReadsHeads(const ParamClass& param) {
+  const Role role = param.role.module_role;
+  return role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
+         role == Role::kFusedQkv || role == Role::kFusedKeyValue ||
+         role == Role::kLatentDown || role == Role::kLatentUp;
+}
+
+Attentions FindAttentions(const CostInputs& work, char separator) {
+  Attentions out;
+  for (const ParamClass& param : work.params) {
+    if (ReadsHeads(param) && IsWeight(param.role)) {
+      out.emplace(ParentPath(param.role, separator), 0);
+    }
+  }
+  for (const ParamClass& param : work.params) {
+    if (ReadsHeads(param) || !IsWeight(param.role)) continue;
+    const auto at = out.find(ParentPath(param.role, separator));
+    if (at != out.end() && param.type.shape && param.Rank() > 1) ++at->second;
+  }
+  return out;
+}
+
+// Returns the paths of modules that are attention in some layers and a
+// state-space mixer in others, as in Nemotron-H: `layers.*.mixer` has both
+// `q_proj` and `in_proj`.
+std::set<std::string, std::less<>> FindHybrids(const CostInputs& work,
+                                               char separator,
+                                               const Attentions& attention) {
+  std::set<std::string, std::less<>> out;
+  for (const ParamClass& param : work.params) {
+    const std::string_view path = ParentPath(param.role, separator);
+    if (IsMixerInput(param, separator) && attention.contains(path)) {
+      out.emplace(path);
+    }
+  }
+  return out;
+}
+
+// Recognises a projection into or out of a mixer, and sets ParamClass::mixes. A
+// projection out of a mixer, such as `layers.*.mamba.out_proj.weight`, gets the
+// role of an output projection. If the mixer is attention (its path is in
+// `attention`), its projections get the roles of attention, and `mixes` is
+// false.
+void FindMixer(ParamClass& param, char separator, const Attentions& attention,
+               const std::set<std::string, std::less<>>& hybrids) {
+  ParameterRole& role = param.role;
+  if (!IsWeight(role)) return;
+  const std::vector<std::string_view> parts = SplitName(param.name, separator);
+  if (parts.size() < 2) return;
+  const std::string_view module = parts[parts.size() - 2];
+  const bool inside = std::any_of(parts.begin(), parts.end(), NamesMixer);
+  const auto block = attention.find(ParentPath(role, separator));
+  const bool hybrid = hybrids.contains(ParentPath(role, separator));
+  const bool attends = block != attention.end() && !hybrid;
+  if (hybrid && (ReadsHeads(param) ||
+                 (role.module_role == Role::kOutput && module != "out_proj"))) {
+    role.attention = true;
+    return;
+  }
+  if (attends && !role.attention && !param.described) {
+    // The only other weight next to queries, keys and values computes the
+    // output of attention, also where its word alone would be that of another
+    // block.
+    const bool output = block->second == 1 && !ReadsHeads(param) &&
+                        param.type.shape && param.Rank() > 1;
+    role.attention = output || ReadsHeads(param);
+    if (output) role.role = role.module_role = Role::kOutput;
+    if (output) return;
+  }
+  if (role.module_role != Role::kOther) return;
+  const bool out = module == "out_proj" && inside;
+  param.mixes = !attends && (out || IsMixerInput(param, separator));
+  if (!out) return;
+  role.module_role = Role::kOutput;
+  if (!attends) return;
+  role.role = Role::kOutput;
+  role.attention = true;
+}
+
+}  // namespace
+
+void FindMixers(CostInputs& work, char separator) {
+  const Attentions attention = FindAttentions(work, separator);
+  const auto hybrids = FindHybrids(work, separator, attention);
+  for (ParamClass& param : work.params) {
+    FindMixer(param, separator, attention, hybrids);
+  }
+}
+
+// Finds how many weights are packed into one stored number of a quantised
+// matrix. An integer may hold several weights along the input dimension
+// (compressed-tensors, GPTQ) or along the output dimension (AWQ). The number of
+// weights follows from a matrix whose unpacked sizes are known, because it
+// reads the hidden state. It is the same for all matrices of that dtype. For
+// example:
+//
+//   up_proj.weight_packed I32 [2048, 896], hidden size 7168
+//     ->  8 weights, because 8 * 896 = 7168
+//   gate_proj.qweight I32 [4096, 1792], hidden size 4096, 14336 outputs by the
+//   configuration
+//     ->  8 weights, because 8 * 1792 = 14336
+
+namespace {
+
+bool IsPackable(const ParamClass& param) {
+  return param.IsWeight() && !param.role.packed_blocks && param.type.dtype &&
+         MayPack(*param.type.dtype);
+}
+
+// Returns the possible numbers of outputs of a projection of a role, computed
+// from the configuration.
+std::vector<int64_t> OutputsOf(const CostInputs& work, Role role) {
+  std::vector<int64_t> out;
+  if (!work.model) return out;
+  const ModelConfig& model = *work.model;
+  if (role == Role::kQuery && model.heads && model.head_dim) {
+    out.push_back(Times(*model.heads, *model.head_dim));
+  }
+  const bool reads = role == Role::kKey || role == Role::kValue;
+  if (reads && model.kv_heads && model.head_dim) {
+    out.push_back(Times(*model.kv_heads, *model.head_dim));
+  }
+  const bool fused = role == Role::kFusedGateUp;
+  if (fused || role == Role::kGate || role == Role::kUp) {
+    for (const auto& width : {model.intermediate, model.moe_intermediate}) {
+      if (width) out.push_back(Times(*width, int64_t{fused ? 2 : 1}));
+    }
+  }
+  return out;
+}
+
+// Returns how many weights of 8, 4 or 2 bits each stored number of the matrix
+// holds, or 1 if the matrix is not packed. Returns nullopt if the sizes of the
+// matrix do not determine this.
+std::optional<int64_t> PackingOf(const ParamClass& param, int64_t hidden,
+                                 const std::vector<int64_t>& outputs) {
+  const int64_t stored = DtypeBits(*param.type.dtype);
+  const int64_t in = param.SizeAt(param.in_dim);
+  const int64_t out = param.SizeAt(param.out_dim);
+  const auto gives = [&](int64_t size) {
+    return std::find(outputs.begin(), outputs.end(), size) != outputs.end();
+  };
+  // `in_dim` was chosen as the dimension of the hidden size. But a packed input
+  // dimension is smaller than the hidden size, so `in_dim` may be the output
+  // dimension. So both orders are tried.
+  const std::pair<int64_t, int64_t> orders[] = {{in, out}, {out, in}};
+  std::optional<int64_t> certain, likely;
+  bool one_certain = true, one_likely = in != hidden && out != hidden;
+  const auto set = [](int64_t held, std::optional<int64_t>& to, bool& one) {
+    one = one && (!to || *to == held);
+    to = held;
+  };
+  for (const int64_t bits : {stored, int64_t{8}, int64_t{4}, int64_t{2}}) {
+    const int64_t held = stored / bits;
+    for (const auto& [read, given] : orders) {
+      const bool reads = Times(read, held) == hidden;
+      if ((reads && gives(given)) ||
+          (read == hidden && gives(Times(given, held)))) {
+        set(held, certain, one_certain);
+      }
+      if (reads) set(held, likely, one_likely);
+    }
+  }
+  if (certain) return one_certain ? certain : std::nullopt;
+  return one_likely ? likely : std::nullopt;
+}
+
+}  // namespace
+
+int64_t ParamClass::Inputs() const {
+  // A byte of a block holds two weights of 4 bits, and so two inputs.
+  return role.packed_blocks ? Times(SizeAt(in_dim), type.shape->back(), 2)
+                            : Times(SizeAt(in_dim), packing);
+}
+
+void FindPacking(CostInputs& work, std::optional<int64_t> hidden) {
+  if (!hidden) return;
+  std::map<Dtype, int64_t> known;
+  for (const ParamClass& param : work.params) {
+    const Role role = param.role.module_role;
+    if (!IsPackable(param) || !TakesWidth(role)) continue;
+    const auto packing = PackingOf(param, *hidden, OutputsOf(work, role));
+    if (packing) known.try_emplace(*param.type.dtype, *packing);
+  }
+  for (ParamClass& param : work.params) {
+    if (!IsPackable(param)) continue;
+    const auto found = known.find(*param.type.dtype);
+    if (found != known.end()) param.packing = found->second;
+  }
+}
+
+// Finds how many times a step applies the weights of a block that several
+// layers share. In a checkpoint, the weights of a shared block are stored only
+// once, under the name of the first layer that uses them. For example, if 2
+// blocks `layers.*.shared_transformer` serve 9 layers with attention, both
+// blocks together run 9 times. A block then runs 4.5 times on average.
+//
+// Adapters inside a block are not shared: each of them belongs to one layer.
+
+void FindSharedBlocks(CostInputs& work, char separator) {
+  if (!work.model || !work.model->attention_layers) return;
+  const auto shared = [&](const ParamClass& param) {
+    if (!param.IsApplied() || param.role.expert ||
+        param.name.find("adapter") != std::string::npos) {
+      return false;
+    }
+    const std::vector<std::string_view> parts =
+        SplitName(param.name, separator);
+    return std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
+      return part.starts_with("shared_transf");
+    });
+  };
+  int64_t blocks = 0;
+  for (const ParamClass& param : work.params) {
+    if (param.role.module_role == Role::kKey && shared(param)) {
+      blocks += param.Matrices();
+    }
+  }
+  if (blocks == 0 || blocks >= *work.model->attention_layers) return;
+  for (ParamClass& param : work.params) {
+    if (!shared(param)) continue;
+    param.sharing_layers = std::max(
+        Times(param.Matrices(), *work.model->attention_layers) / blocks,
+        param.Matrices());
+  }
+}
+
+void ShareBlocksAs(const CostInputs& whole, CostInputs& chosen) {
+  for (ParamClass& param : chosen.params) {
+    param.sharing_layers = 0;
+    for (const ParamClass& all : whole.params) {
+      if (all.sharing_layers == 0 || all.name != param.name) continue;
+      param.sharing_layers =
+          std::max(Times(all.sharing_layers, param.Matrices()) / all.Matrices(),
+                   param.Matrices());
+      break;
+    }
+  }
+}
+
+// Finds gates, experts and norms, and the orientation of weights, by their
+// neighbours. The word `gate` names a router
+// in most models with experts, and a projection in others. An expert is a
+// feed-forward block below a number that is not the number of the layer. Unlike
+// the number of a layer, it has nothing but feed-forward matrices below it. For
+// example, with 8 experts in the configuration:
+//
+//   mlp.gate [14336, 4096], mlp.up [14336, 4096]     ->  a gate
+//   mlp.gate [8, 4096], no up projection of 8 rows   ->  a router
+//   layers.*.moe.ffns.*.up_proj, 8 for each router   ->  experts
+//   block.*.layer.*.mlp.up_proj, next to attention   ->  no experts
+//   layers.*.moe.all.up_proj, next to moe.ffns       ->  a shared expert
+//   layers.*.scaler.w [4096], no matrix in scaler    ->  a norm
+//   q.w [4096, 4096], down.w [4096, 14336]           ->  both are [out, in]
+
+namespace {
+
+bool IsRouter(const ParamClass& param) {
+  return param.role.module_role == Role::kRouter && !param.role.shared_expert &&
+         param.role.leaf != Leaf::kBias && param.type.shape &&
+         param.type.shape->size() == 2;
+}
+
+bool IsExpert(const ParamClass& param) { return param.role.expert; }
+
+// Returns the name up to its last number, if this is the second number or a
+// later one: `layers.*.moe.ffns.*`. Returns an empty text otherwise.
+std::string_view NumberedBlock(std::string_view name) {
+  const size_t last = name.rfind('*');
+  if (last == name.npos || last + 1 == name.size() || name.find('*') == last) {
+    return {};
+  }
+  return name.substr(0, last + 1);
+}
+
+// Returns the path without its last `count` parts; empty if it has no more.
+std::string_view Above(std::string_view path, char separator, int count) {
+  for (; count > 0; --count) {
+    const size_t end = path.rfind(separator);
+    path = end == path.npos ? std::string_view() : path.substr(0, end);
+  }
+  return path;
+}
+
+// Returns the path of the module that holds the block of a projection:
+// `layers.*.mlp` for `layers.*.mlp.shared.up_proj.weight`.
+std::string_view AboveBlock(const ParamClass& param, char separator) {
+  const std::string_view path = param.role.sibling_path;
+  return Above(path.substr(0, path.find('?')), separator, 2);
+}
+
+// The parameters below the second number of a name.
+struct Blocks {
+  int64_t count = 0;  // the number of blocks
+  bool only_mlp = true;
+  std::map<std::string_view, int64_t> downs;  // by name
+};
+
+}  // namespace
+
+void FindGates(CostInputs& work) {
+  std::set<std::pair<std::string_view, Shape>> ups;
+  for (const ParamClass& param : work.params) {
+    if (param.role.module_role == Role::kUp && param.type.shape) {
+      ups.emplace(param.role.sibling_path, *param.type.shape);
+    }
+  }
+  for (ParamClass& param : work.params) {
+    ParameterRole& role = param.role;
+    if (role.module_role != Role::kRouter || param.described ||
+        !param.type.shape ||
+        !ups.contains({role.sibling_path, *param.type.shape})) {
+      continue;
+    }
+    if (role.role == Role::kRouter) role.role = Role::kGate;
+    role.module_role = Role::kGate;
+  }
+}
+
+void FindExperts(CostInputs& work) {
+  if (std::any_of(work.params.begin(), work.params.end(), IsExpert)) return;
+  int64_t experts = work.model ? work.model->experts.value_or(0) : 0;
+  int64_t routers = 0;
+  std::map<std::string_view, Blocks> found;
+  for (const ParamClass& param : work.params) {
+    if (IsRouter(param)) {
+      routers += param.count;
+      const Shape& shape = *param.type.shape;
+      if (experts == 0) experts = std::min(shape[0], shape[1]);
+    }
+    const std::string_view path = NumberedBlock(param.name);
+    if (path.empty()) continue;
+    Blocks& blocks = found[path];
+    const Role role = param.role.module_role;
+    blocks.only_mlp = blocks.only_mlp && IsMlp(role) && !param.described &&
+                      !param.role.shared_expert;
+    if (role == Role::kDown) {
+      int64_t& downs = blocks.downs[param.name];
+      downs += param.count;
+      blocks.count = std::max(blocks.count, downs);
+    }
+  }
+  if (experts < 2 || routers == 0) return;
+  for (const auto& [path, blocks] : found) {
+    if (!blocks.only_mlp || CheckedMul(experts, routers) != blocks.count) {
+      continue;
+    }
+    for (ParamClass& param : work.params) {
+      if (NumberedBlock(param.name) != path) continue;
+      param.role.expert = param.role.counted_expert = true;
+    }
+  }
+}
+
+void FindSharedExperts(CostInputs& work, char separator) {
+  // The modules that hold a container of experts.
+  std::set<std::string_view> above;
+  for (const ParamClass& param : work.params) {
+    if (!param.role.expert) continue;
+    const std::string_view numbered = NumberedBlock(param.name);
+    const bool counted = param.role.counted_expert && !numbered.empty();
+    const std::string_view path =
+        counted ? Above(numbered, separator, 2) : AboveBlock(param, separator);
+    if (!path.empty() && !path.ends_with('*')) above.insert(path);
+  }
+  for (ParamClass& param : work.params) {
+    ParameterRole& role = param.role;
+    if (role.expert || param.described || !IsMlp(role.module_role)) continue;
+    role.shared_expert |= above.contains(AboveBlock(param, separator));
+  }
+}
+
+void FindNorms(CostInputs& work, char separator,
+               std::span<const int> layer_dims) {
+  const auto width = work.Hidden();
+  if (!width) return;
+  std::set<std::string_view> of_matrices;
+  for (size_t i = 0; i < work.params.size(); ++i) {
+    const ParamClass& param = work.params[i];
+    if (param.type.shape && std::ssize(*param.type.shape) > layer_dims[i] + 1) {
+      of_matrices.insert(Above(param.name, separator, 1));
+    }
+  }
+  for (size_t i = 0; i < work.params.size(); ++i) {
+    ParamClass& param = work.params[i];
+    const bool layered =
+        layer_dims[i] > 0 || param.name.find('*') != std::string::npos;
+    if (param.role.module_role != Role::kOther || param.described || !layered ||
+        param.role.leaf == Leaf::kBias || !param.type.shape ||
+        std::ssize(*param.type.shape) != layer_dims[i] + 1 ||
+        param.type.shape->back() != *width ||
+        of_matrices.contains(Above(param.name, separator, 1))) {
+      continue;
+    }
+    param.role.module_role = param.role.role = Role::kNorm;
+  }
+}
+
+void FindOrientation(CostInputs& work, char separator) {
+  const auto width = work.Hidden();
+  const auto leaf = [&](const ParamClass& param) {
+    const std::string_view name = param.name;
+    return name.substr(name.rfind(separator) + 1);
+  };
+  const auto open = [](const ParamClass& param) {
+    return param.IsWeight() && !param.role.in_first &&
+           !param.role.packed_blocks;
+  };
+  // Whether weights with this last part are stored as [in, out].
+  std::map<std::string_view, std::set<bool>> shown;
+  for (const ParamClass& param : work.params) {
+    const Role role = param.role.module_role;
+    if (!open(param) || !width || (!TakesWidth(role) && !GivesWidth(role)) ||
+        (param.SizeAt(param.in_dim) == *width) ==
+            (param.SizeAt(param.out_dim) == *width)) {
+      continue;
+    }
+    shown[leaf(param)].insert(param.in_dim < param.out_dim);
+  }
+  for (ParamClass& param : work.params) {
+    if (!open(param)) continue;
+    const auto at = shown.find(leaf(param));
+    if (at == shown.end() || at->second.size() != 1) continue;
+    param.role.in_first = *at->second.begin();
+    if ((param.in_dim < param.out_dim) != *param.role.in_first) {
+      std::swap(param.in_dim, param.out_dim);
+    }
+  }
+}
+
+std::optional<NotKnown> UnfoundExperts(const CostInputs& work) {
+  if (!work.model || work.model->experts.value_or(0) < 2 ||
+      !work.model->layers ||
+      std::any_of(work.params.begin(), work.params.end(), IsExpert)) {
+    return std::nullopt;
+  }
+  NotKnown out{.what = "which feed-forward blocks are experts",
+               .settled_by = "a `model:` section in the rules"};
+  int64_t blocks = 0;
+  for (const ParamClass& param : work.params) {
+    if (param.role.module_role != Role::kDown || !param.IsApplied() ||
+        param.described || param.role.shared_expert ||
+        param.stream != Stream::kModel) {
+      continue;
+    }
+    blocks = CheckedAdd(blocks, param.Matrices()).value_or(INT64_MAX);
+    if (std::find(out.params.begin(), out.params.end(), param.name) ==
+        out.params.end()) {
+      out.params.push_back(param.name);
+    }
+  }
+  if (blocks <= *work.model->layers) return std::nullopt;
+  return out;
 }
 
 }  // namespace shardc::cost

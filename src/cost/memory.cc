@@ -13,16 +13,19 @@
 #include "cost/memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "comm/reshard.h"
-#include "cost/states.h"
 #include "cost/unknown_roles.h"
-#include "model/shard_range.h"
-#include "source/checked.h"
+#include "model/mesh_layout.h"
+#include "source/size.h"
 #include "source/wording.h"
+#include "step/program.h"
 
 namespace shardc::cost {
 namespace {
@@ -427,6 +430,335 @@ std::optional<int64_t> CapacityOf(const Device& device,
   }
   if (settings.profile == nullptr) return std::nullopt;
   return settings.profile->DeviceMemory();
+}
+
+// Computes the sizes of optimizer states, which have the sharding of their
+// parameter. Adafactor replaces the second moments of a tensor by sums over the
+// rows and over the columns of its two largest dimensions. If the second
+// largest dimension is below 128, it keeps one number per element instead. Muon
+// keeps one number per element of a projection. For other parameters it keeps
+// two numbers, as Adam does.
+//
+// For example, under adafactor a device keeps 512 sums of rows and 11,008 sums
+// of columns for a tensor [4096, 11008] whose dimension 0 is split into 8
+// shards.
+//
+// Sources: Rajbhandari et al., ZeRO (arXiv 1910.02054); optax's adamw, lion and
+// adafactor. In the ZeRO paper, K is the number of bytes of states per
+// parameter. Here K is 12: master copy, momentum and variance, each in float32.
+
+namespace {
+
+using MaybeBytes = std::optional<int64_t>;
+
+constexpr int64_t kLeastFactored = 128;
+
+MaybeBytes Add(MaybeBytes a, MaybeBytes b) {
+  return a && b ? CheckedAdd(*a, *b) : std::nullopt;
+}
+
+int64_t ShareOf(int64_t elements, int64_t parts) {
+  return elements / parts + (elements % parts != 0 ? 1 : 0);
+}
+
+// Returns the number of elements of Adafactor's two vectors, which replace a
+// matrix of second moments. Returns nullopt if the tensor is not factored,
+// because it has fewer than two dimensions or because its second largest
+// dimension is too small.
+MaybeBytes FactoredElements(const Shape& whole, const Shape& shard) {
+  if (whole.size() < 2) return std::nullopt;
+  std::vector<size_t> order(whole.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return whole[a] < whole[b]; });
+  const size_t largest = order.back(), second = order[order.size() - 2];
+  if (whole[second] < kLeastFactored) return std::nullopt;
+  const auto without = [&](size_t dim) {
+    Shape left = shard;
+    left.erase(left.begin() + static_cast<long>(dim));
+    return CheckedProduct(left);
+  };
+  return Add(without(largest), without(second));
+}
+
+// The numbers of first and of second moments that the optimizer keeps for one
+// parameter on a device.
+struct MomentCounts {
+  MaybeBytes first = 0, second = 0;
+};
+
+MomentCounts SlotsOf(Optimizer optimizer, const ParamClass& param,
+                     const Shape& shard, int64_t elements) {
+  switch (optimizer) {
+    case Optimizer::kAdamW:
+      return {elements, elements};
+    case Optimizer::kMuon:
+      return {elements,
+              param.IsWeight() && param.role.module_role != Role::kHead
+                  ? 0
+                  : elements};
+    case Optimizer::kLion:
+    case Optimizer::kMomentum:
+      return {elements, 0};
+    case Optimizer::kAdafactor: {
+      const MaybeBytes factored = FactoredElements(*param.type.shape, shard);
+      return {0, factored ? factored : MaybeBytes(elements)};
+    }
+    case Optimizer::kSgd:
+      break;
+  }
+  return {};
+}
+
+MaybeBytes In(MaybeBytes elements, Dtype dtype, int64_t parts) {
+  return elements ? BytesOf(ShareOf(*elements, parts), dtype) : std::nullopt;
+}
+
+// Returns whether gradients stay partial while they are summed over several
+// micro-batches, and are reduced once at the end. The sum is then not sharded
+// over the axes of this reduction.
+bool SumsArePartial(const Settings& settings) {
+  return settings.microbatches > 1 &&
+         settings.reduction == step::Reduction::kOnce;
+}
+
+// Returns the number of elements that a device holds of a gradient that is
+// summed over micro-batches. If the gradient is reduced only at the end, it is
+// not sharded over the axes over which the weight is gathered.
+MaybeBytes SumElements(const CostInputs& work, const ParamClass& param,
+                       const Settings& settings, int64_t elements) {
+  if (!SumsArePartial(settings)) return elements;
+  return CheckedProduct(work.UsedShape(param));
+}
+
+}  // namespace
+
+bool IsTrained(const ParamClass& param) {
+  return !param.frozen && param.type.dtype &&
+         step::IsTrained(*param.type.dtype);
+}
+
+int64_t ReplicaParts(const CostInputs& work, const ParamClass& param) {
+  const auto shards = [&](const std::string& axis) {
+    return axis == param.placed_along ||
+           std::any_of(param.spec.begin(), param.spec.end(),
+                       [&](const AxisGroup& axes) {
+                         return std::find(axes.begin(), axes.end(), axis) !=
+                                axes.end();
+                       });
+  };
+  int64_t parts = 1;  // cannot overflow: at most the number of devices
+  for (const AxisGroup* tokens : {&work.Batch(), &work.Length()}) {
+    for (const std::string& axis : *tokens) {
+      if (!shards(axis)) parts *= work.mesh.SizeOf(axis);
+    }
+  }
+  return parts;
+}
+
+StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
+                    const Settings& settings) {
+  StateBytes out;
+  if (!param.type.shape || !param.type.dtype) return out;
+  const Shape shard = ShardShape(work.mesh, *param.type.shape, param.spec);
+  const MaybeBytes elements = CheckedProduct(shard);
+  if (!elements) return out;
+  const Dtype dtype = *param.type.dtype;
+  const bool train = work.mode == Mode::kTrain;
+  const int64_t replicas = train ? ReplicaParts(work, param) : 1;
+  const auto parts = [&](int stage) {
+    return settings.zero >= stage ? replicas : 1;
+  };
+  out.parameter = In(elements, dtype, parts(3));
+  out.gradient = out.optimizer = 0;
+  if (!train || !IsTrained(param)) return out;
+  out.gradient = In(SumElements(work, param, settings, *elements),
+                    settings.gradients.value_or(dtype),
+                    SumsArePartial(settings) ? 1 : parts(2));
+  const MomentCounts slots =
+      SlotsOf(settings.optimizer, param, shard, *elements);
+  const Dtype first = settings.first_moment.value_or(Dtype::kF32);
+  const Dtype second = settings.second_moment.value_or(Dtype::kF32);
+  out.optimizer =
+      Add(In(slots.first, first, parts(1)), In(slots.second, second, parts(1)));
+  std::optional<Dtype> master = settings.master;
+  if (!settings.master_given && DtypeBits(dtype) < 32) master = Dtype::kF32;
+  if (master) {
+    out.optimizer = Add(out.optimizer, In(elements, *master, parts(1)));
+  }
+  return out;
+}
+
+// Computes the peak memory of a training step. A layer's backward pass and the
+// loss do not run at the same time. The expected peak therefore includes only
+// the larger of the two, and the upper estimate includes both.
+//
+// For example, Llama 3 8B runs on fsdp:8 with one row of 32,768 tokens per
+// device, and only the inputs of layers are kept. The peak is at the loss:
+//
+//   parameters, gradients and states 15 GiB, kept inputs 8, gathered weights
+//   1.4, and 3.5 copies of the logits of 15.7 each: in total 79.2 GiB
+//
+// With the reserve of the allocator, the expected memory is 81.5 GiB.
+// torchtitan reports 83.9 GiB for this step.
+
+namespace {
+
+constexpr double kEagerLoss = 4, kCompiledLoss = 1.5, kLossSpread = 0.5;
+// In the lower and in the upper estimate, the bytes of a layer are multiplied
+// by these factors. The lower factor is below 1, because the backward pass of a
+// layer does not hold all tensors of the layer at the same time.
+constexpr double kLeastLayer = 0.7, kMostLayer = 1.1;
+
+int64_t RoundedBytes(double bytes) {
+  constexpr double kMost = 9.2e18;
+  return bytes < kMost ? std::llround(bytes) : INT64_MAX;
+}
+
+struct CopyRange {
+  double least = 0, expected = 0, most = 0;
+};
+
+CopyRange CopiesOf(const Settings& settings, const StackMemory& stack) {
+  const auto around = [](double copies) {
+    return CopyRange{std::max(0.0, copies - kLossSpread), copies,
+                     copies + kLossSpread};
+  };
+  switch (settings.loss) {
+    case LossKind::kStack:
+      return {stack.least_loss, stack.loss,
+              std::max(stack.most_loss, stack.loss)};
+    case LossKind::kEager:
+      return around(kEagerLoss);
+    case LossKind::kCompiled:
+      return around(kCompiledLoss);
+    case LossKind::kFused:
+      return around(0);
+  }
+  return {};
+}
+
+// Returns whether the backward pass of the layer holds the gradient of this
+// tensor at the same time as the tensor.
+bool IsWide(const LayerTensor& tensor) {
+  constexpr std::array<std::string_view, 3> kWide = {"gate_proj", "up_proj",
+                                                     "product"};
+  return std::find(kWide.begin(), kWide.end(), tensor.what.name) != kWide.end();
+}
+
+class Parts {
+ public:
+  Parts(const CostInputs& work, const Settings& settings,
+        const Activations& activations, const StackMemory& stack)
+      : work_(work),
+        settings_(settings),
+        activations_(activations),
+        stack_(stack) {}
+
+  // Returns the bytes kept from the forward pass for the backward pass. If
+  // `expected` is true and nothing is recomputed, they include the bytes that
+  // the training software `stack_` keeps in addition to the step's tensors.
+  double Kept(bool expected) const {
+    const bool all = !settings_.remat.Recomputes();
+    return Real(activations_.kept) * (expected && all ? stack_.kept : 1);
+  }
+
+  // Returns the bytes of the layer whose backward pass runs: the tensors that
+  // it recomputes, gradients inside the layer, and inputs gathered over the
+  // axes that shard the hidden state.
+  double Layer() const {
+    double out = Real(activations_.working), input = 0;
+    for (const LayerTensor& tensor : activations_.tensors) {
+      if (tensor.encoder != activations_.encoder_works) continue;
+      if (IsWide(tensor)) out += Real(tensor.bytes);
+      if (tensor.what.made == step::Made::kCarried) input = Real(tensor.bytes);
+    }
+    const double parts = Real(work_.Parts(work_.hidden));
+    return (out + 2 * input + 2 * input * (parts - 1)) * stack_.layer;
+  }
+
+  double Logits() const {
+    return Real(activations_.logits.value_or(0)) * ChunkShare();
+  }
+
+  // Returns the bytes of the hidden state's gradient at the loss if the
+  // vocabulary is sharded, else 0. The gradient is then partial, and is not
+  // sharded over the axes of the hidden state.
+  double HiddenGradient() const {
+    if (!activations_.logits_sharded) return 0;
+    for (const LayerTensor& tensor : activations_.tensors) {
+      if (tensor.what.made != step::Made::kCarried || tensor.encoder) continue;
+      return Real(tensor.bytes) * Real(work_.Parts(work_.hidden)) *
+             ChunkShare();
+    }
+    return 0;
+  }
+
+ private:
+  double ChunkShare() const {
+    const auto tokens = TokensOf(work_, settings_);
+    if (!tokens || !settings_.loss_chunk || tokens->All() <= 0) return 1;
+    return std::min(1.0, Real(*settings_.loss_chunk) / Real(tokens->All()));
+  }
+
+  const CostInputs& work_;
+  const Settings& settings_;
+  const Activations& activations_;
+  const StackMemory& stack_;
+};
+
+}  // namespace
+
+double LossCopies(const Settings& settings, const StackMemory& stack) {
+  return CopiesOf(settings, stack).expected;
+}
+
+Peak PeakOf(const CostInputs& work, const Settings& settings,
+            const Activations& activations, const GatheredWeights& gathered,
+            const StepGradients& gradients) {
+  const StackMemory& stack = StackOf(work, settings).memory;
+  const Parts parts(work, settings, activations, stack);
+  const CopyRange copies = CopiesOf(settings, stack);
+  const double layer = parts.Layer(), logits = parts.Logits();
+  const double hidden = copies.expected > 0 ? parts.HiddenGradient() : 0;
+  const double casts = stack.casts_all ? Real(gathered.casts) : 0;
+  const double weights =
+      Real(gathered.layer) +
+      (stack.frees_gathered ? 0
+                            : Real(std::max(gathered.layer, gathered.largest)));
+  const double at_loss =
+      copies.expected * logits + hidden + (stack.frees_gathered ? 0 : weights);
+  const double kept = parts.Kept(true), least_kept = parts.Kept(false);
+  // During the backward pass, gradients grow and kept activations are freed. So
+  // the memory is largest while the pass runs its first or its last layer.
+  const double first = Real(gradients.first), all = Real(gradients.all);
+  const double at_first = layer + weights + first;
+  const double at_last = layer + weights + all - kept;
+  Peak out;
+  out.moment = at_loss >= std::max(at_first, at_last) ? Moment::kLoss
+                                                      : Moment::kBackward;
+  const bool loss = out.moment == Moment::kLoss;
+  const bool last = !loss && at_last > at_first;
+  out.kept = last ? 0 : RoundedBytes(kept);
+  out.least_kept = last ? 0 : RoundedBytes(least_kept);
+  out.layer = RoundedBytes(layer);
+  out.working = loss ? 0 : out.layer;
+  out.logits = loss ? RoundedBytes(copies.expected * logits + hidden) : 0;
+  out.gathered =
+      RoundedBytes(casts + (loss && stack.frees_gathered ? 0 : weights));
+  if (!loss) out.gradients = last ? gradients.all : gradients.first;
+  const double least_loss = copies.least * logits;
+  const double least_layer = kLeastLayer * layer;
+  const double least =
+      stack.frees_gathered
+          ? std::max(least_loss, least_layer + first + weights)
+          : weights + std::max(least_loss, least_layer + first);
+  const double least_last = weights + least_layer + all;
+  out.least = RoundedBytes(last ? std::max(least_kept + least, least_last)
+                                : std::max(least, least_last - least_kept));
+  out.most = RoundedBytes(casts + weights + copies.most * logits + hidden +
+                          kMostLayer * layer + all + (last ? kept : 0));
+  return out;
 }
 
 }  // namespace shardc::cost

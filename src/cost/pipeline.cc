@@ -15,17 +15,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
-#include "cost/stack.h"
-#include "cost/stage_inputs.h"
+#include "cost/rates.h"
+#include "cost/stage_cost.h"
 #include "cost/time.h"
 #include "schedule/assign.h"
-#include "source/index.h"
-#include "source/stage_code.h"
+#include "source/finding.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::cost {
@@ -96,6 +100,10 @@ class Pipeline {
     FindBoundary();
     const StageBounds bounds = Choose();
     Fill(bounds, out_);
+    if (timed_) {
+      out_.least = StepAt(&StageCost::least, false);
+      out_.most = StepAt(&StageCost::most, true);
+    }
     AddCommunicationOfOne();
     Suggest(bounds);
     AddAssumptions();
@@ -378,27 +386,64 @@ class Pipeline {
       times.stages.push_back(stage.times);
     }
     if (timed_) {
-      times.hop_forward.assign(out.stages.size(),
-                               exposed_ ? ExposedHop(out) : out.hop);
+      if (exposed_) {
+        times.hop_forward = ExposedHops(out);
+      } else {
+        times.hop_forward.assign(out.stages.size(), out.hop);
+      }
       times.hop_back = times.hop_forward;
     }
     times.exposed = exposed_;
     out.timeline = schedule::Simulate(out.table, times);
   }
 
-  // Returns the seconds of a message during which a rank computes nothing. The
-  // links reach the rates of published runs. With virtual stages, a rank
-  // computes another stage during half of its messages.
-  double ExposedHop(const PipelineCost& cost) const {
-    if (cost.boundary == 0 || settings_.profile == nullptr) return cost.hop;
+  // Returns the seconds of a step in which each stage takes `factor` times as
+  // long as expected. Without `exposed`, messages take no time.
+  double StepAt(double StageCost::*factor, bool exposed) const {
+    schedule::Times times;
+    double after = 0;
+    for (const StageCost& stage : out_.stages) {
+      const double by = stage.*factor;
+      times.stages.push_back({by * stage.times.forward, by * stage.times.input,
+                              by * stage.times.weight});
+      after = std::max(after, by);
+    }
+    if (exposed) {
+      times.hop_forward = ExposedHops(out_);
+      times.hop_back = times.hop_forward;
+      times.exposed = true;
+    }
+    return schedule::Simulate(out_.table, times).step + after * out_.after;
+  }
+
+  // Returns, for each stage, the seconds of its message to the next stage,
+  // during which a rank computes nothing. The links reach the rates of
+  // published runs. Ranks in the same host, or in the same rack with one
+  // switch, send within it. With virtual stages, a rank computes another stage
+  // during half of its messages.
+  std::vector<double> ExposedHops(const PipelineCost& cost) const {
+    const size_t stages = cost.stages.size();
+    if (cost.boundary == 0 || settings_.profile == nullptr) {
+      return std::vector<double>(stages, cost.hop);
+    }
     const Efficiency& of = settings_.profile->efficiency;
     const Network network = NetworkOf(*settings_.profile, work_.mesh);
     const Place place = PlaceOf(work_.mesh, network, {planned_.axis});
-    const double rate = place.domains > 1
-                            ? of.far * network.leaving / Real(network.inside)
-                            : of.near * NearRate(network, place);
-    const double hop = Real(cost.boundary) / rate + of.latency_s;
-    return cost.table.stages > cost.table.ranks() ? hop / 2 : hop;
+    const double far = of.far * network.leaving / Real(network.inside);
+    const double near = of.near * NearRate(network, place);
+    const double part = cost.table.stages > cost.table.ranks() ? 0.5 : 1;
+    const int64_t ranks = cost.table.ranks();
+    std::vector<double> out;
+    for (size_t s = 0; s < stages; ++s) {
+      const int64_t from = static_cast<int64_t>(s) % ranks;
+      const int64_t to = (from + 1) % ranks;
+      const bool inside = place.domains <= 1 ||
+                          (cost.table.placement == schedule::Placement::kLoop &&
+                           from / place.near == to / place.near);
+      out.push_back(
+          part * (Real(cost.boundary) / (inside ? near : far) + of.latency_s));
+    }
+    return out;
   }
 
   // Sets `better` and `better_step` if the best division that Search finds is
@@ -505,6 +550,375 @@ std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const PlannedStages& stages,
                                            bool exposed, Findings& findings) {
   return Pipeline(model, work, settings, stages, exposed, findings).Run();
+}
+
+// Combines the figures of a pipeline's stages and ranks. It decides whether all
+// ranks fit the memory. It also lists the collectives and messages that a
+// device of a rank sends in a step. A rank with several stages sends the
+// collectives of all of them. For example:
+//
+//   a rank with two stages of 4 layers each, all_reduce over tp of 2 GiB each
+//     ->  all_reduce over tp of 4 GiB, and the messages of both stages
+
+namespace {
+
+// Returns "rank 3", "ranks 0, 3" or "ranks 1-6" for ascending numbers.
+std::string RanksText(const std::vector<size_t>& ranks) {
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    out += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    if (end > i + 1) {
+      out += (end > i + 2 ? "-" : ", ") + std::to_string(ranks[end - 1]);
+    }
+    i = end;
+  }
+  return out;
+}
+
+bool HoldEqual(const Report& a, const Report& b) {
+  return a.memory.most.by == b.memory.most.by &&
+         a.memory.Expected() == b.memory.Expected();
+}
+
+bool SendEqual(const Report& a, const Report& b) {
+  return std::equal(
+      a.communication.transfers.begin(), a.communication.transfers.end(),
+      b.communication.transfers.begin(), b.communication.transfers.end(),
+      [](const Transfer& one, const Transfer& other) {
+        return one.part == other.part && one.backward == other.backward &&
+               one.kind == other.kind && one.axes == other.axes &&
+               one.count == other.count && one.sent == other.sent;
+      });
+}
+
+// Returns the collectives of one kind that a stage sends for `part` of its
+// `all` micro-batches. `sent` are the collectives of all micro-batches, and
+// `of_one` those of a step with one micro-batch. The difference shows what each
+// further micro-batch adds. So collectives that run once a step, such as the
+// all-gather of weights that are then held, are counted only once.
+Transfer TransferOfPart(Transfer sent, const Communication& of_one,
+                        int64_t part, int64_t all) {
+  if (part == all || all < 2 || sent.count == 0) return sent;
+  const auto one = std::find_if(
+      of_one.transfers.begin(), of_one.transfers.end(),
+      [&](const Transfer& other) {
+        return other.part == sent.part && other.backward == sent.backward &&
+               other.kind == sent.kind && other.axes == sent.axes;
+      });
+  if (one == of_one.transfers.end()) return sent;
+  const auto of_part = [&](int64_t whole, int64_t single) {
+    return (Size((whole - single) / (all - 1)) * (part - 1) + single).value();
+  };
+  const int64_t count = of_part(sent.count, one->count);
+  sent.seconds *= Real(count) / Real(sent.count);
+  sent.sent = of_part(sent.sent, one->sent);
+  sent.count = count;
+  return sent;
+}
+
+// Returns one report for each set of ranks whose reports are equal. `fill` adds
+// the costs of a rank to a report, and `equal` compares these costs.
+std::vector<Report> ReportsOf(
+    const PipelineCost& cost, const Mesh& mesh,
+    const std::function<void(const RankCost&, Report&)>& fill,
+    bool (*equal)(const Report&, const Report&)) {
+  std::vector<Report> out;
+  std::vector<std::vector<size_t>> ranks;
+  for (size_t r = 0; r < cost.ranks.size(); ++r) {
+    Report one;
+    fill(cost.ranks[r], one);
+    const auto same =
+        std::find_if(out.begin(), out.end(),
+                     [&](const Report& other) { return equal(one, other); });
+    const auto at = static_cast<size_t>(same - out.begin());
+    if (same == out.end()) {
+      one.mesh = mesh;
+      one.settings = cost.settings;
+      one.assumptions = cost.assumptions;
+      out.push_back(std::move(one));
+      ranks.emplace_back();
+    }
+    ranks[at].push_back(r);
+  }
+  for (size_t i = 0; i < out.size(); ++i) out[i].ranks = RanksText(ranks[i]);
+  return out;
+}
+
+}  // namespace
+
+double PipelineCost::Unevenness() const {
+  double longest = 0, sum = 0;
+  for (const StageCost& stage : stages) {
+    const double time =
+        stage.times.forward + stage.times.input + stage.times.weight;
+    longest = std::max(longest, time);
+    sum += time;
+  }
+  return sum > 0 ? longest * Real(std::ssize(stages)) / sum : 1;
+}
+
+std::optional<int64_t> PipelineCost::Fullest() const {
+  std::optional<int64_t> out = 0;
+  for (const RankCost& rank : ranks) {
+    out = out && rank.held.total
+              ? std::optional(std::max(*out, *rank.held.total))
+              : std::nullopt;
+  }
+  return out;
+}
+
+const RankCost* PipelineCost::FullestRank() const {
+  const RankCost* out = nullptr;
+  for (const RankCost& rank : ranks) {
+    if (!rank.taken) return nullptr;
+    if (out == nullptr || rank.taken->expected > out->taken->expected) {
+      out = &rank;
+    }
+  }
+  return out;
+}
+
+std::optional<Fit> PipelineCost::Verdict() const {
+  if (!capacity) return std::nullopt;
+  if (FullestRank() == nullptr) {
+    // Even if the known components fit, the unknown ones may exceed the
+    // capacity.
+    const auto tensors = Fullest();
+    if (!tensors || *tensors <= *capacity) return std::nullopt;
+    return Fit::kExceeds;
+  }
+  bool fits = true, known = true;
+  for (const RankCost& rank : ranks) {
+    if (rank.taken->least > *capacity) return Fit::kExceeds;
+    fits = fits && rank.taken->most <= *capacity;
+    known = known && rank.held.Of(Component::kLogits);
+  }
+  if (!fits) return Fit::kMayFit;
+  return known ? std::optional(Fit::kFits) : std::nullopt;
+}
+
+std::optional<bool> PipelineCost::Fits() const {
+  const auto verdict = Verdict();
+  return verdict ? std::optional(*verdict == Fit::kFits) : std::nullopt;
+}
+
+Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
+  Communication out;
+  std::map<std::tuple<std::string_view, bool, Collective, AxisGroup>, size_t>
+      known;
+  for (size_t i = 0; i < rank.stages.size(); ++i) {
+    const StageCost& stage = cost.stages[AsIndex(rank.stages[i])];
+    const Communication& own = stage.communication;
+    for (const Transfer& all : own.transfers) {
+      const Transfer one = TransferOfPart(
+          all, stage.of_one, rank.microbatches[i], cost.table.microbatches);
+      const auto [at, fresh] = known.try_emplace(
+          {one.part, one.backward, one.kind, one.axes}, out.transfers.size());
+      if (fresh) {
+        out.transfers.push_back(one);
+        continue;
+      }
+      Transfer& sum = out.transfers[at->second];
+      sum.count = (Size(sum.count) + one.count).value();
+      sum.sent = (Size(sum.sent) + one.sent).value();
+      sum.seconds += one.seconds;
+    }
+    AddNotKnown(own.unknown, out.unknown);
+  }
+  for (const bool backward : {false, true}) {
+    const int64_t sent = backward ? rank.sent_back : rank.sent_forward;
+    if (sent == 0 || cost.boundary == 0) continue;
+    const int64_t count = sent / cost.boundary;
+    out.transfers.push_back({"stages",
+                             backward,
+                             Collective::kPpermute,
+                             {cost.axis},
+                             count,
+                             sent,
+                             Real(count) * cost.hop});
+  }
+  return out;
+}
+
+std::vector<NotKnown> PipelineCost::Unknown() const {
+  std::vector<NotKnown> out;
+  for (const StageCost& stage : stages) AddNotKnown(stage.unknown, out);
+  if (std::any_of(stages.begin(), stages.end(),
+                  [](const StageCost& stage) { return !stage.logits_known; })) {
+    AddNotKnown({{.what = std::string(kUnknownLogits)}}, out);
+  }
+  return out;
+}
+
+std::vector<Report> ReportsOfMemory(const PipelineCost& cost,
+                                    const Mesh& mesh) {
+  const auto fill = [&](const RankCost& rank, Report& out) {
+    out.memory.most = out.memory.least = rank.held;
+    out.memory.taken = rank.taken;
+    out.memory.capacity = cost.capacity;
+    out.memory.unknown = cost.Unknown();
+    out.memory.at_least = !out.memory.unknown.empty();
+  };
+  return ReportsOf(cost, mesh, fill, HoldEqual);
+}
+
+std::vector<Report> ReportsOfTraffic(const PipelineCost& cost,
+                                     const Mesh& mesh) {
+  const auto fill = [&](const RankCost& rank, Report& out) {
+    out.communication = CommunicationOf(cost, rank);
+  };
+  return ReportsOf(cost, mesh, fill, SendEqual);
+}
+
+// Adds up the bytes that a rank of a pipeline holds at its peak. During the
+// entire step, a rank holds the states of all its stages, and the weights that
+// the stages gather once a step. The number of micro-batches whose activations
+// it keeps changes during the schedule. The most bytes that these activations
+// take at any time are added. A rank that sends messages also holds two
+// messages.
+//
+// Some bytes are needed only while a stage runs a micro-batch. A rank runs one
+// stage at a time, so only the bytes of the stage that needs the most are
+// added. For example:
+//
+//   stages 0 and 3: the backward pass of a layer takes 2 GiB in both, the loss
+//   of stage 3 takes 3 GiB  ->  3 GiB in addition to states and activations
+//
+// TakenOf then adds the memory of the software to this peak, as for a step
+// without stages.
+
+namespace {
+
+// The number of messages that a rank holds: one received, and one to be sent.
+constexpr int64_t kBuffers = 2;
+
+class Ranks {
+ public:
+  Ranks(const schedule::Table& table, std::span<const StageCost> stages,
+        const StageCost& shared_last, int64_t boundary, const CostInputs& work,
+        const Settings& settings)
+      : table_(table),
+        stages_(stages),
+        shared_last_(shared_last),
+        boundary_(boundary),
+        work_(work),
+        settings_(settings) {
+    std::vector<int64_t> kept, least_kept;
+    for (const StageCost& stage : stages) {
+      kept.push_back(stage.peak.kept);
+      least_kept.push_back(stage.peak.least_kept);
+    }
+    kept_ = schedule::HeldByRank(table, kept);
+    least_kept_ = schedule::HeldByRank(table, least_kept);
+  }
+
+  RankCost CostOf(int32_t r) const {
+    RankCost out;
+    Size parameters = 0, gradients = 0, optimizer = 0, gathered = 0;
+    bool known = true, kept = true, logits = true;
+    for (int32_t s = 0; s < table_.stages; ++s) {
+      if (!table_.Holds(r, s)) continue;
+      const bool shared = s > 0 && s + 1 == table_.stages && table_.Holds(r, 0);
+      const StageCost& stage = shared ? shared_last_ : stages_[AsIndex(s)];
+      out.stages.push_back(s);
+      out.microbatches.push_back(MicrobatchesOf(r, s));
+      known = known && stage.States();
+      kept = kept && stage.unknown.empty();
+      logits = logits && stage.logits_known;
+      parameters += stage.parameters.value_or(0);
+      gradients += stage.gradients.value_or(0);
+      optimizer += stage.optimizer.value_or(0);
+      gathered += stage.gathered;
+      out.after += stage.after;
+    }
+    CountSends(r, out);
+    const bool sends = out.sent_forward + out.sent_back > 0;
+    const Peak peak = PeakOfStages(r, out.stages, sends);
+    const auto set = [&](Component one, Size bytes, bool is_known = true) {
+      out.held.by[static_cast<size_t>(one)] =
+          is_known ? bytes.Checked() : std::nullopt;
+    };
+    set(Component::kParameters, parameters, known);
+    set(Component::kGradients, gradients, known);
+    set(Component::kOptimizer, optimizer, known);
+    set(Component::kCache, 0);
+    set(Component::kActivations, Size(peak.kept) + peak.working, kept);
+    set(Component::kLogits, peak.logits, kept && logits);
+    set(Component::kGathered, gathered + peak.gathered);
+    const Size states = parameters + gradients + optimizer + gathered;
+    if (known) {
+      out.held.total = (states + peak.kept + peak.Besides()).Checked();
+    }
+    if (out.held.total && kept) {
+      out.taken = TakenOf(work_, settings_, states.value(), peak);
+    }
+    return out;
+  }
+
+ private:
+  Peak PeakOfStages(int32_t r, const std::vector<int32_t>& stages,
+                    bool sends) const {
+    Peak out;
+    int64_t least = 0, most = 0;
+    for (const int32_t s : stages) {
+      const Peak& own = stages_[AsIndex(s)].peak;
+      if (s == stages.front() || own.Besides() > out.Besides()) out = own;
+      least = std::max(least, own.least);
+      most = std::max(most, own.most);
+    }
+    const int64_t buffers = sends ? Times(kBuffers, boundary_) : 0;
+    out.least = least;
+    out.most = most;
+    out.kept = (Size(kept_[AsIndex(r)]) + buffers).value();
+    out.least_kept = (Size(least_kept_[AsIndex(r)]) + buffers).value();
+    return out;
+  }
+
+  int64_t MicrobatchesOf(int32_t r, int32_t stage) const {
+    const auto first =
+        table_.owners.begin() + static_cast<ptrdiff_t>(table_.At(stage, 0));
+    return std::count(first, first + table_.microbatches, r);
+  }
+
+  void CountSends(int32_t r, RankCost& rank) const {
+    for (const schedule::Cell& cell : table_.rows[AsIndex(r)]) {
+      schedule::ForEachTask(cell, [&](const schedule::Task& task) {
+        const bool forward = task.kind == schedule::TaskKind::kForward;
+        const int32_t to = task.stage + (forward ? 1 : -1);
+        if (to < 0 || to >= table_.stages || (!forward && !task.SendsBack()) ||
+            table_.RankOf(to, task.micro) == r) {
+          return;
+        }
+        int64_t& sent = forward ? rank.sent_forward : rank.sent_back;
+        sent = (Size(sent) + boundary_).value();
+      });
+    }
+  }
+
+  const schedule::Table& table_;
+  const std::span<const StageCost> stages_;
+  const StageCost& shared_last_;
+  const int64_t boundary_;
+  const CostInputs& work_;
+  const Settings& settings_;
+  // For each rank, the largest number of bytes of activations that it keeps at
+  // the same time: the expected number, and a lower estimate.
+  std::vector<int64_t> kept_, least_kept_;
+};
+
+}  // namespace
+
+std::vector<RankCost> RankCostsOf(const schedule::Table& table,
+                                  std::span<const StageCost> stages,
+                                  const StageCost& shared_last,
+                                  int64_t boundary, const CostInputs& work,
+                                  const Settings& settings) {
+  const Ranks ranks(table, stages, shared_last, boundary, work, settings);
+  std::vector<RankCost> out;
+  for (int32_t r = 0; r < table.ranks(); ++r) out.push_back(ranks.CostOf(r));
+  return out;
 }
 
 }  // namespace shardc::cost

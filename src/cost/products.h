@@ -2,10 +2,12 @@
 #ifndef SHARDC_COST_PRODUCTS_H_
 #define SHARDC_COST_PRODUCTS_H_
 
+#include <optional>
 #include <vector>
 
 #include "cost/activations.h"
 #include "cost/inputs.h"
+#include "cost/memory.h"
 #include "cost/settings.h"
 #include "roles/role.h"
 
@@ -48,6 +50,18 @@ int64_t HeadParts(const CostInputs& work);
 // pass of one micro-batch, over all layers. Returns 0 if the heads, their
 // dimension or the layers are unknown.
 double AttentionFlops(const CostInputs& work, const Tokens& tokens);
+
+// Returns the bytes of parameters, cache, gradients and optimizer states that a
+// device reads and writes in a step. Bytes that `memory` does not have are left
+// out.
+double MemoryTrafficOf(const CostInputs& work, const Settings& settings,
+                       const Memory& memory);
+
+// Returns the fraction of a device's experts that the tokens of a serving step
+// choose, on average over layers. Returns nullopt in training, without experts,
+// and if the tokens are unknown.
+std::optional<double> ChosenExperts(const CostInputs& work,
+                                    const Settings& settings);
 
 }  // namespace shardc::cost
 

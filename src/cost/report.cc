@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "cost/legality.h"
-#include "cost/memory_traffic.h"
-#include "model/sub_axis.h"
-#include "source/checked.h"
+#include "cost/products.h"
+#include "model/mesh_layout.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::cost {

@@ -13,7 +13,7 @@
 
 #include <charconv>
 
-#include "cost/stack.h"
+#include "cost/rates.h"
 #include "model/model_description.h"
 
 namespace shardc::cost {

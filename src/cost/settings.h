@@ -13,10 +13,10 @@
 #include "devices/profiles.h"
 #include "exec/operations/operation.h"
 #include "model/dtype.h"
-#include "model/loss_kind.h"
+#include "model/model_description.h"
 #include "model/rules.h"
 #include "step/accumulate.h"
-#include "step/remat.h"
+#include "step/recompute.h"
 
 namespace shardc::cost {
 
@@ -52,10 +52,11 @@ inline constexpr std::string_view kGraphsNames[] = {"none", "partial", "step"};
 enum class Routing : uint8_t { kBalanced, kNatural };
 inline constexpr std::string_view kRoutingNames[] = {"balanced", "natural"};
 // The numbers that share a scale in 8-bit products: those of a tensor, blocks
-// of 32 (mxfp8), or blocks of 128 by 128.
-enum class Scaling : uint8_t { kTensor, kMx, kBlocks };
+// of 32 (mxfp8), or blocks of 128 by 128. With kNv, products have operands of 4
+// bits with a scale of 8 bits for each 16 numbers (nvfp4), 0.5625 bytes each.
+enum class Scaling : uint8_t { kTensor, kMx, kBlocks, kNv };
 inline constexpr std::string_view kScalingNames[] = {"float8_e4m3fn", "mxfp8",
-                                                     "fp8_blocks"};
+                                                     "fp8_blocks", "nvfp4"};
 
 struct Settings {
   Optimizer optimizer = Optimizer::kAdamW;
@@ -95,7 +96,7 @@ struct Settings {
   std::optional<int64_t> loss_chunk;
   // True if collectives of tensor parallelism overlap with matrix products.
   bool overlap_tensor = false;
-  // How the operands of 8-bit products are scaled.
+  // How the operands of products in 8 or 4 bits are scaled.
   Scaling scaling = Scaling::kTensor;
 
   // The settings of models with experts. Without a value, the dispatcher and

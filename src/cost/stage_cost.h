@@ -3,16 +3,22 @@
 #define SHARDC_COST_STAGE_COST_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cost/communication.h"
 #include "cost/inputs.h"
 #include "cost/memory.h"
 #include "cost/settings.h"
+#include "plan/plan.h"
+#include "plan/planned_stages.h"
+#include "plan/representatives.h"
 #include "plan/stage_units.h"
-#include "schedule/simulate.h"
+#include "plan/view.h"
+#include "schedule/order.h"
 
 namespace shardc::cost {
 
@@ -44,6 +50,9 @@ struct StageCost {
   // are updated.
   double after = 0;
   bool timed = false;
+  // The least and the most time of the stage's program, as fractions of the
+  // expected time (ExpectedTime::least and ExpectedTime::most).
+  double least = 1, most = 1;
 
   // Returns the bytes that a device holds throughout a step: parameters,
   // gradients, optimizer states, and weights that are gathered once. Returns
@@ -70,6 +79,48 @@ Settings StageSettings(const CostInputs& work, Settings settings,
 // stage (StageInputs).
 StageCost StageCostOf(const CostInputs& work, const Settings& settings,
                       const StageUnits& units, int64_t begin, int64_t end);
+
+// A plan of a model that is divided into the stages of a pipeline.
+struct StagedModel {
+  const Plan& plan;
+  char separator = '.';  // the separator in parameter names
+  // True if the layer of each parameter is known. If only the stage of each
+  // parameter is known, other divisions of the layers cannot be evaluated.
+  bool layers_known = true;
+};
+
+// Returns the inputs of one stage: the parameters of the units from `begin` to
+// before `end`, on the stage's mesh. On a stage without the head, the embedding
+// gets the role of position embeddings, so that no logits are computed from it.
+// With `copies`, the last unit has a copy of an embedding that the head shares
+// with the first unit.
+CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
+                       const PlannedStages& stages, int64_t begin, int64_t end,
+                       bool copies = true);
+
+// Returns the inputs of all stages of a plan that was read from a file. The
+// plan may lack the axes of the hidden state, which a stage sends to the next
+// stage. They are then assumed to be the axes of the query's heads, if these
+// divide the hidden size.
+CostInputs StagedPlanInputs(const PlanView& plan,
+                            std::optional<ModelConfig> model);
+
+// Returns one number for each unit. Layers whose parameters have the same
+// layouts have the same number. The numbers begin at 0. The number of the first
+// unit and that of the last unit differ from all others.
+std::vector<size_t> KindsOfUnits(const Plan& plan, const StageUnits& units);
+
+// Makes the inputs for some parameters of a plan: those whose entry in
+// `chosen.counts` is not 0. The mesh, the axes of tokens and the axes of the
+// hidden state are copied from `whole`, the inputs of the complete plan.
+// `separator` is the separator in the parameters' names. A tensor may stack
+// several layers; `slices` states how many of them are included. If `slices` is
+// null, all layers are.
+CostInputs ChosenInputs(const Plan& plan, char separator,
+                        const CostInputs& whole,
+                        std::optional<ModelConfig> model,
+                        const Representatives& chosen,
+                        const StackSlices* slices);
 
 }  // namespace shardc::cost
 

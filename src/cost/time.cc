@@ -27,7 +27,6 @@
 #include "comm/collective_def.h"
 #include "comm/reshard.h"
 #include "cost/activations.h"
-#include "cost/memory_traffic.h"
 #include "cost/products.h"
 #include "cost/rates.h"
 #include "cost/unknown_roles.h"
@@ -301,7 +300,7 @@ double ComputeSeconds(const CostInputs& work, const Settings& settings,
     (product.role == Role::kHead ? others : layers) += product.Flops();
   }
   if (layers <= 0) return seconds;
-  const double ratio = profile.bf16_rate / *profile.fp8_rate;
+  const double ratio = profile.bf16_rate / NarrowPeak(settings);
   return seconds * (layers * ratio + others) / (layers + others);
 }
 

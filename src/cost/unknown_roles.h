@@ -4,6 +4,7 @@
 #ifndef SHARDC_COST_UNKNOWN_ROLES_H_
 #define SHARDC_COST_UNKNOWN_ROLES_H_
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -31,6 +32,49 @@ NotKnown MissingQuantisedWeights();
 // without it. Other facts, as how a ring runs on rows that do not divide, have
 // no effect on most of the time, which is then given next to the fact.
 bool CanBeSettled(const std::vector<NotKnown>& facts);
+
+// Sets the role of a weight whose name has a word that only a few families use,
+// and sets whether the weight belongs to experts. Classify() must have set
+// `param.role` before.
+void UseUnusualWord(ParamClass& param, char separator);
+
+// Returns whether a parameter in layers is a matrix without a known role. A
+// layer is then assumed to multiply its tokens with this matrix.
+bool IsUnnamedMatrix(const ParamClass& param);
+
+// Sets ParamClass::stream of all parameters: whether a parameter is applied to
+// the tokens of the step, to the encoder's tokens, or to no tokens. The stream
+// follows from the parameter's name and from whether the model has an encoder.
+void SetStreams(CostInputs& work, char separator);
+
+// Returns the number of tokens that an encoder reads in each row, if the
+// parameters determine this number: an audio encoder reads as many tokens as
+// its table of positions has rows. Returns nullopt for other encoders.
+std::optional<int64_t> EncoderLength(const CostInputs& work);
+
+// Returns whether a parameter is a convolution of an encoder, [out, in,
+// window].
+bool IsEncoderConvolution(const ParamClass& param);
+
+bool HasStream(const CostInputs& work, Stream stream);
+
+// Returns whether the model has an encoder and no decoder, so that no step has
+// logits.
+bool IsEncoderAlone(const CostInputs& work);
+
+// Returns the inputs with only the parameters that are applied to the tokens of
+// `first` or of `second`.
+CostInputs WithStreams(const CostInputs& work, Stream first, Stream second);
+
+// Returns the widths of the hidden states that down projections compute, each
+// once. There are several if an encoder has several towers, as CLIP has for
+// texts and for images.
+std::vector<int64_t> HiddenWidths(const CostInputs& work);
+
+// Returns the inputs with only the weights that read a hidden state of this
+// width, the output and down projections that compute one, and the vectors of
+// this length.
+CostInputs WithWidth(const CostInputs& work, int64_t width);
 
 }  // namespace shardc::cost
 

@@ -11,10 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "source/index.h"
+#include "model/axis_rules.h"
+#include "source/size.h"
 
 namespace shardc::dense {
 
@@ -52,6 +54,20 @@ struct Array {
 
 // Returns the shape as text, such as "[2, 3]".
 std::string ShapeText(const Array& x);
+
+// Converts an array from `layout` to [B, T, N, D]. In the layout kThd, the
+// packed tokens become one row: [1, all tokens, N, D].
+Array ToBthd(Array x, Layout layout);
+
+// The positions of packed tokens, which segment ids divide into sequences. The
+// position of a key is its index among the keys of its segment. The last query
+// of a segment has the position of the segment's last key. Tokens without a
+// segment (a negative id) have position -1.
+struct Packed {
+  std::vector<int64_t> queries, keys;
+};
+Packed PackedPositions(std::span<const int64_t> query_segments,
+                       std::span<const int64_t> key_segments);
 
 }  // namespace shardc::dense
 

@@ -111,6 +111,58 @@ std::optional<Result> Attention(const Inputs& in, const Options& options,
 // Returns the largest |scale * q.k| over all pairs; hidden pairs are included.
 double LargestLogit(const Inputs& in, const Options& options);
 
+// Returns whether dropout drops the weight with these indices of the unsharded
+// attention: batch row, query head, and positions of query and key. A random
+// number is computed by Philox 4x32-10. Its counter is the low 32 bits of the
+// four indices, and its key is the seed. The weight is dropped if the first
+// output word, divided by 2^32, is below `rate`.
+bool Drops(uint64_t seed, int64_t row, int64_t head, int64_t query, int64_t key,
+           double rate);
+
+// The cached rows of the tokens, and the matrices from which keys and values
+// are computed. There are H heads. A row has r latent and p rotated elements. A
+// key has `nope` elements that are not rotated, and a value has Dv elements.
+struct Latent {
+  Array latent;    // [B, S, r]
+  Array rope_key;  // [B, S, p]; all heads share it
+  Array up_key;    // [H, r, nope]
+  Array up_value;  // [H, r, Dv]
+};
+
+struct Expanded {
+  Array key;    // [B, S, H, nope + p]
+  Array value;  // [B, S, H, Dv]
+};
+// Returns the keys and values. The key of a head is latent . up_key[head],
+// followed by the rotated part. The value of a head is latent . up_value[head].
+Expanded Expand(const Latent& latent);
+
+// Inputs for the same attention without expanded keys and values. Here q is a
+// query, c the latent rows, w the attention weights, and M' the transpose of M.
+// The queries are multiplied by up_key' before the attention, and the output is
+// multiplied by up_value after it:
+//
+//   q . (c up_key) = (q up_key') . c,   w . (c up_value) = (w . c) up_value
+//
+// All heads then read the same row of a token, which needs far fewer operations
+// if there are few queries. The caller must set `value_up` of the attention's
+// Inputs to up_value.
+struct Absorbed {
+  Array query;  // [B, T, H, r + p]
+  Array key;    // [B, S, 1, r + p]
+  Array value;  // [B, S, 1, r]
+};
+Absorbed Absorb(const Latent& latent,
+                const Array& query);  // query: [B, T, H, nope + p]
+
+// Returns the number of multiplications that Expand() needs.
+double ExpandingTakes(const Latent& latent);
+// Returns whether attention should use Absorb() instead of Expand(): if
+// Expand() needs more than 4e9 multiplications, which take seconds, and
+// Absorb() needs fewer. `queries` is the number of queries of a head, over all
+// batch rows.
+bool WorthAbsorbing(const Latent& latent, int64_t queries);
+
 }  // namespace shardc::dense
 
 #endif  // SHARDC_DENSE_ATTENTION_H_

@@ -18,7 +18,7 @@
 #include <cmath>
 
 #include "dense/array.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::dense {
 namespace {

@@ -6,8 +6,7 @@
 
 #include <array>
 
-#include "dense/step_ops.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::dense {
 namespace {

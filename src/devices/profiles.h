@@ -11,15 +11,44 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "devices/curve.h"
+#include "source/file.h"
+#include "source/finding.h"
+#include "source/source.h"
+#include "yaml/read.h"
 
 namespace shardc {
+
+// A figure that is measured at several sizes, such as the rate of a collective
+// at several message sizes in bytes. Between two measured points the figure is
+// interpolated linearly.
+
+struct CurvePoint {
+  double at = 0, value = 0;
+};
+// Points in ascending order of `at`. An empty curve means that the figure does
+// not depend on a size.
+using Curve = std::vector<CurvePoint>;
+
+// Returns the value at `at`, interpolated linearly between the two points
+// around it. Before the first point and after the last, returns the value of
+// that point. The curve must not be empty.
+double ValueAt(const Curve& curve, double at);
+// Returns the seconds of one collective in which a device sends `bytes`.
+// `rates` is a curve of bytes per second, and must not be empty. In
+// measurements, a larger message may take less time than a smaller one, because
+// the network uses another protocol for it. The smaller message could be padded
+// to the size of the larger one. The function therefore returns the shortest
+// time of any message of at least `bytes`.
+double SecondsAt(const Curve& rates, double bytes);
+// Returns whether no point has a smaller value than the point before it.
+bool Ascends(const Curve& curve);
 
 // The topology of the chips that share the fast network.
 enum class Fabric : uint8_t { kSwitch, kFullMesh, kTorus2d, kTorus3d };
@@ -31,8 +60,9 @@ inline constexpr std::array<std::string_view, 5> kCurveCollectives = {
 // The fractions of its peak rates that an accelerator reaches in complete
 // training steps. Figures without a stated unit are fractions in (0, 1].
 struct Efficiency {
-  double matmul = 0.75;     // fraction of bf16_rate
-  double matmul_fp8 = 0.5;  // fraction of fp8_rate
+  double matmul = 0.75;      // fraction of bf16_rate
+  double matmul_fp8 = 0.5;   // fraction of fp8_rate
+  double matmul_fp4 = 0.36;  // fraction of fp4_rate
   // The fraction as a function of the smallest dimension of a matrix product on
   // a device. An empty curve means that the fraction is constant. If there is a
   // curve, `matmul` and `matmul_fp8` are the fractions of the largest products.
@@ -55,6 +85,11 @@ struct Efficiency {
   // Seconds that each collective takes in addition to the transfer of its
   // bytes.
   double latency_s = 15e-6;
+  // The fraction of their expected rates at which the parts run that only
+  // models with experts have: the experts, the router, the all-to-alls of
+  // tokens, and the host. Devices whose runs are faster than published ones
+  // exceed 1.
+  double experts = 1;
   // Each doubling of the number of hosts lengthens the step by this fraction of
   // its time.
   double scale = 0.007;
@@ -97,9 +132,9 @@ struct DeviceProfile {
   int64_t memory_bytes = 0;
   double memory_rate = 0;
   double bf16_rate = 0;
-  // Operations per second in fp8 and in int8. Absent if the profile has no rate
-  // for the dtype.
-  std::optional<double> fp8_rate = {}, int8_rate = {};
+  // Operations per second in fp8, in int8 and in nvfp4. Absent if the profile
+  // has no rate for the dtype.
+  std::optional<double> fp8_rate = {}, int8_rate = {}, fp4_rate = {};
   double link_rate = 0;  // bytes per second of one link in one direction
   int64_t links = 1;
   Fabric fabric = Fabric::kSwitch;
@@ -134,6 +169,55 @@ std::string_view FabricName(Fabric fabric);
 const DeviceProfile* FindDeviceProfile(std::string_view name);
 // Returns all names and aliases, for suggestions in messages.
 std::vector<std::string_view> DeviceNames();
+
+}  // namespace shardc
+
+namespace shardc::keys {
+
+extern const KeyTable kProfile;
+extern const KeyTable kPeaks;
+extern const KeyTable kProfileMemory;
+extern const KeyTable kEfficiency;
+extern const KeyTable kMatmul;
+extern const KeyTable kAttention;
+extern const KeyTable kLinks;
+extern const KeyTable kRateCurves;
+extern const KeyTable kLink;
+extern const KeyTable kChips;
+extern const KeyTable kSources;
+
+}  // namespace shardc::keys
+
+namespace shardc {
+
+// Returns all files of profiles/, sorted by name. The build generates the
+// table.
+std::span<const EmbeddedFile> EmbeddedProfiles();
+
+// Reads a device profile: a built-in one, or a user's file. A user's file may
+// name a built-in profile as its base and give only the figures that differ,
+// such as the memory bandwidth or measured efficiencies.
+
+// A profile that was read from a file. The members `text` and `alias` own the
+// texts to which the profile's name and alias refer.
+struct OwnProfile {
+  std::string text, alias;
+  DeviceProfile profile;  // profile.name is a view of `text`
+  // The texts that the file cites as the sources of its figures, by
+  // FigureGroup.
+  std::array<std::vector<std::string>, kFigureGroups.size()> sources;
+};
+
+// Reads a user's profile. Figures that are missing in the file are copied from
+// its `base`. Only `runs`, the number of runs to which the figures were fitted,
+// is not copied and is then 0. Without a base, missing figures get their
+// defaults, and a missing figure without a default is an error. Returns null
+// after an error.
+std::shared_ptr<const OwnProfile> ParseProfile(SourceRef source,
+                                               Findings& findings);
+// Reads a file of profiles/, which has no base. Returns null after an error.
+std::shared_ptr<const OwnProfile> ParseBuiltinProfile(const EmbeddedFile& file,
+                                                      Findings& findings);
 
 }  // namespace shardc
 

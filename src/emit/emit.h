@@ -7,8 +7,10 @@
 #include <span>
 #include <string>
 
+#include "model/not_known.h"
 #include "plan/plan.h"
 #include "source/finding.h"
+#include "source/json_writer.h"
 #include "source/sink.h"
 
 namespace shardc {
@@ -40,6 +42,14 @@ struct TextStyle {
 // Returns one finding as text: level, code, message, place, source line with a
 // caret, labels and help.
 std::string FindingText(const Finding& finding, const TextStyle& style);
+
+// Returns one line "not known: ..." for each fact; empty without facts.
+std::string NotKnownLines(std::span<const NotKnown> facts);
+
+// Writes the members `not_known`, a list of {"what", "params", "bytes",
+// "settled_by"}, and `at_least`, which is true if any fact is missing. The
+// totals of the object are then lower bounds, and it has no verdict.
+void WriteNotKnown(JsonWriter& json, std::span<const NotKnown> facts);
 
 }  // namespace shardc
 

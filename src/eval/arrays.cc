@@ -11,8 +11,8 @@
 #include "eval/call.h"
 #include "exec/attention/rotary.h"
 #include "exec/cache/kv_cache.h"
-#include "exec/kernels/quantize.h"
-#include "source/index.h"
+#include "exec/kernels/arithmetic.h"
+#include "source/size.h"
 
 namespace shardc::eval {
 namespace {

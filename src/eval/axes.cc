@@ -8,9 +8,8 @@
 //     ->  {"mode": "decode", "spec": [["fsdp", "dp"], "tp"]}
 #include <algorithm>
 
-#include "eval/inputs.h"
+#include "eval/call.h"
 #include "importers/eformer.h"
-#include "resolve/attention.h"
 #include "resolve/resolve.h"
 #include "source/digest.h"
 

@@ -15,7 +15,7 @@
 #include "model/axis_rules.h"
 #include "model/mesh_layout.h"
 #include "parse/mesh.h"
-#include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::eval {

@@ -12,12 +12,11 @@
 #include <functional>
 #include <iterator>
 
-#include "eval/inputs.h"
+#include "eval/call.h"
 #include "legalize/legalize.h"
 #include "parse/manifest.h"
 #include "plan/compile.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::eval {

@@ -21,9 +21,8 @@
 #include <cmath>
 
 #include "model/legal_sizes.h"
-#include "parse/manifest_leaf.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "parse/manifest.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::families {
@@ -359,6 +358,21 @@ Evaluator::Result Evaluator::Call(const Expression& expression) {
     const auto b = a ? Integer(parts[1]) : std::nullopt;
     if (!b) return std::nullopt;
     return MakeInteger(name == "min" ? std::min(*a, *b) : std::max(*a, *b));
+  }
+  if (name == "isqrt" && parts.size() == 1) {
+    const auto square = Integer(parts[0]);
+    if (!square) return std::nullopt;
+    auto root = static_cast<int64_t>(
+        std::sqrt(static_cast<double>(std::max(*square, int64_t{0}))));
+    if (root > 0 && root > *square / root) --root;  // rounded up
+    return MakeInteger(root);
+  }
+  if (name == "refuse" && parts.size() == 1 &&
+      parts[0].kind == Expression::Kind::kText) {
+    findings_.Add(code::kSchema, Blame(), parts[0].text,
+                  "give a manifest of its checkpoint, or a folder with a "
+                  "description: `--families DIR`");
+    return std::nullopt;
   }
   findings_.Add(
       code::kSchema, Blame(),

@@ -14,20 +14,22 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
-#include "families/config_dtype.h"
 #include "families/description.h"
 #include "families/evaluate.h"
-#include "families/misspelling.h"
 #include "model/not_known.h"
-#include "parse/manifest_leaf.h"
-#include "parse/model_document.h"
-#include "parse/model_families.h"
+#include "parse/config_fields.h"
+#include "parse/layer_kinds.h"
+#include "parse/manifest.h"
 #include "parse/project.h"
-#include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::families {
@@ -115,6 +117,10 @@ class TreeBuilder {
     builder_.manifest().naming = naming_;
     return builder_.Take();
   }
+
+  // Returns the weights of linear modules, in the order of the tree. Trees of
+  // Flax have none: their quantised forms are not known.
+  const std::vector<LinearWeight>& linear() const { return linear_; }
 
  private:
   using Sizes = std::vector<int64_t>;
@@ -311,6 +317,7 @@ class TreeBuilder {
     if (kind == "tensor" || kind == "buffer") {
       const auto dims = sizes(rest.size());
       if (!dims) return false;
+      if (kind == "tensor") NoteExperts(*dims, values);
       return (kind == "buffer" && !spelling_.buffers) || Add(*dims, values);
     }
     if (kind == "float32" && rest.size() == 1) {
@@ -346,8 +353,26 @@ class TreeBuilder {
               Evaluator& values) {
     Sizes weight = dims;
     if (transposed == spelling_.flax) std::swap(weight[0], weight[1]);
+    if (!spelling_.flax) {
+      linear_.push_back({static_cast<size_t>(tensors_), transposed});
+    }
     return Leaf(spelling_.flax ? "kernel" : "weight", weight, values) &&
            (!bias || Leaf("bias", {dims[1]}, values));
+  }
+
+  // Notes a tensor of the matrices of all experts. The hidden size shows which
+  // of the two sizes of a matrix is that of its inputs.
+  void NoteExperts(const Sizes& dims, const Evaluator& values) {
+    if (spelling_.flax || dims.size() != 3) return;
+    if (path_.find("experts") == std::string::npos) return;
+    const auto hidden = values.config().Find("hidden_size");
+    if (!hidden || hidden->kind() != JsonKind::kInteger) return;
+    const bool down = path_.find("down") != std::string::npos;
+    const int64_t first = down ? dims[2] : dims[1];
+    const int64_t other = down ? dims[1] : dims[2];
+    const int64_t size = hidden->integer();
+    linear_.push_back(
+        {static_cast<size_t>(tensors_), first == size && other != size});
   }
 
   bool Norm(const Sizes& dims, bool bias, bool layer, Evaluator& values) {
@@ -403,6 +428,7 @@ class TreeBuilder {
   std::string path_;
   int depth_ = 0;
   int64_t tensors_ = 0;
+  std::vector<LinearWeight> linear_;
   ManifestBuilder builder_;
 };
 
@@ -464,6 +490,24 @@ bool AllAreGood(const Library& library, Findings& findings) {
   return findings.errors() == before;
 }
 
+// Returns the dtype that `--weights-dtype` names, or nullopt after a finding.
+std::optional<Dtype> ReadWeightsDtype(const std::string& text,
+                                      Findings& findings) {
+  constexpr Dtype kWide[] = {Dtype::kF16, Dtype::kBF16, Dtype::kF32};
+  const auto dtype = ParseDtype(text);
+  if (dtype && std::find(std::begin(kWide), std::end(kWide), *dtype) !=
+                   std::end(kWide)) {
+    return dtype;
+  }
+  findings.Add(code::kUsage,
+               {MakeSource("--weights-dtype", text), 0, text.size()},
+               ShortQuote(text) + " is no dtype of unquantised weights",
+               "write `bfloat16`, `float16`, `float32`, or `config` for the "
+               "weights that the configuration states; quantised weights of "
+               "another kind are read from a checkpoint, with `--manifest`");
+  return std::nullopt;
+}
+
 std::optional<Spelling> SpellingOf(const Description& family,
                                    std::string_view naming,
                                    const JsonValue& config,
@@ -493,15 +537,17 @@ std::vector<std::string_view> ModelTypes() { return Library().Names(); }
 
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings,
-                                  const std::string& folder) {
+                                  const std::string& folder,
+                                  const TreeWeights& weights) {
   const auto document = ReadModelDocument(config_path, findings);
   if (document == nullptr) return std::nullopt;
-  return BuildTree(*document, naming, findings, folder);
+  return BuildTree(*document, naming, findings, folder, weights);
 }
 
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings,
-                                  const std::string& folder) {
+                                  const std::string& folder,
+                                  const TreeWeights& weights) {
   if (!ReadModelConfig(document, findings)) return std::nullopt;
   const auto library = Library::Open(folder, findings);
   if (!library || !AllAreGood(*library, findings)) return std::nullopt;
@@ -510,10 +556,27 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   if (family == nullptr || !IsClassOf(*family, config, findings)) {
     return std::nullopt;
   }
+  const auto quantised = config.Find("quantization_config");
+  const bool stated = quantised && quantised->IsObject();
+  const bool as_config = weights.dtype == "config";
+  std::optional<Dtype> wanted;
+  if (!weights.dtype.empty() && !as_config) {
+    wanted = ReadWeightsDtype(weights.dtype, findings);
+    if (!wanted) return std::nullopt;
+  }
+  const auto model_dtype = QuantisedModelDtype(config);
+  const bool published =
+      model_dtype && !wanted && (!weights.trained || as_config);
+  if (naming.empty()) naming = published ? "hf-files" : "hf";
   auto spelling = SpellingOf(*family, naming, config, findings);
   if (!spelling) return std::nullopt;
-  const auto dtype = ReadConfigDtype(config, findings);
+  auto dtype = ReadConfigDtype(config, findings);
   if (!dtype) return std::nullopt;
+  if (wanted) {
+    dtype = {*wanted, false};
+  } else if (published && dtype->assumed) {
+    dtype = {*model_dtype, false};
+  }
   Evaluator values(*family, config, naming, findings);
   TreeBuilder builder(*library, naming, std::move(*spelling), dtype->dtype,
                       findings);
@@ -531,11 +594,149 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
                          Quote(library->Find(family->name)->name()) +
                          ", in place of the bundled description");
   }
-  if (const auto packed = config.Find("quantization_config");
-      packed && packed->IsObject()) {
+  if (wanted) {
+    tree.notes.push_back("the weights are " + std::string(DtypeName(*wanted)) +
+                         ", as `--weights-dtype` states");
+  } else if (stated &&
+             !(published && Quantise(config, builder.linear(), tree))) {
     tree.notes.emplace_back(kBeforeQuantisation);
   }
   return tree;
+}
+
+// Reads the dtype of a model's parameters from its config.json:
+//
+//   {"torch_dtype": "bfloat16", ..}          ->  bfloat16
+//   {"text_config": {"dtype": "float16"}}    ->  float16
+//   {"dtype": "auto", ..}                    ->  float32, assumed
+
+namespace {
+
+// A key of the config that names a dtype, and the name.
+struct NamedDtype {
+  std::string_view key;
+  JsonValue name;
+};
+
+// Returns the dtype that the config names, or else the one that its nested
+// `text_config` names; nullopt if neither names one.
+std::optional<NamedDtype> FindDtype(const JsonValue& config) {
+  for (const auto& part : {std::optional(config), config.Find("text_config")}) {
+    if (!part || !part->IsObject()) continue;
+    for (const std::string_view key : {"dtype", "torch_dtype"}) {
+      const auto value = part->Find(key);
+      if (value && value->IsString() && value->string() != "auto") {
+        return NamedDtype{key, *value};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ConfigDtype> ReadConfigDtype(const JsonValue& config,
+                                           Findings& findings) {
+  const auto named = FindDtype(config);
+  if (!named) return ConfigDtype{Dtype::kF32, true};
+  constexpr std::string_view kModule = "torch.";
+  std::string_view name = named->name.string();
+  if (name.starts_with(kModule)) name.remove_prefix(kModule.size());
+  if (const auto dtype = ParseDtype(name)) return ConfigDtype{*dtype, false};
+  findings.Add(code::kDtype, named->name.place(),
+               "`" + std::string(named->key) + "` is " +
+                   ShortQuote(named->name.string()) +
+                   ", which is no known dtype",
+               "write it as PyTorch does, such as `bfloat16`");
+  return std::nullopt;
+}
+
+// Finds the model type that a misspelled one stands for. Names of different
+// models are often a letter or a digit apart, as `bart` and `bert`, so names
+// are compared word by word. A word is a sequence of letters or of digits:
+//
+//   Qwen-2, qwen2    ->  qwen 2 in both: the same type
+//   mistrl, mistral  ->  one edit in a word of seven letters: a misspelling
+//   bart, bert       ->  one edit in a word of four letters: another model
+//   qwen3_5, qwen3   ->  qwen 3 5 and qwen 3: another model
+
+namespace {
+
+// A longer name is not compared, because the edit distance takes time quadratic
+// in the length of the words.
+constexpr size_t kLongestType = 256;
+// The least number of letters of a word in which any single edit is taken for a
+// typing error.
+constexpr size_t kLongWord = 6;
+
+bool IsNumeral(char c) { return c >= '0' && c <= '9'; }
+bool IsLowerCase(char c) { return c >= 'a' && c <= 'z'; }
+
+std::vector<std::string> WordsOf(std::string_view type) {
+  std::vector<std::string> words;
+  char before = 0;
+  for (const char c : FoldCase(type)) {
+    const bool digit = IsNumeral(c);
+    if (digit || IsLowerCase(c)) {
+      const bool goes_on = digit ? IsNumeral(before) : IsLowerCase(before);
+      if (!goes_on) words.emplace_back();
+      words.back() += c;
+    }
+    before = c;
+  }
+  return words;
+}
+
+std::string Joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += word;
+  return out;
+}
+
+std::string WithoutDoubles(std::string word) {
+  word.erase(std::unique(word.begin(), word.end()), word.end());
+  return word;
+}
+
+bool IsTypingError(std::string a, std::string b) {
+  if (IsNumeral(a[0]) || IsNumeral(b[0])) return false;
+  if (WithoutDoubles(a) == WithoutDoubles(b)) return true;
+  if (EditDistance(a, b) != 1) return false;
+  if (std::max(a.size(), b.size()) >= kLongWord) return true;
+  // If two words have the same letters, the single edit is a swap of two
+  // neighbouring letters.
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  return a == b;
+}
+
+bool IsMisspelled(const std::vector<std::string>& a,
+                  const std::vector<std::string>& b) {
+  if (a.size() != b.size()) return false;
+  int errors = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    if (!IsTypingError(a[i], b[i])) return false;
+    ++errors;
+  }
+  return errors == 1;
+}
+
+}  // namespace
+
+std::optional<std::string_view> FindMisspelled(
+    std::string_view word, std::span<const std::string_view> types) {
+  if (word.size() > kLongestType) return std::nullopt;
+  const std::vector<std::string> words = WordsOf(word);
+  if (words.empty()) return std::nullopt;
+  const std::string joined = Joined(words);
+  for (const std::string_view type : types) {
+    if (Joined(WordsOf(type)) == joined) return type;
+  }
+  for (const std::string_view type : types) {
+    if (IsMisspelled(words, WordsOf(type))) return type;
+  }
+  return std::nullopt;
 }
 
 }  // namespace shardc::families

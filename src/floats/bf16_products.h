@@ -28,6 +28,12 @@ void UseBf16Products(Bf16Products products);
 // Makes UsedBf16Products() return the fastest instructions again.
 void UseFastestBf16Products();
 
+// Returns true if decoding should read the keys of the KV cache in one
+// sequential stream without prefetch instructions. Returns false if two streams
+// with prefetching are faster. The processor is queried at the first call. The
+// results of decoding do not depend on this choice.
+bool OneStreamIsFaster();
+
 }  // namespace shardc
 
 #endif  // SHARDC_FLOATS_BF16_PRODUCTS_H_

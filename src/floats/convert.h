@@ -1,6 +1,12 @@
-// Converts arrays of floats from one type to another. Each float is rounded
-// once, to nearest with ties to even. The results have the same bits as those
-// of the conversions of single numbers in half.h.
+// Directory: floats. Converts single 16-bit floats to float32 and back;
+// convert.h converts arrays.
+// Its files include headers of these directories: model.
+//
+// float16 and bfloat16 round to nearest, with ties to even. Subnormal numbers
+// are kept, and numbers that are too large become infinity. A NaN stays a NaN
+// with its sign and upper payload bits, and becomes quiet except in
+// FromBFloat16. Conversions to float are exact. The vector code of convert.h
+// has results with the same bits.
 #ifndef SHARDC_FLOATS_CONVERT_H_
 #define SHARDC_FLOATS_CONVERT_H_
 
@@ -11,6 +17,10 @@
 #include "model/dtype.h"
 
 namespace shardc {
+
+// Converts arrays of floats from one type to another. Each float is rounded
+// once, to nearest with ties to even. The results have the same bits as those
+// of the conversions of single numbers in half.h.
 
 // Returns whether `from` is F64, F32, F16 or BF16, and `to` is F32, F16 or
 // BF16.
@@ -29,6 +39,24 @@ void F16ToF32(std::span<const uint16_t> x, std::span<float> out);
 // Rounds each element to a value of `dtype`, which is F16 or BF16. Does nothing
 // for other dtypes.
 void RoundAll(Dtype dtype, std::span<float> x);
+
+uint16_t Float16Bits(float x);
+// Rounds the double directly, and not by way of float, which would round twice.
+uint16_t Float16Bits(double x);
+float FromFloat16(uint16_t bits);
+
+uint16_t BFloat16Bits(float x);
+uint16_t BFloat16Bits(double x);
+float FromBFloat16(uint16_t bits);
+
+// Returns the value of `dtype` (F32, F16 or BF16) that is nearest to x, rounded
+// once. For other dtypes returns x as a float.
+float RoundTo(Dtype dtype, double x);
+float RoundTo(Dtype dtype, float x);
+
+// Returns the unit roundoff, the largest relative error of rounding: 2^-11 for
+// F16, 2^-8 for BF16, and 2^-24 (that of F32) for any other dtype.
+double UnitRoundoff(Dtype dtype);
 
 }  // namespace shardc
 

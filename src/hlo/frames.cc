@@ -15,8 +15,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "hlo/instruction.h"
-#include "source/index.h"
+#include "hlo/program.h"
+#include "source/size.h"
 
 namespace shardc::hlo {
 namespace {

@@ -3,12 +3,16 @@
 #ifndef SHARDC_HLO_GROUPS_H_
 #define SHARDC_HLO_GROUPS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "source/size.h"
 
 namespace shardc::hlo {
 
@@ -44,6 +48,24 @@ std::optional<Groups> ReadGroups(std::string_view text, int64_t devices);
 // `devices`.
 std::optional<std::vector<std::pair<int64_t, int64_t>>> ReadPairs(
     std::string_view text, int64_t devices);
+
+struct Array {
+  std::string_view element;  // the element type, such as "bf16"
+  int64_t bits = 0;  // bits of one element; 0 for a token or an opaque value
+  std::vector<int64_t> dims;
+
+  Size Elements() const;
+  Size Bytes() const;        // bytes of all elements, rounded up
+  std::string Text() const;  // such as "bf16[8,128]"
+  bool operator==(const Array&) const = default;
+};
+
+// Returns the arrays of a type, in the order of the text. Tuples may be nested.
+// Layouts are ignored. A dynamic size such as `<=8` is read as 8. Reads no more
+// than `most` arrays: to find whether a type is a single array, two suffice,
+// and the state of a loop may be a tuple of all parameters.
+std::vector<Array> ArraysOf(std::string_view type, size_t most = SIZE_MAX);
+inline constexpr size_t kOneOrMore = 2;
 
 }  // namespace shardc::hlo
 

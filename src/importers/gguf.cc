@@ -13,21 +13,234 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "importers/gguf_config.h"
-#include "importers/gguf_types.h"
-#include "model/name_fault.h"
-#include "source/checked.h"
+#include "importers/safetensors_set.h"
+#include "importers/set_folder.h"
+#include "model/dtype.h"
+#include "model/manifest.h"
+#include "model/name.h"
+#include "source/file.h"
 #include "source/input_file.h"
+#include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 
+namespace shardc::gguf {
+namespace {
+
+// A data type and its number in ggml. The numbers 4, 5, 31 to 33 and 36 to 38
+// are absent, because ggml has removed their types.
+struct GgmlType {
+  uint32_t id;
+  Dtype dtype;
+};
+
+inline constexpr GgmlType kTypes[] = {
+    {0, Dtype::kF32},    {1, Dtype::kF16},     {2, block::kQ4_0},
+    {3, block::kQ4_1},   {6, block::kQ5_0},    {7, block::kQ5_1},
+    {8, block::kQ8_0},   {9, block::kQ8_1},    {10, block::kQ2K},
+    {11, block::kQ3K},   {12, block::kQ4K},    {13, block::kQ5K},
+    {14, block::kQ6K},   {15, block::kQ8K},    {16, block::kIq2Xxs},
+    {17, block::kIq2Xs}, {18, block::kIq3Xxs}, {19, block::kIq1S},
+    {20, block::kIq4Nl}, {21, block::kIq3S},   {22, block::kIq2S},
+    {23, block::kIq4Xs}, {24, Dtype::kI8},     {25, Dtype::kI16},
+    {26, Dtype::kI32},   {27, Dtype::kI64},    {28, Dtype::kF64},
+    {29, block::kIq1M},  {30, Dtype::kBF16},   {34, block::kTq1_0},
+    {35, block::kTq2_0}, {39, block::kMxfp4},
+};
+
+// The types of metadata values that the reader of GGUF distinguishes.
+enum ValueType : uint32_t {
+  kUint32 = 4,
+  kInt32 = 5,  // types 0 to 5 are integers of 8, 16 and 32 bits
+  kBool = 7,
+  kString = 8,
+  kArray = 9,
+  kUint64 = 10,
+  kInt64 = 11,
+  kValueTypes = 13,
+};
+// The number of bytes of a metadata value, indexed by ValueType. It is 0 for
+// strings and arrays, which have no fixed size.
+inline constexpr std::array<size_t, kValueTypes> kValueBytes = {
+    1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+
+}  // namespace
+}  // namespace shardc::gguf
+
+// Translates metadata of GGUF files. Names of keys begin with the architecture:
+//
+//   general.architecture = llama       "model_type": "llama"
+//   llama.attention.head_count = 32    "num_attention_heads": 32
+//   llama.attention.head_count_kv = 8  "num_key_value_heads": 8
+//
+// Models whose layers differ (DeciLM, OpenELM) have an array of one number for
+// each layer in place of a number.
+
 namespace shardc {
 namespace {
+
+class GgufConfig {
+ public:
+  // Takes one pair of the metadata. `value` has the bytes of the value without
+  // its type, which is `type`. Keys and types that are not translated are
+  // ignored.
+  void Take(std::string_view key, uint32_t type, std::string_view value);
+
+  // Returns the text of a config.json, or an empty text if the file does not
+  // state a number of heads, or if its attention keeps latent rows, whose keys
+  // have other meanings in files of different ages.
+  //
+  // The number of layers is left out for models of which the keys do not say
+  // which layers have full attention: those with windows, with state-space
+  // blocks, or with layers without attention. Figures that need it, such as the
+  // bytes of a KV cache, are then not known.
+  std::string Json() const;
+
+ private:
+  std::string architecture_;
+  // The integers of the translated keys by the key's name in a config.json. A
+  // key with a value for each layer has several.
+  std::map<std::string_view, std::vector<int64_t>> sizes_;
+  bool latent_ = false;
+  // Whether the layers have kinds that the keys do not assign to them.
+  bool mixed_ = false;
+};
+
+using enum gguf::ValueType;
+
+struct Translated {
+  std::string_view key;   // without the architecture
+  std::string_view name;  // in a config.json
+};
+constexpr Translated kTranslated[] = {
+    {"attention.head_count", "num_attention_heads"},
+    {"attention.head_count_kv", "num_key_value_heads"},
+    {"attention.key_length", "head_dim"},
+    {"attention.value_length", "v_head_dim"},
+    {"block_count", "num_hidden_layers"},
+    {"context_length", "max_position_embeddings"},
+    {"embedding_length", "hidden_size"},
+    {"expert_count", "num_local_experts"},
+    {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"expert_used_count", "num_experts_per_tok"},
+    {"feed_forward_length", "intermediate_size"},
+    {"vocab_size", "vocab_size"},
+};
+constexpr std::string_view kLatent = "attention.kv_lora_rank";
+// Keys of models that have several kinds of layers begin with these.
+constexpr std::string_view kMixed[] = {"attention.sliding_window",
+                                       "attention.chunk",
+                                       "attention.shared_kv_layers",
+                                       "ssm.",
+                                       "shortconv.",
+                                       "wkv.",
+                                       "encoder.",
+                                       "decoder_block_count",
+                                       "nextn_predict_layers"};
+
+// More layers than this are not read.
+constexpr uint64_t kMaxLayers = 4096;
+constexpr int64_t kMaxSize = (int64_t{1} << 31) - 1;
+
+uint64_t LittleEndian(std::string_view bytes) {
+  uint64_t out = 0;
+  for (size_t i = bytes.size(); i > 0; --i) {
+    out = out << 8 | static_cast<unsigned char>(bytes[i - 1]);
+  }
+  return out;
+}
+
+// Returns the integers of a value, which is one or an array of them; an empty
+// list for other values and for integers that are no size.
+std::vector<int64_t> SizesOf(uint32_t type, std::string_view value) {
+  uint64_t count = 1;
+  if (type == kArray) {
+    if (value.size() < 12) return {};
+    type = static_cast<uint32_t>(LittleEndian(value.substr(0, 4)));
+    count = LittleEndian(value.substr(4, 8));
+    value.remove_prefix(12);
+  }
+  const bool integer = type <= kInt32 || type == kUint64 || type == kInt64;
+  if (!integer || count > kMaxLayers) return {};
+  const size_t bytes = gguf::kValueBytes[type];
+  if (value.size() != count * bytes) return {};
+  std::vector<int64_t> out;
+  for (; !value.empty(); value.remove_prefix(bytes)) {
+    const uint64_t one = LittleEndian(value.substr(0, bytes));
+    if (one > kMaxSize) return {};
+    out.push_back(static_cast<int64_t>(one));
+  }
+  return out;
+}
+
+bool AllEqual(const std::vector<int64_t>& values) {
+  return std::all_of(values.begin(), values.end(),
+                     [&](int64_t one) { return one == values.front(); });
+}
+
+void GgufConfig::Take(std::string_view key, uint32_t type,
+                      std::string_view value) {
+  if (key == "general.architecture") {
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyz0123456789_-";
+    if (type != kString || value.size() < 8) return;
+    value.remove_prefix(8);
+    if (value.find_first_not_of(kPlain) == value.npos) architecture_ = value;
+    return;
+  }
+  const size_t dot = key.find('.');
+  if (dot == key.npos) return;
+  const std::string_view rest = key.substr(dot + 1);
+  latent_ |= rest == kLatent;
+  mixed_ |= std::any_of(std::begin(kMixed), std::end(kMixed),
+                        [&](auto& one) { return rest.starts_with(one); });
+  for (const Translated& one : kTranslated) {
+    if (one.key != rest) continue;
+    if (auto sizes = SizesOf(type, value); !sizes.empty()) {
+      sizes_[one.name] = std::move(sizes);
+    }
+  }
+}
+
+std::string GgufConfig::Json() const {
+  if (latent_ || !sizes_.contains("num_attention_heads")) return {};
+  bool mixed = mixed_;
+  std::string out = "{\"model_type\": \"" + architecture_ + '"';
+  for (const auto& [name, all] : sizes_) {
+    std::vector<int64_t> sizes = all;
+    // Layers without heads have no attention.
+    mixed |= std::erase(sizes, 0) > 0;
+    if (sizes.empty()) continue;
+    if (name == "num_hidden_layers") continue;
+    out += ", \"" + std::string(name) + "\": ";
+    if (AllEqual(sizes)) {
+      out += std::to_string(sizes.front());
+      continue;
+    }
+    char before = '[';
+    for (const int64_t one : sizes) {
+      out += before + std::to_string(one);
+      before = ',';
+    }
+    out += ']';
+  }
+  const auto layers = sizes_.find("num_hidden_layers");
+  if (!mixed && layers != sizes_.end() && layers->second.size() == 1) {
+    out += ", \"num_hidden_layers\": " + std::to_string(layers->second.front());
+  }
+  return out + '}';
+}
 
 using gguf::GgmlType;
 using gguf::kTypes;
@@ -501,6 +714,145 @@ std::optional<Manifest> ParseGguf(const SourceRef& source, bool header_only,
     return std::nullopt;
   }
   return Finish(reader, header_only);
+}
+
+// Reads a set of GGUF files. llama.cpp splits a model into files
+// `NAME-00001-of-00003.gguf`, and loads the complete model if the user passes
+// the name of one of them. shardc does the same, and the other files must be in
+// the same folder. The metadata of a file may also state its number and the
+// number of files. Both must then agree with the file's name:
+//
+//   llama-00001-of-00003.gguf, and 00002 is absent  ->  1 file is missing
+
+namespace {
+
+class GgufSetReader {
+ public:
+  // `name` is the name of one file of the set, which is in `folder`. `folder`
+  // ends in a slash or is empty.
+  GgufSetReader(std::string folder, const NumberedName& name, bool header_only,
+                Findings& findings)
+      : folder_(std::move(folder)),
+        name_(name),
+        header_only_(header_only),
+        findings_(findings) {}
+
+  std::optional<Manifest> Read() {
+    const std::string place = folder_.empty() ? "." : folder_;
+    std::error_code error;
+    const auto names = NamesIn(place, error);
+    if (!names) {
+      findings_.Add(code::kUnreadable, Place{MakeSource(place, {})},
+                    "cannot list `" + place + "`: " + error.message());
+      return std::nullopt;
+    }
+    const auto files = FilesOfSeries(name_, *names);
+    if (RefuseGaps(Place{MakeSource(place, {})}, files, findings_)) {
+      return std::nullopt;
+    }
+    for (const std::string& file : files) {
+      if (!IsInFolder(place, folder_ + file, findings_) || !Add(file)) {
+        return std::nullopt;
+      }
+      ++number_;
+    }
+    return Finish();
+  }
+
+ private:
+  bool Refuse(const std::string& file, const Code& code, std::string message) {
+    findings_.Add(code, Place{MakeSource(folder_ + file, {})},
+                  "`" + file + "` " + std::move(message),
+                  "download the files again: they are not of one set");
+    return false;
+  }
+
+  bool Add(const std::string& file) {
+    GgufSplit split;
+    const auto part =
+        ReadGgufFile(folder_ + file, header_only_, &split, findings_);
+    if (!part) return false;
+    if (split.number.value_or(number_) != number_ ||
+        split.count.value_or(name_.count) != name_.count) {
+      return Refuse(file, code::kMissing,
+                    "has the number " +
+                        CountText(split.number.value_or(number_) + 1) + " of " +
+                        CountText(split.count.value_or(name_.count)) +
+                        " in its metadata");
+    }
+    if (number_ > 0 && split.tensors != tensors_) {
+      return Refuse(file, code::kMissing,
+                    "states another number of tensors than the first file");
+    }
+    // The metadata of the model is in the first file.
+    if (number_ == 0) config_ = part->config;
+    tensors_ = split.tensors;
+    for (const Tensor& tensor : part->tensors) {
+      if (!known_.emplace(tensor.name).second) {
+        return Refuse(file, code::kDuplicateKey,
+                      "holds `" + std::string(tensor.name) +
+                          "`, which an earlier file holds, too");
+      }
+      builder_.Add(tensor.name, part->TypeOf(tensor));
+    }
+    last_ = file;
+    return true;
+  }
+
+  std::optional<Manifest> Finish() {
+    const auto count = static_cast<int64_t>(known_.size());
+    if (tensors_ && *tensors_ != count) {
+      Refuse(last_, code::kTensorMissing,
+             "and the other files hold " + Counted(count, "tensor") + " of " +
+                 CountText(*tensors_));
+      return std::nullopt;
+    }
+    Manifest manifest = builder_.Take();
+    manifest.source = MakeSource(folder_ + last_, {});
+    manifest.naming = "gguf";
+    manifest.config = std::move(config_);
+    return manifest;
+  }
+
+  std::string folder_;
+  const NumberedName& name_;
+  bool header_only_;
+  Findings& findings_;
+  ManifestBuilder builder_;
+  std::unordered_set<std::string> known_;
+  // The number of tensors in all files, as the metadata of the last file that
+  // was read states it.
+  std::optional<int64_t> tensors_;
+  std::string config_;
+  int64_t number_ = 0;  // index of the next file, counted from 0
+  std::string last_;
+};
+
+}  // namespace
+
+std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
+                                 Findings& findings) {
+  GgufSplit split;
+  auto alone = ReadGgufFile(path, header_only, &split, findings);
+  if (!alone) return std::nullopt;
+  const size_t slash = path.rfind('/');
+  const size_t begin = slash == std::string::npos ? 0 : slash + 1;
+  const std::string base = path.substr(begin);
+  const auto name = ParseNumberedName(base);
+  const bool numbered = name && name->suffix == ".gguf";
+  const int64_t stated = split.count.value_or(0);
+  if (stated <= 1 && (!numbered || name->count == 1)) return alone;
+  if (numbered) {
+    return GgufSetReader(path.substr(0, begin), *name, header_only, findings)
+        .Read();
+  }
+  findings.Add(code::kUsage, Place{MakeSource(path, {})},
+               "`" + base + "` is one of the " + CountText(stated) +
+                   " files of a model, and its name does not have the form "
+                   "`NAME-00001-of-00005.gguf`",
+               "rename the files as llama.cpp does, so that the others are "
+               "found");
+  return std::nullopt;
 }
 
 }  // namespace shardc

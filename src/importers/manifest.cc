@@ -24,7 +24,7 @@
 #include "importers/set_folder.h"
 #include "source/file.h"
 #include "source/input_file.h"
-#include "stored/format.h"
+#include "stored/tree.h"
 
 namespace shardc {
 namespace {

@@ -17,8 +17,6 @@
 #include <set>
 #include <utility>
 
-#include "source/checked.h"
-#include "source/index.h"
 #include "source/size.h"
 #include "source/wording.h"
 

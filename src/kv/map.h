@@ -10,7 +10,7 @@
 
 #include "kv/side.h"
 #include "model/not_known.h"
-#include "plan/layer_range.h"
+#include "plan/plan_stages.h"
 #include "source/finding.h"
 
 namespace shardc::kv {

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "kv/map.h"
-#include "source/index.h"
 #include "source/size.h"
 #include "source/wording.h"
 

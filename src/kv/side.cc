@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "model/mesh_layout.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::kv {

@@ -21,7 +21,7 @@
 #include "model/axis_rules.h"
 #include "model/dtype.h"
 #include "plan/kv_layout.h"
-#include "plan/layer_range.h"
+#include "plan/plan_stages.h"
 #include "plan/view.h"
 #include "source/finding.h"
 

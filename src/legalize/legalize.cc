@@ -9,7 +9,7 @@
 //   shrink   removes repeated axes, keeps the longest legal prefix of the
 //            remaining axes, and returns edits
 //   pad      keeps axes that do not divide the dimension, without an edit: the
-//            last shards are shorter or empty (model/shard_range.h). Anything
+//            last shards are shorter or empty (model/mesh_layout.h). Anything
 //            else is a problem as under `error`
 //
 // The axes must divide each of the equal parts of a dimension that has several,
@@ -30,10 +30,9 @@
 #include <string>
 #include <utility>
 
-#include "legalize/blocks.h"
-#include "model/block_types.h"
-#include "model/sub_axis.h"
-#include "source/checked.h"
+#include "model/manifest.h"
+#include "model/mesh_layout.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {

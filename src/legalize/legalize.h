@@ -16,11 +16,10 @@
 #include <string_view>
 #include <vector>
 
-#include "model/dim_parts.h"
+#include "model/legal_sizes.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"
-#include "model/spec.h"
 
 namespace shardc {
 
@@ -81,6 +80,12 @@ struct LegalizeOptions {
 // the spec is longer than the rank, is then not checked.
 Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,
                const Mesh& mesh, const LegalizeOptions& options);
+
+// Makes a spec legal for a tensor with the shape and dtype of `type`. If the
+// dtype stores blocks of elements, the last dimension may be split only between
+// two blocks.
+Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
+                     const LegalizeOptions& options);
 
 }  // namespace shardc
 

@@ -13,10 +13,9 @@
 #include <tuple>
 #include <utility>
 
-#include "lint/analysis/dots.h"
-#include "lint/analysis/pattern_ends.h"
+#include "lint/analysis/pattern_faults.h"
+#include "lint/baseline.h"
 #include "lint/rules/all.h"
-#include "lint/suppress.h"
 #include "match/match.h"
 #include "match/re2_finder.h"
 #include "source/file.h"

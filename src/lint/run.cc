@@ -11,12 +11,24 @@
 #include "lint/run.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
+#include <map>
+#include <numeric>
+#include <optional>
 #include <set>
+#include <string>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
-#include "lint/once.h"
+#include "lint/analysis/phrase.h"
+#include "lint/baseline.h"
 #include "lint/rules/all.h"
-#include "lint/suppress.h"
+#include "lint/rules/lint.h"
+#include "source/finding.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -79,6 +91,342 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
     finding.level = selection.LevelOf(finding);
   }
   return out;
+}
+
+// Removes redundant findings. A topic is a fact that a finding reports. Each
+// finding lists the topics that it reports (`reports`), and may list topics
+// that make it redundant (`unless`). A finding without `unless` always stays.
+// The other findings are visited by level, and within a level the findings that
+// report the most topics come first. A finding is removed if the findings that
+// stay so far report all topics of its `unless`:
+//
+//   SHD101 reports the topic "dead rule 4", so SHD105 about rule 4 is removed.
+//   If SHD101 is ignored, no finding reports the topic, and SHD105 stays.
+//
+// Then findings with the same cause, or with messages that differ only in their
+// parameters, are joined. The places of all findings except the first become
+// labels:
+//
+//   "`a` is split", "`b` is split" at one rule  ->  "`a` and `b` are split"
+
+namespace {
+
+// Returns, indexed by finding, whether the finding stays because it is not
+// redundant.
+std::vector<bool> Untold(const FindingSink& findings) {
+  std::vector<size_t> order(findings.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto rank = [&](size_t i) {
+    const LintFinding& one = findings[i];
+    return std::tuple(!one.unless.empty(), static_cast<int>(one.level),
+                      -static_cast<int64_t>(one.reports.size()),
+                      one.code->number);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return rank(a) < rank(b); });
+  std::vector<bool> stays(findings.size());
+  std::set<Topic> reported;
+  for (size_t i : order) {
+    const LintFinding& one = findings[i];
+    stays[i] =
+        one.unless.empty() || std::any_of(one.unless.begin(), one.unless.end(),
+                                          [&](const Topic& topic) {
+                                            return reported.count(topic) == 0;
+                                          });
+    if (stays[i]) reported.insert(one.reports.begin(), one.reports.end());
+  }
+  return stays;
+}
+
+// Findings with equal keys are joined. If the finding has a cause, its key has
+// the code, the level and the cause. Otherwise it has the code, the level, the
+// place, the help, and the words of the message around the parameters.
+using Key = std::tuple<int, int, const Source*, size_t, std::string,
+                       std::string, std::string>;
+
+// The key of a label: its place and its text. Labels with equal keys are equal.
+using LabelKey = std::tuple<const Source*, size_t, std::string>;
+
+struct Joined {
+  size_t at = 0;  // index of the joined finding in the result
+  std::vector<std::string> subjects;
+  // The text of the joined message before its subjects, and after them.
+  std::string before, after;
+  // The subjects and labels that have been joined, for look-ups. Empty until a
+  // second finding is joined to the first one.
+  std::unordered_set<std::string> known;
+  std::set<LabelKey> labels;
+};
+
+Key KeyOf(const LintFinding& one, const Joined& fresh) {
+  const int code = one.code->number;
+  const int level = static_cast<int>(one.level);
+  if (!one.several.cause.empty()) {
+    return {code, level, nullptr, 0, one.several.cause, "", ""};
+  }
+  return {code,
+          level,
+          one.place.source.get(),
+          one.place.begin,
+          fresh.before,
+          fresh.after,
+          one.help};
+}
+
+// Splits a message at its subject. Returns nullopt if it has no subject.
+std::optional<Joined> Cut(const LintFinding& one) {
+  const size_t at =
+      one.subject.empty() ? std::string::npos : one.message.find(one.subject);
+  if (at == std::string::npos) return std::nullopt;
+  Joined out;
+  out.subjects = {one.subject};
+  out.before = one.message.substr(0, at);
+  out.after = one.message.substr(at + one.subject.size());
+  return out;
+}
+
+// Changes the words around the subject from singular to plural, such as " is "
+// to " are ".
+void MakeSeveral(const LintFinding& one, Joined& joined) {
+  if (!one.several.cause.empty()) {
+    joined.before = one.several.before;
+    joined.after = one.several.after;
+  } else if (joined.before.empty() && joined.after.starts_with(" is ")) {
+    // The verb after the subject becomes plural, as in "`a` is split" and "`a`
+    // and `b` are split", but not in "the size of `a` is 4".
+    joined.after.replace(0, 4, " are ");
+  }
+}
+
+bool SamePlace(const Place& a, const Place& b) {
+  return a.source == b.source && a.begin == b.begin;
+}
+
+LabelKey KeyOf(const Label& label) {
+  return {label.place.source.get(), label.place.begin, label.text};
+}
+
+void Join(Joined& joined, LintFinding& into, LintFinding&& more) {
+  if (joined.known.empty()) {
+    joined.known.insert(joined.subjects.front());
+    for (const Label& label : into.labels) joined.labels.insert(KeyOf(label));
+  }
+  if (joined.known.insert(more.subject).second) {
+    joined.subjects.push_back(more.subject);
+    MakeSeveral(more, joined);
+  }
+  into.message = joined.before + ListText(joined.subjects) + joined.after;
+  into.members.insert(into.members.end(), more.members.begin(),
+                      more.members.end());
+  std::ranges::move(more.params, std::back_inserter(into.params));
+  if (!SamePlace(into.place, more.place)) {
+    more.labels.insert(more.labels.begin(), {more.place, "and here"});
+  }
+  for (Label& label : more.labels) {
+    if (joined.labels.insert(KeyOf(label)).second) {
+      into.labels.push_back(std::move(label));
+    }
+  }
+}
+
+// Appends the names of each finding's members to its parameters. One parameter
+// can be a member of several findings that were joined: an axis that three
+// dimensions share is repeated twice. Each finding names it once.
+std::vector<Finding> WithNames(FindingSink findings, const Texts& names) {
+  std::vector<Finding> out;
+  out.reserve(findings.size());
+  // Element p is the position in `out`, counted from 1, of the last finding
+  // that names parameter p, or 0 if none does.
+  std::vector<size_t> last;
+  for (LintFinding& one : findings) {
+    Finding& finding = out.emplace_back(std::move(static_cast<Finding&>(one)));
+    if (one.members.empty()) continue;
+    if (last.empty()) last.resize(names.size());
+    finding.params.reserve(finding.params.size() + one.members.size());
+    for (const uint32_t member : one.members) {
+      if (last[member] == out.size()) continue;
+      last[member] = out.size();
+      finding.params.emplace_back(names[member]);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Finding> OnceEach(FindingSink findings, const Texts& names) {
+  const std::vector<bool> stays = Untold(findings);
+  FindingSink out;
+  std::map<Key, Joined> seen;
+  for (size_t i = 0; i < findings.size(); ++i) {
+    if (!stays[i]) continue;
+    LintFinding& one = findings[i];
+    auto fresh = Cut(one);
+    if (!fresh) {
+      out.push_back(std::move(one));
+      continue;
+    }
+    fresh->at = out.size();
+    const auto [entry, first] = seen.try_emplace(KeyOf(one, *fresh), *fresh);
+    if (first) {
+      out.push_back(std::move(one));
+    } else {
+      Join(entry->second, out[entry->second.at], std::move(one));
+    }
+  }
+  return WithNames(std::move(out), names);
+}
+
+namespace {
+
+std::vector<const Code*> MakeCodes() {
+  std::vector<const Code*> out(ReadingCodes().begin(), ReadingCodes().end());
+  for (const Lint* lint : AllLints()) out.push_back(&lint->code);
+  out.insert(out.end(), StageCodes().begin(), StageCodes().end());
+  out.insert(out.end(), AuditCodes().begin(), AuditCodes().end());
+  // The numbers of the stage codes are between those of the lints, so all codes
+  // are sorted.
+  std::stable_sort(out.begin(), out.end(), [](const Code* a, const Code* b) {
+    return a->number < b->number;
+  });
+  return out;
+}
+
+}  // namespace
+
+std::span<const Code* const> AllCodes() {
+  static const std::vector<const Code*> codes = MakeCodes();
+  return codes;
+}
+
+const Code* FindCode(std::string_view text) {
+  int number = -1;
+  std::string_view digits = text;
+  if (digits.starts_with("SHD") || digits.starts_with("shd")) {
+    digits.remove_prefix(3);
+  }
+  if (digits.size() == 3) {
+    const char* end = digits.data() + digits.size();
+    const auto [at, error] = std::from_chars(digits.data(), end, number);
+    if (error != std::errc() || at != end) number = -1;
+  }
+  for (const Code* code : AllCodes()) {
+    if (code->number == number || code->name == text) return code;
+  }
+  return nullptr;
+}
+
+const Lint* FindLint(const Code& code) {
+  for (const Lint* lint : AllLints()) {
+    if (&lint->code == &code) return lint;
+  }
+  return nullptr;
+}
+
+// Selects lints by picks. A pick is an entry of `select` or `ignore`: a code
+// (`SHD105`, or its name), or a family of codes with the same first digit
+// (`SHD1`). `ignore` overrides `select`. A lint in preview runs only if its own
+// code is selected, or with --preview.
+//
+//   select [SHD1], ignore [SHD105]  ->  all codes SHD1xx without SHD105, and
+//                                       without SHD117, which is in preview
+
+std::optional<Selection::Pick> Selection::ParsePick(
+    const std::string& text, std::string_view flag,
+    const LintSettings& settings, Findings& findings) {
+  if (const Code* code = FindCode(text)) return Pick{code, -1};
+  // The families are SHD0 to SHD7. Any other family is a typing error and would
+  // select nothing.
+  if (text.size() == 4 && text.starts_with("SHD") && text[3] >= '0' &&
+      text[3] <= '7') {
+    return Pick{nullptr, text[3] - '0'};
+  }
+  std::vector<std::string> names;
+  for (const Code* code : AllCodes()) {
+    names.emplace_back(code->name);
+    names.push_back(code->Id());
+  }
+  const auto at = settings.places.find(text);
+  const bool in_file = at != settings.places.end();
+  findings.Add(in_file ? code::kReference : code::kUsage,
+               in_file ? at->second : Place{},
+               "`" + text + "` in `" + std::string(flag) + "` is no diagnostic",
+               DidYouMean(text, names,
+                          "give a code such as `SHD101`, a name, or a family"
+                          " such as `SHD1`"));
+  return std::nullopt;
+}
+
+std::optional<Selection> Selection::Make(const LintSettings& settings,
+                                         bool preview, Findings& findings) {
+  Selection out;
+  out.preview_ = preview;
+  const size_t before = findings.errors();
+  for (const std::string& text : settings.select) {
+    if (auto pick = ParsePick(text, "select", settings, findings)) {
+      out.select_.push_back(*pick);
+    }
+  }
+  for (const std::string& text : settings.ignore) {
+    if (auto pick = ParsePick(text, "ignore", settings, findings)) {
+      out.ignore_.push_back(*pick);
+    }
+  }
+  for (const auto* levels : {&settings.severity, &settings.flag_severity}) {
+    std::vector<std::pair<Pick, Level>> codes;
+    const auto set = [&](const Pick& pick, Level level) {
+      for (const Code* code : AllCodes()) {
+        if (pick.Covers(*code)) out.severity_[code->number] = level;
+      }
+    };
+    for (const auto& [text, level] : *levels) {
+      const auto pick = ParsePick(text, "severity", settings, findings);
+      if (!pick) continue;
+      if (pick->code != nullptr) {
+        codes.emplace_back(*pick, level);
+      } else {
+        set(*pick, level);
+      }
+    }
+    // The level of a code overrides that of its family.
+    for (const auto& [pick, level] : codes) set(pick, level);
+  }
+  const std::string& fail_on = settings.fail_on;
+  if (fail_on == "never") {
+    out.fail_on_.reset();
+  } else if (fail_on == "warning") {
+    out.fail_on_ = Level::kWarning;
+  } else if (fail_on == "note") {
+    out.fail_on_ = Level::kNote;
+  } else if (!fail_on.empty() && fail_on != "error") {
+    findings.Add(code::kUsage, {}, "`" + fail_on + "` in `fail_on` is no level",
+                 "give error, warning, note or never");
+  }
+  if (findings.errors() > before) return std::nullopt;
+  return out;
+}
+
+bool Selection::Selects(const Lint& lint) const {
+  const bool by_code =
+      std::any_of(select_.begin(), select_.end(),
+                  [&](const Pick& pick) { return pick.code == &lint.code; });
+  if (lint.preview && !preview_ && !by_code) return false;
+  return Selects(lint.code);
+}
+
+bool Selection::Selects(const Code& code) const {
+  const auto covers = [&](const Pick& pick) { return pick.Covers(code); };
+  if (std::any_of(ignore_.begin(), ignore_.end(), covers)) return false;
+  return select_.empty() || std::any_of(select_.begin(), select_.end(), covers);
+}
+
+Level Selection::LevelOf(const Finding& finding) const {
+  const auto at = severity_.find(finding.code->number);
+  return at == severity_.end() ? finding.level : at->second;
+}
+
+bool Selection::Fails(Level level) const {
+  return fail_on_ && static_cast<int>(level) <= static_cast<int>(*fail_on_);
 }
 
 }  // namespace shardc

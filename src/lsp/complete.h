@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "lint/fix.h"
 #include "lsp/workspace.h"
 
 namespace shardc::lsp {
@@ -34,6 +37,32 @@ struct Completions {
 
 Completions CompletionsAt(const Workspace& workspace, const Document& document,
                           size_t offset);
+
+struct Action {
+  std::string title;
+  const Finding* finding = nullptr;  // the finding to which the action applies
+  bool preferred = false;            // whether the fix changes no spec
+  std::vector<TextEdit> edits;       // edits of the document
+};
+
+// Returns the actions for the findings that are on the lines of the range
+// [begin, end] of a checked document.
+std::vector<Action> ActionsAt(const Workspace& workspace,
+                              const Document& document, size_t begin,
+                              size_t end);
+
+// Returns the new texts of the files of the document's projects after applying
+// all fixes that change no spec. Writes no file.
+std::vector<NewText> FixAll(const Workspace& workspace,
+                            const Document& document);
+
+// Returns `x` if the help begins "did you mean `x`?" (source/wording.h).
+// Returns nullopt for other texts.
+std::optional<std::string> MeantIn(std::string_view help);
+
+// Returns `x` and `y` if the help contains "write `x` or `y`". Returns an empty
+// list for other texts.
+std::vector<std::string> WrittenIn(std::string_view help);
 
 }  // namespace shardc::lsp
 

@@ -10,16 +10,120 @@
 #include "lsp/hover.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "lint/analysis/facts.h"
-#include "lsp/counts.h"
+#include "lsp/names.h"
+#include "parse/spec_read.h"
+#include "plan/compile.h"
 #include "source/file.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::lsp {
 namespace {
+
+// Counts the parameters and bytes of each rule. Many parameters match the same
+// set of rules and have the same layout. One pass over the parameters therefore
+// counts how many match each set of rules. It also counts how many have the
+// same layout and the same first matching rule. The bytes are computed from
+// these few counts:
+//
+//   61 parameters with one layout of 16 KiB  ->  61 x 16 KiB, added once
+
+struct RuleCount {
+  int64_t won = 0;    // number of parameters whose first match is this rule
+  int64_t found = 0;  // number of parameters that match the rule's pattern
+  // The bytes of the `won` parameters, in total and on the fullest device in
+  // train mode; nullopt if unknown.
+  std::optional<int64_t> bytes = 0;
+  std::optional<int64_t> bytes_per_device = 0;
+};
+
+void AddTo(std::optional<int64_t>& sum, std::optional<int64_t> each,
+           int64_t count) {
+  const auto all = each ? CheckedMul(*each, count) : std::nullopt;
+  sum = sum && all ? CheckedAdd(*sum, *all) : std::nullopt;
+}
+
+// Returns one RuleCount for each rule, in the order of the rules.
+std::vector<RuleCount> CountsOf(const Compiled& compiled) {
+  const Plan& plan = compiled.plan;
+  const Matches& matches = compiled.matches;
+  std::vector<RuleCount> out(compiled.rules.rules.size());
+  std::vector<int64_t> of_set(matches.begin.size());
+  // The number of parameters, keyed by first matching rule, layout and
+  // coordinate. A placed parameter is held by the devices at one coordinate of
+  // a mesh axis. The coordinate of other parameters is kNowhere. The rule is a
+  // part of the key, because scalars that different rules match may share one
+  // layout.
+  constexpr int64_t kNowhere = -1;
+  using Key = std::tuple<int32_t, uint32_t, int64_t>;
+  std::map<Key, int64_t> of_layout;
+  int64_t* last = nullptr;
+  Key last_key;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    ++of_set[matches.set[i]];
+    if (matches.first[i] < 0) continue;
+    const PlannedParam& param = plan.params[i];
+    const Key key(matches.first[i], param.layout,
+                  plan.CoordinateOf(param).value_or(kNowhere));
+    if (last == nullptr || key != last_key) last = &of_layout[key];
+    last_key = key;
+    ++*last;
+  }
+  for (size_t set = 0; set + 1 < matches.begin.size(); ++set) {
+    for (uint32_t i = matches.begin[set]; i < matches.begin[set + 1]; ++i) {
+      out[matches.rules[i]].found += of_set[set];
+    }
+  }
+  // The bytes of the parameters that are placed at one coordinate of a mesh
+  // axis, keyed by rule and coordinate.
+  std::map<std::pair<int32_t, int64_t>, std::optional<int64_t>> placed;
+  for (const auto& [key, count] : of_layout) {
+    const auto& [first, layout_index, coordinate] = key;
+    RuleCount& rule = out[AsIndex(first)];
+    const ParamLayout& layout = plan.layouts[layout_index];
+    rule.won += count;
+    AddTo(rule.bytes, plan.types[layout.type].Bytes(), count);
+    auto& held = coordinate == kNowhere
+                     ? rule.bytes_per_device
+                     : placed.try_emplace({first, coordinate}, 0).first->second;
+    AddTo(held, layout.modes.front().bytes_per_device, count);
+  }
+  // A device has one coordinate on the mesh axis, and of the placed parameters
+  // it holds only those at this coordinate. For each rule, the fullest device
+  // therefore holds the largest of the sums in `placed`.
+  for (auto at = placed.begin(); at != placed.end();) {
+    const int32_t rule = at->first.first;
+    std::optional<int64_t> most = 0;
+    for (; at != placed.end() && at->first.first == rule; ++at) {
+      most = most && at->second ? std::optional(std::max(*most, *at->second))
+                                : std::nullopt;
+    }
+    AddTo(out[AsIndex(rule)].bytes_per_device, most, 1);
+  }
+  return out;
+}
+
+// Returns a text such as "4 of 6 parameters, 128 KiB".
+std::string RuleCountText(const RuleCount& count) {
+  std::string out =
+      count.won == count.found
+          ? Counted(count.won, "parameter")
+          : CountText(count.won) + " of " + Counted(count.found, "parameter");
+  if (count.won > 0 && count.bytes) out += ", " + BytesText(*count.bytes);
+  return out;
+}
 
 constexpr size_t kTargetsShown = 4;
 constexpr size_t kNamesShown = 5;
@@ -261,6 +365,160 @@ std::optional<Hover> HoverAt(const Workspace& workspace,
   }
   if (parts.empty()) return std::nullopt;
   return Hover{Joined(std::move(parts)), name->begin, name->end};
+}
+
+// Computes the inlay hint of each rule: the text that an editor shows after the
+// rule's pattern. A hint states the number of parameters of the rule and their
+// bytes, as the last check found them. A rule has one hint, even if several
+// targets read the file. If the numbers differ between the targets, the hint
+// names the targets:
+//
+//   equal in all targets  ->  4 parameters, 128 KiB
+//   different             ->  cpu: 4 parameters, 128 KiB; v5e: 0 parameters
+
+namespace {
+
+constexpr size_t kInlayTargets = 3;
+
+struct TargetHint {
+  std::string target, text, more;
+};
+
+std::string LabelOf(const std::vector<TargetHint>& all) {
+  const bool same = std::all_of(
+      all.begin(), all.end(),
+      [&](const TargetHint& one) { return one.text == all.front().text; });
+  if (same) return all.front().text;
+  std::string out;
+  for (size_t i = 0; i < std::min(all.size(), kInlayTargets); ++i) {
+    out += (i == 0 ? "" : "; ") + all[i].target + ": " + all[i].text;
+  }
+  return all.size() > kInlayTargets ? out + "; ..." : out;
+}
+
+std::string TooltipOf(const std::vector<TargetHint>& all) {
+  std::string out;
+  for (const TargetHint& one : all) {
+    if (!out.empty()) out += "\n";
+    if (!one.target.empty()) out += one.target + ": ";
+    out += one.more;
+  }
+  return out;
+}
+
+// Returns the offset after the pattern. If the pattern has a closing quote, it
+// is the offset after the quote.
+size_t EndOf(std::string_view text, const Place& pattern) {
+  const bool quote = pattern.end < text.size() && pattern.end > 0 &&
+                     (text[pattern.end] == '\'' || text[pattern.end] == '"') &&
+                     text[pattern.end - 1] != text[pattern.end];
+  return pattern.end + (quote ? 1 : 0);
+}
+
+}  // namespace
+
+std::vector<InlayHint> InlayHintsIn(const Workspace& workspace,
+                                    const Document& document, size_t begin,
+                                    size_t end) {
+  std::map<size_t, std::vector<TargetHint>> by_place;
+  const FileId file = FileIdOf(document.name());
+  for (const NameScope& scope : workspace.ScopesOf(document)) {
+    if (!scope.current || scope.compiled == nullptr) continue;
+    const auto counts = CountsOf(*scope.compiled);
+    std::map<const Source*, bool> own;
+    for (size_t r = 0; r < counts.size(); ++r) {
+      const Place& place = scope.rules->rules[r].match_place;
+      if (!place.HasPosition()) continue;
+      const auto [known, fresh] = own.try_emplace(place.source.get(), false);
+      if (fresh) known->second = FileIdOf(place.source->name()) == file;
+      const size_t at = EndOf(document.text, place);
+      if (!known->second || at < begin || at > end) continue;
+      TargetHint one{scope.target, RuleCountText(counts[r]), {}};
+      one.more = one.text;
+      if (counts[r].won > 0 && counts[r].bytes_per_device) {
+        one.more +=
+            ", " + BytesText(*counts[r].bytes_per_device) + " per device";
+      }
+      by_place[at].push_back(std::move(one));
+    }
+  }
+  std::vector<InlayHint> out;
+  for (const auto& [at, all] : by_place) {
+    out.push_back({at, LabelOf(all), TooltipOf(all)});
+  }
+  return out;
+}
+
+// Computes the semantic tokens of a file, by which an editor colours names and
+// patterns. Each token is a pattern or a use of a name (lsp/names.h). It has a
+// line, a column, a length, a type and modifiers. LSP counts a token's line
+// from the line of the previous token. If both tokens are on one line, the
+// column is counted from the previous token too. For example, line 2 is
+// `spec: [BATCH, tp]`, and the previous token is on line 1:
+//
+//   BATCH  ->  1 line further, column 7, length 5, enum member, built in
+//   tp     ->  same line, 7 columns further, length 2, variable
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kTypes = {
+    "regexp", "struct", "enumMember", "type", "property", "variable"};
+constexpr std::array<std::string_view, 2> kModifiers = {"declaration",
+                                                        "defaultLibrary"};
+constexpr int64_t kDeclaration = 1, kBuiltIn = 2;
+
+int64_t TypeOf(NameKind kind) {
+  switch (kind) {
+    case NameKind::kPattern:
+      return 0;
+    case NameKind::kBundle:
+      return 1;
+    case NameKind::kLogicalAxis:
+      return 2;
+    case NameKind::kRegistered:
+      return 3;
+    case NameKind::kAxisRule:
+      return 4;
+    case NameKind::kMeshAxis:
+      return 5;
+  }
+  return 5;
+}
+
+int64_t ModifiersOf(const NameUse& use) {
+  return (use.definition ? kDeclaration : 0) |
+         (use.kind == NameKind::kLogicalAxis ? kBuiltIn : 0);
+}
+
+}  // namespace
+
+std::span<const std::string_view> TokenTypes() { return kTypes; }
+std::span<const std::string_view> TokenModifiers() { return kModifiers; }
+
+std::vector<int64_t> SemanticTokensOf(const Workspace& workspace,
+                                      const Document& document,
+                                      Encoding encoding) {
+  std::vector<int64_t> out;
+  const FileKind kind = workspace.KindOf(document);
+  if (kind == FileKind::kOther) return out;
+  const auto tree = TreeOf(MakeSource(document.name(), document.text));
+  if (!tree) return out;
+  const RegisteredNames registered = RegisteredIn(workspace.ScopesOf(document));
+  const Lines lines(document.text);
+  Position last;
+  for (const NameUse& use : NamesIn(*tree, kind, registered)) {
+    const Range range = lines.RangeOf(use.begin, use.end, encoding);
+    // Skip a pattern over several lines: a token must be within one line.
+    if (range.start.line != range.end.line) continue;
+    const int64_t line = range.start.line - last.line;
+    out.insert(out.end(), {line,
+                           line == 0 ? range.start.character - last.character
+                                     : range.start.character,
+                           range.end.character - range.start.character,
+                           TypeOf(use.kind), ModifiersOf(use)});
+    last = range.start;
+  }
+  return out;
 }
 
 }  // namespace shardc::lsp

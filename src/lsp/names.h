@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lsp/context.h"
+#include "lsp/position.h"
 #include "lsp/workspace.h"
 #include "source/source.h"
 #include "yaml/yaml.h"

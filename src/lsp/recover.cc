@@ -21,8 +21,7 @@
 #include <tuple>
 #include <utility>
 
-#include "lint/suppress.h"
-#include "lsp/context.h"
+#include "lint/baseline.h"
 #include "lsp/names.h"
 #include "lsp/position.h"
 #include "source/file.h"

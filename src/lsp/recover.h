@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "source/file_texts.h"
+#include "source/file.h"
 #include "source/finding.h"
 
 namespace shardc::lsp {

@@ -11,9 +11,9 @@
 
 #include "emit/findings/formats.h"
 #include "lint/rules/all.h"
-#include "lsp/message.h"
-#include "lsp/tokens.h"
-#include "lsp/uri.h"
+#include "lsp/hover.h"
+#include "lsp/position.h"
+#include "lsp/server.h"
 
 namespace shardc::lsp {
 namespace {

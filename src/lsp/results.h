@@ -7,13 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "lsp/actions.h"
 #include "lsp/complete.h"
-#include "lsp/define.h"
-#include "lsp/documents.h"
 #include "lsp/hover.h"
-#include "lsp/inlay.h"
 #include "lsp/position.h"
+#include "lsp/references.h"
 
 namespace shardc::lsp {
 
@@ -80,7 +77,7 @@ std::string EditsResult(const ResultForm& form, const Lines& lines,
 std::string RangeResult(const ResultForm& form, const Lines& lines,
                         size_t begin, size_t end);
 // Returns the result of `textDocument/semanticTokens`. `numbers` are the tokens
-// in the form of SemanticTokensOf (lsp/tokens.h).
+// in the form of SemanticTokensOf (lsp/hover.h).
 std::string TokensResult(const std::vector<int64_t>& numbers);
 
 // Returns the code actions for a document. `all` are the edits of one more

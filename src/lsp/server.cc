@@ -6,20 +6,19 @@
 //   didChange, didChange, hover  ->  one check, then the hover
 #include "lsp/server.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
-#include "lsp/actions.h"
 #include "lsp/complete.h"
-#include "lsp/define.h"
-#include "lsp/edit_buffer.h"
 #include "lsp/format.h"
 #include "lsp/hover.h"
-#include "lsp/inlay.h"
+#include "lsp/position.h"
 #include "lsp/references.h"
 #include "lsp/results.h"
-#include "lsp/tokens.h"
-#include "lsp/uri.h"
 #include "source/file.h"
+#include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::lsp {
 namespace {
@@ -450,6 +449,272 @@ std::string Server::Actions(const Document& document, const Message& message) {
     }
   }
   return ActionsResult(Form(), document, actions, all);
+}
+
+// Divides a stream of bytes into messages, and skips bytes that belong to no
+// message. A message has a header, which ends with an empty line and states the
+// number of bytes of the body. Bytes that are not a header are dropped up to
+// the next possible header. One faulty message therefore does not affect the
+// messages after it. For example:
+//
+//   "Content-Length: 2\r\n\r\n{}x\r\n\r\n"
+//     ->  the message `{}`, then a broken frame for `x` and its empty line
+
+namespace {
+
+constexpr std::string_view kEnd = "\r\n\r\n";
+constexpr std::string_view kLength = "content-length:";
+
+std::string_view Trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+// Parses decimal digits, which spaces may surround. Returns nullopt for other
+// text. A number that does not fit in 64 bits yields the largest value.
+std::optional<uint64_t> ParseLength(std::string_view text) {
+  text = Trim(text);
+  if (text.empty() || text.find_first_not_of("0123456789") != text.npos) {
+    return std::nullopt;
+  }
+  uint64_t out = 0;
+  for (const char c : text) {
+    if (__builtin_mul_overflow(out, uint64_t{10}, &out) ||
+        __builtin_add_overflow(out, static_cast<uint64_t>(c - '0'), &out)) {
+      return std::numeric_limits<uint64_t>::max();
+    }
+  }
+  return out;
+}
+
+// Returns the length that a header states. Returns nullopt in these cases: the
+// header states no length or several, the length is not a number, or a line of
+// the header is not a field.
+std::optional<uint64_t> LengthIn(std::string_view header) {
+  std::optional<uint64_t> length;
+  while (!header.empty()) {
+    const size_t end = std::min(header.find("\r\n"), header.size());
+    const std::string line = FoldCase(std::string(header.substr(0, end)));
+    header.remove_prefix(std::min(end + 2, header.size()));
+    if (line.find(':') == std::string::npos) return std::nullopt;
+    if (!line.starts_with(kLength)) continue;
+    if (length) return std::nullopt;
+    length = ParseLength(std::string_view(line).substr(kLength.size()));
+    if (!length) return std::nullopt;
+  }
+  return length;
+}
+
+}  // namespace
+
+void FrameReader::Feed(std::string_view bytes) {
+  const size_t passed =
+      static_cast<size_t>(std::min<uint64_t>(skip_, bytes.size()));
+  skip_ -= passed;
+  buffer_.append(bytes.substr(passed));
+}
+
+std::optional<Frame> FrameReader::Next() {
+  if (!body_) {
+    if (auto fault = ReadHeader()) return fault;
+  }
+  if (!body_ || buffer_.size() < *body_) return std::nullopt;
+  Frame out{Frame::Kind::kMessage, buffer_.substr(0, *body_)};
+  buffer_.erase(0, *body_);
+  body_.reset();
+  return out;
+}
+
+Frame FrameReader::Broken(size_t drop) {
+  // If the bytes to drop contain `Content-Length:` after their first byte, keep
+  // them from there on, because a valid header may begin there.
+  const size_t next =
+      FoldCase(buffer_.substr(0, drop)).find(kLength, drop > 0 ? 1 : 0);
+  buffer_.erase(0, std::min(next, drop));
+  return {Frame::Kind::kBroken, {}};
+}
+
+std::optional<Frame> FrameReader::ReadHeader() {
+  const size_t end = buffer_.find(kEnd);
+  if (end > kHeaderLimit) {  // no header ends within the limit
+    if (buffer_.size() <= kHeaderLimit) return std::nullopt;
+    return Broken(std::min(end, buffer_.size()));
+  }
+  const auto length = LengthIn(std::string_view(buffer_).substr(0, end));
+  if (!length) return Broken(end + kEnd.size());
+  buffer_.erase(0, end + kEnd.size());
+  if (*length <= kBodyLimit) {
+    body_ = static_cast<size_t>(*length);
+    return std::nullopt;
+  }
+  const uint64_t there = std::min<uint64_t>(*length, buffer_.size());
+  buffer_.erase(0, AsIndex(there));
+  skip_ = *length - there;
+  return Frame{Frame::Kind::kTooLarge, {}};
+}
+
+std::string Framed(std::string_view body) {
+  std::string out = "Content-Length: " + std::to_string(body.size());
+  return out.append(kEnd).append(body);
+}
+
+// Reads and writes JSON-RPC messages. The id of a request is stored as it was
+// written, so that the response repeats the id exactly. An invalid message gets
+// an error response:
+//
+//   {"id": 1, "method": 2}  ->  error -32600 with id 1
+//
+// A response that the client sends is ignored, because a response must not be
+// answered.
+
+namespace {
+
+bool IsId(const JsonValue& value) {
+  return value.IsString() || value.kind() == JsonKind::kInteger ||
+         value.kind() == JsonKind::kUnsigned;
+}
+
+std::string Written(const JsonValue& value) {
+  const Place place = value.place();
+  return std::string(
+      place.source->text().substr(place.begin, place.end - place.begin));
+}
+
+}  // namespace
+
+std::optional<Message> ParseMessage(const std::string& text,
+                                    std::string* fault) {
+  fault->clear();
+  Findings findings;
+  Message out;
+  out.json = JsonDocument::Parse(MakeSource("message", text), findings);
+  if (out.json == nullptr) {
+    *fault = ErrorResponse(
+        "null", ErrorCode::kParseError,
+        findings.empty() ? "not valid JSON" : findings.all()[0].message);
+    return std::nullopt;
+  }
+  const JsonValue root = out.json->root();
+  const auto id = Below(root, {"id"});
+  const auto method = Below(root, {"method"});
+  if (id && IsId(*id)) out.id = Written(*id);
+  const bool answer = root.IsObject() && !method &&
+                      (Below(root, {"result"}) || Below(root, {"error"}));
+  if (answer) return std::nullopt;
+  if (!method || !method->IsString() || (id && out.id.empty())) {
+    *fault = ErrorResponse(out.id.empty() ? "null" : out.id,
+                           ErrorCode::kInvalidRequest, "not a valid request");
+    return std::nullopt;
+  }
+  out.method = method->string();
+  out.params = Below(root, {"params"});
+  return out;
+}
+
+std::optional<JsonValue> Below(std::optional<JsonValue> value,
+                               std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    if (!value || !value->IsObject()) return std::nullopt;
+    value = value->Find(key);
+  }
+  return value;
+}
+
+std::optional<std::string> TextBelow(
+    const std::optional<JsonValue>& value,
+    std::initializer_list<std::string_view> keys) {
+  const auto found = Below(value, keys);
+  if (!found || !found->IsString()) return std::nullopt;
+  return std::string(found->string());
+}
+
+std::optional<int64_t> NumberBelow(
+    const std::optional<JsonValue>& value,
+    std::initializer_list<std::string_view> keys) {
+  const auto found = Below(value, keys);
+  if (!found || found->kind() != JsonKind::kInteger) return std::nullopt;
+  return found->integer();
+}
+
+bool TrueBelow(const std::optional<JsonValue>& value,
+               std::initializer_list<std::string_view> keys) {
+  const auto found = Below(value, keys);
+  return found && found->kind() == JsonKind::kBool && found->boolean();
+}
+
+std::optional<Position> PositionBelow(
+    const std::optional<JsonValue>& value,
+    std::initializer_list<std::string_view> keys) {
+  const auto found = Below(value, keys);
+  const auto line = NumberBelow(found, {"line"});
+  const auto character = NumberBelow(found, {"character"});
+  if (!line || !character || *line < 0 || *character < 0) return std::nullopt;
+  return Position{*line, *character};
+}
+
+std::optional<Range> RangeBelow(const std::optional<JsonValue>& value,
+                                std::initializer_list<std::string_view> keys) {
+  const auto found = Below(value, keys);
+  const auto start = PositionBelow(found, {"start"});
+  const auto end = PositionBelow(found, {"end"});
+  if (!start || !end) return std::nullopt;
+  return Range{*start, *end};
+}
+
+void WritePosition(JsonWriter& json, const Position& position) {
+  json.BeginObject();
+  json.Member("line", position.line);
+  json.Member("character", position.character);
+  json.EndObject();
+}
+
+void WriteRange(JsonWriter& json, const Range& range) {
+  json.BeginObject();
+  json.Key("start");
+  WritePosition(json, range.start);
+  json.Key("end");
+  WritePosition(json, range.end);
+  json.EndObject();
+}
+
+std::string Response(std::string_view id, std::string_view result) {
+  return Json([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("jsonrpc", "2.0");
+    json.Key("id");
+    json.Written(id);
+    json.Key("result");
+    json.Written(result);
+    json.EndObject();
+  });
+}
+
+std::string ErrorResponse(std::string_view id, ErrorCode code,
+                          std::string_view message) {
+  return Json([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("jsonrpc", "2.0");
+    json.Key("id");
+    json.Written(id);
+    json.Key("error");
+    json.BeginObject();
+    json.Member("code", static_cast<int>(code));
+    json.Member("message", message);
+    json.EndObject();
+    json.EndObject();
+  });
+}
+
+std::string Notification(std::string_view method, std::string_view params) {
+  return Json([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("jsonrpc", "2.0");
+    json.Member("method", method);
+    json.Key("params");
+    json.Written(params);
+    json.EndObject();
+  });
 }
 
 }  // namespace shardc::lsp

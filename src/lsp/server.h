@@ -1,23 +1,136 @@
-// A language server that has no input and output streams and no clock of its
-// own. The caller passes bytes in and takes bytes out, so that tests can drive
-// the server.
+// Directory: lsp. A language server for rules, mesh and project files:
+// messages, open documents, and the requests of an editor. The caller supplies
+// the checking itself (checker.h).
+// Its files include headers of these directories: source, model, yaml, devices,
+// parse, resolve, plan, lint/analysis, lint/rules, lint, target, emit/findings.
+//
+// This file divides a stream of bytes into messages. Each message follows a
+// header that states its length.
 #ifndef SHARDC_LSP_SERVER_H_
 #define SHARDC_LSP_SERVER_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
-#include "lsp/frame.h"
-#include "lsp/message.h"
 #include "lsp/position.h"
 #include "lsp/results.h"
 #include "lsp/workspace.h"
+#include "source/json.h"
+#include "source/json_writer.h"
 
 namespace shardc::lsp {
+
+struct Frame {
+  enum class Kind : uint8_t {
+    kMessage,
+    kTooLarge,  // a message over the size limit; its bytes are skipped
+    kBroken     // bytes without a valid header; they are dropped
+  };
+  Kind kind = Kind::kMessage;
+  std::string body;
+};
+
+class FrameReader {
+ public:
+  static constexpr size_t kBodyLimit = size_t{64} << 20;
+  static constexpr size_t kHeaderLimit = size_t{8} << 10;
+
+  void Feed(std::string_view bytes);
+  // Returns the next complete frame; nullopt if more bytes are needed.
+  std::optional<Frame> Next();
+  // Returns whether Next() has returned or dropped all received bytes.
+  bool empty() const { return buffer_.empty() && skip_ == 0 && !body_; }
+
+ private:
+  std::optional<Frame> ReadHeader();
+  Frame Broken(size_t drop);
+
+  std::string buffer_;  // bytes that Next() has not returned or dropped
+  // The number of bytes still to be skipped of a message that is too large.
+  uint64_t skip_ = 0;
+  // The length of the current message's body; nullopt until the message's
+  // header has been read.
+  std::optional<size_t> body_;
+};
+
+// Returns the body of a message with its header before it.
+std::string Framed(std::string_view body);
+
+enum class ErrorCode : int {
+  kParseError = -32700,
+  kInvalidRequest = -32600,
+  kMethodNotFound = -32601,
+  kInvalidParams = -32602,
+  kNotInitialized = -32002,
+  kCancelled = -32800,
+  kRequestFailed = -32803,
+};
+
+struct Message {
+  std::shared_ptr<const JsonDocument> json;
+  std::string id;  // JSON text as received; empty for a notification
+  std::string method;
+  std::optional<JsonValue> params;
+  bool cancelled = false;
+
+  bool IsRequest() const { return !id.empty(); }
+};
+
+// Parses a request or a notification. For any other text, returns nullopt and
+// sets `*fault` to the error response. If the text is a response of the client,
+// `*fault` is empty, because a response is never answered.
+std::optional<Message> ParseMessage(const std::string& text,
+                                    std::string* fault);
+
+// Each function follows nested keys and returns the value at the last key, if
+// it has the function's type. TrueBelow returns whether the value is `true`.
+std::optional<JsonValue> Below(std::optional<JsonValue> value,
+                               std::initializer_list<std::string_view> keys);
+std::optional<std::string> TextBelow(
+    const std::optional<JsonValue>& value,
+    std::initializer_list<std::string_view> keys);
+std::optional<int64_t> NumberBelow(
+    const std::optional<JsonValue>& value,
+    std::initializer_list<std::string_view> keys);
+bool TrueBelow(const std::optional<JsonValue>& value,
+               std::initializer_list<std::string_view> keys);
+std::optional<Position> PositionBelow(
+    const std::optional<JsonValue>& value,
+    std::initializer_list<std::string_view> keys);
+std::optional<Range> RangeBelow(const std::optional<JsonValue>& value,
+                                std::initializer_list<std::string_view> keys);
+
+void WritePosition(JsonWriter& json, const Position& position);
+void WriteRange(JsonWriter& json, const Range& range);
+
+// These functions return the text of a message to the client. `id`, `result`
+// and `params` are JSON texts.
+std::string Response(std::string_view id, std::string_view result);
+std::string ErrorResponse(std::string_view id, ErrorCode code,
+                          std::string_view message);
+std::string Notification(std::string_view method, std::string_view params);
+
+// Returns the JSON text that `write(JsonWriter&)` writes, without spaces and
+// line breaks.
+template <class Write>
+std::string Json(const Write& write) {
+  return TextOf([&](Sink& out) {
+    JsonWriter json(out, JsonStyle::kCompact);
+    write(json);
+  });
+}
+
+// A language server that has no input and output streams and no clock of its
+// own. The caller passes bytes in and takes bytes out, so that tests can drive
+// the server.
 
 class Server {
  public:

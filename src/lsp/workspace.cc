@@ -25,8 +25,8 @@
 #include "parse/mesh.h"
 #include "parse/project.h"
 #include "source/file.h"
+#include "target/choose.h"
 #include "target/open.h"
-#include "target/resolver.h"
 
 namespace shardc::lsp {
 namespace {

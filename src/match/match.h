@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "source/finding.h"
-#include "source/texts.h"
+#include "source/text_order.h"
 
 namespace shardc {
 

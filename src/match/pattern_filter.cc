@@ -29,8 +29,7 @@
 #include <string>
 #include <utility>
 
-#include "match/literal_finder.h"
-#include "match/required_texts.h"
+#include "match/automaton/pattern_tree.h"
 
 namespace shardc {
 namespace {
@@ -186,6 +185,172 @@ void PatternFilter::Find(std::string_view text, Scratch& scratch,
   std::sort(own, out.end());
   out.erase(std::unique(own, out.end()), out.end());
   for (const uint32_t one : found) has[one] = false;
+}
+
+// Finds many literal texts in a name in one pass, whatever their number, by the
+// automaton of Aho and Corasick (Efficient string matching, 1975). The
+// automaton is a tree of all literals. Each node represents a text and has a
+// link to the longest suffix of its text that is also a node. With the literals
+// `attn` and `tn/k`, the text `attn/` is read as follows:
+//
+//   attn  --/-->  no edge; its suffix `tn`  --/-->  tn/
+//
+// From the node `attn` there is no edge for `/`, so the search continues at the
+// node `tn`.
+
+LiteralFinder::LiteralFinder(std::span<const std::string> literals)
+    : nodes_(1) {
+  struct Step {
+    uint32_t from = 0;
+    uint32_t to = 0;
+    char byte = 0;
+    size_t depth = 0;
+  };
+  std::vector<Step> steps;
+  for (size_t i = 0; i < literals.size(); ++i) {
+    uint32_t at = kRoot;
+    for (size_t depth = 0; depth < literals[i].size(); ++depth) {
+      const char byte = literals[i][depth];
+      const auto fresh = static_cast<uint32_t>(nodes_.size());
+      const auto [edge, added] = edges_.try_emplace(Edge(at, byte), fresh);
+      if (added) {
+        nodes_.emplace_back();
+        steps.push_back({at, fresh, byte, depth});
+      }
+      at = edge->second;
+    }
+    nodes_[at].literal = static_cast<uint32_t>(i);
+  }
+  // The link of a node depends on the links of nodes with shorter texts, so the
+  // links are computed in ascending order of the lengths of the texts.
+  std::stable_sort(
+      steps.begin(), steps.end(),
+      [](const Step& a, const Step& b) { return a.depth < b.depth; });
+  for (const Step& step : steps) {
+    // The text has one character, so its only suffix is the empty text.
+    if (step.from == kRoot) continue;
+    Node& node = nodes_[step.to];
+    node.shorter = Next(nodes_[step.from].shorter, step.byte);
+    const Node& suffix = nodes_[node.shorter];
+    node.ending = suffix.literal != kNoLiteral ? node.shorter : suffix.ending;
+  }
+}
+
+uint32_t LiteralFinder::Next(uint32_t from, char byte) const {
+  while (true) {
+    const auto edge = edges_.find(Edge(from, byte));
+    if (edge != edges_.end()) return edge->second;
+    if (from == kRoot) return kRoot;
+    from = nodes_[from].shorter;
+  }
+}
+
+void LiteralFinder::Find(std::string_view text,
+                         std::vector<uint32_t>& out) const {
+  uint32_t at = kRoot;
+  for (char byte : text) {
+    at = Next(at, byte);
+    for (uint32_t end = at; end != kRoot; end = nodes_[end].ending) {
+      if (nodes_[end].literal != kNoLiteral) {
+        out.push_back(nodes_[end].literal);
+      }
+    }
+  }
+}
+
+// Finds the texts that a pattern requires. Consecutive literal characters of
+// the pattern are one required text. A choice of literal texts requires one of
+// them, and a part that is repeated at least once requires the texts of one
+// repetition. Any other part except an assertion ends a text:
+//
+//   (block|blick_17).*17$   ->  (block or blick_17) and 17
+//   layers/\d+/(q|k)/(a)+   ->  `layers/`, `/`, (`q` or `k`), `/`, `a`
+
+namespace {
+
+constexpr uint32_t kAsciiEnd = 0x80;
+
+bool IsLiteral(const PatternTree& tree) {
+  return tree.kind == TreeKind::kPoint && tree.point < kAsciiEnd;
+}
+
+// Returns the text of a tree that consists of ASCII literals, or nullopt for
+// any other tree.
+std::optional<std::string> TextOf(const PatternTree& tree) {
+  if (IsLiteral(tree)) return std::string(1, static_cast<char>(tree.point));
+  if (tree.kind != TreeKind::kSequence) return std::nullopt;
+  std::string out;
+  for (const PatternTree& part : tree.parts) {
+    const auto text = TextOf(part);
+    if (!text) return std::nullopt;
+    out += *text;
+  }
+  return out;
+}
+
+class Gatherer {
+ public:
+  void Add(const PatternTree& tree) {
+    if (IsLiteral(tree)) {
+      text_ += static_cast<char>(tree.point);
+      return;
+    }
+    switch (tree.kind) {
+      case TreeKind::kSequence:
+        for (const PatternTree& part : tree.parts) Add(part);
+        return;
+      case TreeKind::kRepeat:
+        EndText();
+        if (tree.least > 0) Add(tree.parts[0]);
+        EndText();
+        return;
+      case TreeKind::kChoice:
+        EndText();
+        AddChoice(tree);
+        return;
+      // An assertion matches the empty text. Literal characters before and
+      // after the assertion are therefore consecutive in the name.
+      case TreeKind::kAssertion:
+        return;
+      case TreeKind::kPoint:
+      case TreeKind::kSet:
+        EndText();
+        return;
+    }
+  }
+
+  std::vector<AnyOfTexts> Take() {
+    EndText();
+    return std::move(out_);
+  }
+
+ private:
+  void EndText() {
+    if (!text_.empty()) out_.push_back({std::exchange(text_, {})});
+  }
+
+  void AddChoice(const PatternTree& choice) {
+    AnyOfTexts any;
+    for (const PatternTree& part : choice.parts) {
+      auto text = TextOf(part);
+      if (!text || text->empty()) return;
+      any.push_back(std::move(*text));
+    }
+    if (!any.empty()) out_.push_back(std::move(any));
+  }
+
+  std::string text_;
+  std::vector<AnyOfTexts> out_;
+};
+
+}  // namespace
+
+std::vector<AnyOfTexts> RequiredTexts(std::string_view pattern) {
+  const auto tree = ReadPatternTree(pattern);
+  if (!tree) return {};
+  Gatherer gatherer;
+  gatherer.Add(*tree);
+  return gatherer.Take();
 }
 
 }  // namespace shardc

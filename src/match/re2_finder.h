@@ -3,6 +3,7 @@
 #ifndef SHARDC_MATCH_RE2_FINDER_H_
 #define SHARDC_MATCH_RE2_FINDER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -10,7 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "match/match.h"
 #include "match/pattern_filter.h"
+#include "source/finding.h"
 
 namespace re2 {
 class RE2;
@@ -66,6 +69,42 @@ class Re2Finder {
   struct Groups;
   std::unique_ptr<Groups> groups_;
 };
+
+}  // namespace shardc
+
+// Explains why RE2 refuses a pattern: RE2's reason, the position in the
+// pattern, and a rewrite if the pattern uses a feature that Python's `re` has
+// and RE2 lacks.
+
+namespace re2 {
+class RE2;
+}
+
+namespace shardc {
+
+struct PatternFault {
+  std::string reason;  // The reason, such as "look-ahead is not part of RE2".
+  std::string help;    // What to write instead; may be empty.
+  size_t begin = 0;    // The error is in the bytes [begin, end) of the pattern.
+  size_t end = 0;
+};
+
+// Explains an error that RE2 has reported. `error` is RE2's text, and
+// `argument` the part of the pattern that the error concerns.
+PatternFault ExplainFault(std::string_view pattern, std::string_view error,
+                          std::string_view argument);
+
+// Returns whether `re`, which was compiled from `pattern`, can be used. If not,
+// adds a finding whose place is the position of the error in the pattern.
+bool CheckPattern(const re2::RE2& re, const Pattern& pattern,
+                  Findings& findings);
+
+// Returns the offset after the part of the pattern that begins at `at`. A part
+// is an escape such as `\d` or `\x{600}`, a text between `\Q` and `\E`, a
+// character class or a single character. In the first three, no character is an
+// operator. A part whose closing character is missing extends to the end of the
+// pattern.
+size_t AtomEnd(std::string_view pattern, size_t at);
 
 }  // namespace shardc
 

@@ -224,4 +224,15 @@ const Token* FindToken(std::string_view name) {
   return nullptr;
 }
 
+std::string_view LayoutName(Layout layout) {
+  return kLayoutNames[static_cast<size_t>(layout)];
+}
+
+std::optional<Layout> ParseLayout(std::string_view text) {
+  for (Layout layout : kAllLayouts) {
+    if (text == LayoutName(layout)) return layout;
+  }
+  return std::nullopt;
+}
+
 }  // namespace shardc

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/spec.h"
+#include "model/mesh.h"
 
 namespace shardc {
 
@@ -126,6 +126,24 @@ std::span<const Token> BuiltinTokens();
 // last is the name of eformer's constant: TENSOR_PARALLEL is TP, and EMPTY is
 // `_`.
 const Token* FindToken(std::string_view name);
+
+enum class Layout : uint8_t {
+  kBthd,  // [batch, length, heads, dim]
+  kBhtd,  // [batch, heads, length, dim]
+  // [tokens of all sequences, heads, dim], with the cumulative lengths of the
+  // sequences. eformer does not have this order. The token dimension is sharded
+  // like the batch dimension.
+  kThd,
+};
+
+inline constexpr std::array<Layout, 3> kAllLayouts = {
+    Layout::kBthd, Layout::kBhtd, Layout::kThd};
+// The names of the dimension orders, in the order of the enumeration.
+inline constexpr std::array<std::string_view, 3> kLayoutNames = {"bthd", "bhtd",
+                                                                 "thd"};
+
+std::string_view LayoutName(Layout layout);
+std::optional<Layout> ParseLayout(std::string_view text);
 
 }  // namespace shardc
 

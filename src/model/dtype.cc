@@ -2,7 +2,7 @@
 // numpy, by aliases and by array-protocol codes. The size of a tensor with less
 // than a byte per element is rounded up to a whole byte. Sizes are computed
 // from groups of eight elements, because a tensor's number of bits may not fit
-// int64_t. Block types (model/block_types.h) have a second table. For example:
+// int64_t. Block types (model/manifest.h) have a second table. For example:
 //
 //   `bfloat16`            ->  BF16
 //   `<f4`                 ->  F32
@@ -15,8 +15,8 @@
 #include <tuple>
 #include <utility>
 
-#include "model/block_types.h"
-#include "source/checked.h"
+#include "model/manifest.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {

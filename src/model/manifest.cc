@@ -9,8 +9,8 @@
 #include <functional>
 #include <utility>
 
-#include "source/checked.h"
 #include "source/json_writer.h"
+#include "source/size.h"
 
 namespace shardc {
 
@@ -89,6 +89,111 @@ void ManifestBuilder::Add(std::string_view name, TensorType type) {
 Manifest ManifestBuilder::Take() {
   ids_.clear();
   return std::exchange(manifest_, Manifest{});
+}
+
+namespace {
+
+bool Fits(const TensorType& type) {
+  if (!type.shape) return true;
+  return type.Elements() && (!type.dtype || type.Bytes());
+}
+
+}  // namespace
+
+size_t FlatType::Hash() const {
+  uint64_t hash = dtype ? static_cast<uint64_t>(*dtype) + 1 : 0;
+  hash = hash * 16 + rank;
+  for (size_t i = 0; i < rank; ++i) {
+    hash = (hash ^ static_cast<uint64_t>(shape[i])) * 0x9E3779B97F4A7C15u;
+  }
+  return static_cast<size_t>(hash ^ hash >> 32);
+}
+
+TensorType FlatType::Type() const {
+  TensorType type{{}, dtype};
+  if (has_shape) type.shape.emplace(shape.begin(), shape.begin() + rank);
+  return type;
+}
+
+std::optional<uint32_t> TypeNumbers::Search(const FlatType& type) {
+  size_t at = type.Hash() & (slots_.size() - 1);
+  for (; slots_[at] != kFree; at = (at + 1) & (slots_.size() - 1)) {
+    if (types_[slots_[at]] == type) return last_ = slots_[at];
+  }
+  if (!Fits(type.Type())) return std::nullopt;
+  last_ = static_cast<uint32_t>(types_.size());
+  slots_[at] = last_;
+  types_.push_back(type);
+  if (types_.size() * 2 > slots_.size()) Grow();
+  return last_;
+}
+
+std::vector<TensorType> TypeNumbers::Take() const {
+  std::vector<TensorType> out;
+  out.reserve(types_.size());
+  for (const FlatType& type : types_) out.push_back(type.Type());
+  return out;
+}
+
+void TypeNumbers::Grow() {
+  slots_.assign(slots_.size() * 4, kFree);
+  for (uint32_t i = 0; i < types_.size(); ++i) {
+    size_t at = types_[i].Hash() & (slots_.size() - 1);
+    while (slots_[at] != kFree) at = (at + 1) & (slots_.size() - 1);
+    slots_[at] = i;
+  }
+}
+
+// Writes the header of a safetensors file: eight bytes with the length of the
+// rest, JSON text, and spaces up to the alignment of the data. The length
+// includes the spaces. The offsets of tensors in the JSON follow from the
+// tensors' sizes. For example, with 61 bytes of JSON and an alignment of 8:
+//
+//   8 + 61 = 69, so 3 spaces follow, and the length is 61 + 3 = 64
+
+namespace {
+
+void WriteHeader(
+    const std::vector<HeaderEntry>& entries,
+    const std::vector<std::pair<std::string, std::string>>& metadata,
+    Sink& out) {
+  JsonWriter json(out, JsonStyle::kCompact);
+  json.BeginObject();
+  if (!metadata.empty()) {
+    json.Key("__metadata__");
+    json.BeginObject();
+    for (const auto& [key, value] : metadata) json.Member(key, value);
+    json.EndObject();
+  }
+  int64_t offset = 0;
+  for (const HeaderEntry& entry : entries) {
+    json.Key(entry.name);
+    json.BeginObject();
+    json.Member("dtype", DtypeName(entry.dtype));
+    json.Member("shape", entry.shape);
+    json.Member("data_offsets", Shape{offset, offset + entry.bytes});
+    json.EndObject();
+    offset += entry.bytes;
+  }
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string SafetensorsHeaderText(
+    const std::vector<HeaderEntry>& entries,
+    const std::vector<std::pair<std::string, std::string>>& metadata,
+    size_t alignment) {
+  std::string out(8, '\0');
+  StringSink sink(out);
+  WriteHeader(entries, metadata, sink);
+  sink.Flush();
+  out.append((alignment - out.size() % alignment) % alignment, ' ');
+  const uint64_t size = out.size() - 8;
+  for (size_t i = 0; i < 8; ++i) {
+    out[i] = static_cast<char>(size >> (8 * i) & 0xFF);
+  }
+  return out;
 }
 
 }  // namespace shardc

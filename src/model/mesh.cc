@@ -6,9 +6,11 @@
 //   Parts([fsdp, sp]) = 8 * 1
 #include "model/mesh.h"
 
-#include "model/sub_axis.h"
-#include "source/checked.h"
+#include <algorithm>
+
+#include "model/mesh_layout.h"
 #include "source/json_writer.h"
+#include "source/size.h"
 
 namespace shardc {
 
@@ -100,6 +102,52 @@ void WriteMesh(JsonWriter& json, const Mesh& mesh, MeshDetail detail) {
   json.BeginObject();
   WriteMeshMembers(json, mesh, detail);
   json.EndObject();
+}
+
+namespace {
+
+void WriteAxes(JsonWriter& json, const AxisGroup& group) {
+  if (group.empty()) {
+    json.Null();
+  } else if (group.size() == 1) {
+    json.String(group[0]);
+  } else {
+    json.Array(group);
+  }
+}
+
+}  // namespace
+
+void WriteGroup(JsonWriter& json, const AxisGroup& group) {
+  // Nearly all groups have no sub-axis, and plans write very many groups.
+  if (HasSubAxis(group)) {
+    WriteAxes(json, JoinedGroup(group));
+  } else {
+    WriteAxes(json, group);
+  }
+}
+
+void WriteSpec(JsonWriter& json, const Spec& spec) {
+  json.BeginArray();
+  for (const AxisGroup& group : spec) WriteGroup(json, group);
+  json.EndArray();
+}
+
+AxisGroup AxesAt(const Spec& spec, size_t dim) {
+  return dim < spec.size() ? spec[dim] : AxisGroup{};
+}
+
+std::string GroupText(const AxisGroup& group) {
+  return JsonText([&](JsonWriter& json) { WriteGroup(json, group); });
+}
+
+std::string SpecText(const Spec& spec) {
+  return JsonText([&](JsonWriter& json) { WriteSpec(json, spec); });
+}
+
+bool IsReplicated(const Spec& spec) {
+  return std::all_of(spec.begin(), spec.end(),
+                     [](const AxisGroup& group) { return group.empty(); });
 }
 
 }  // namespace shardc

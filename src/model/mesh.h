@@ -13,9 +13,31 @@
 #include <string_view>
 #include <vector>
 
-#include "model/spec.h"
-
 namespace shardc {
+
+class JsonWriter;
+
+// The axes that shard one dimension, the most significant first. An empty group
+// means that the dimension is unsharded.
+using AxisGroup = std::vector<std::string>;
+
+// The axes of each dimension. Dimensions after the last entry are unsharded, so
+// an empty spec means replicated. Empty groups at the end are kept as written.
+using Spec = std::vector<AxisGroup>;
+
+// Returns the spec in the notation of plans and messages, such as `[["fsdp",
+// "sp"], "tp", null]`.
+std::string SpecText(const Spec& spec);
+// Returns the axes of dimension `dim`. Returns an empty group if the spec has
+// no entry for the dimension.
+AxisGroup AxesAt(const Spec& spec, size_t dim);
+// Returns `["fsdp", "sp"]`, or `null` for an empty group.
+std::string GroupText(const AxisGroup& group);
+void WriteSpec(JsonWriter& json, const Spec& spec);
+void WriteGroup(JsonWriter& json, const AxisGroup& group);
+
+// Returns true if the spec has no axis in any dimension.
+bool IsReplicated(const Spec& spec);
 
 class JsonWriter;
 
@@ -54,8 +76,8 @@ struct Mesh {
   std::optional<Device> device;
 
   std::optional<size_t> Find(std::string_view axis) const;
-  // A device's coordinate on an axis or on a sub-axis (model/sub_axis.h) is its
-  // coordinate on axes[`axis`], divided by `below`, modulo `size`.
+  // A device's coordinate on an axis or on a sub-axis (model/mesh_layout.h) is
+  // its coordinate on axes[`axis`], divided by `below`, modulo `size`.
   struct Digit {
     size_t axis = 0;
     int64_t below = 1, size = 1;

@@ -11,12 +11,16 @@
 #ifndef SHARDC_MODEL_MESH_LAYOUT_H_
 #define SHARDC_MODEL_MESH_LAYOUT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/axis_rules.h"
+#include "model/manifest.h"
 #include "model/mesh.h"
 
 namespace shardc {
@@ -89,6 +93,107 @@ NodeRanks RanksOf(int64_t tensor_parallel, int64_t sequence_parallel,
 // Returns the node ranks of a process. The axis rules name the axes of tensor
 // and sequence parallelism.
 NodeRanks RanksOf(const Mesh& mesh, const AxisRules& axes, int64_t process);
+
+// The elements of one dimension that a shard has.
+struct ShardRange {
+  int64_t begin = 0;
+  int64_t size = 0;
+
+  int64_t end() const { return begin + size; }
+  bool operator==(const ShardRange&) const = default;
+};
+
+// Returns the sizes of a group's axes, first to last. An axis that the mesh
+// lacks has size 1.
+std::vector<int64_t> AxisSizes(const Mesh& mesh, const AxisGroup& group);
+
+// Returns the range of shard number `index` of a dimension of `size` elements.
+// `axis_sizes` are the sizes of the axes that shard the dimension, and the
+// digits of `index` are the coordinates along these axes, the first axis being
+// the most significant. If the axes do not divide the size, the last shards are
+// shorter or empty. The first shard is never shorter than another one.
+ShardRange RangeOfShard(int64_t size, std::span<const int64_t> axis_sizes,
+                        int64_t index);
+
+// Returns the range of a device that has these coordinates in the mesh.
+ShardRange RangeAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
+                      const AxisGroup& group, int64_t size);
+
+// Returns the shape of the largest shard, which is that of the device whose
+// coordinates are all 0. An axis that the mesh lacks has size 1.
+Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec);
+
+// Returns the dimensions that their axes do not divide, in ascending order. If
+// there are none, all shards have the same shape.
+std::vector<size_t> UnevenDims(const Mesh& mesh, const Shape& shape,
+                               const Spec& spec);
+inline bool DividesEvenly(const Mesh& mesh, const Shape& shape,
+                          const Spec& spec) {
+  return UnevenDims(mesh, shape, spec).empty();
+}
+
+// Sub-axes: factors of a mesh axis, in the notation of Shardy. A dimension may
+// be sharded over only a part of an axis. For example, 8 KV heads on an axis of
+// 16 devices are sharded over the first factor of 16 = 8 * 2, so that each head
+// is on two devices:
+//
+//   tp:16 as 8 * 2    device i has coordinate i / 2 on `tp:(1)8`, and
+//                     coordinate i % 2 on `tp:(8)2`
+//
+// `tp:(8)2` is the factor of size 2 of which the more significant factors have
+// the product 8. Names of mesh axes cannot contain `:`.
+
+struct SubAxis {
+  std::string_view axis;  // the mesh axis
+  // The product of the sizes of the more significant factors.
+  int64_t before = 1;
+  int64_t size = 1;
+  // Whether no less significant factor follows. It is known only in a refined
+  // mesh (RefinedMesh()), whose names end with a dot there.
+  bool last = false;
+};
+// Returns the parts of a name such as `tp:(1)8`; nullopt for any other name.
+std::optional<SubAxis> ParseSubAxis(std::string_view name);
+std::string SubAxisName(std::string_view axis, int64_t before, int64_t size);
+// Returns `tp` for `tp:(1)8`, and any other name as it is.
+std::string_view WholeAxis(std::string_view name);
+bool HasSubAxis(const AxisGroup& group);
+bool HasSubAxis(const Spec& spec);
+
+// Returns a mesh over the same devices in which each axis that has sub-axes in
+// `specs` is replaced by its factors, so that every spec can be written with
+// complete axes of the mesh. Returns the mesh itself if no spec has a sub-axis.
+// Returns nullopt if no common factors exist, as for sub-axes of 4 and of 6
+// devices of one axis, or if the factors divide the axis's slices.
+std::optional<Mesh> RefinedMesh(const Mesh& mesh, std::span<const Spec> specs);
+
+// Returns whether some axis of the mesh is a factor of an axis.
+bool IsRefined(const Mesh& mesh);
+
+// Rewrites names of axes and sub-axes as the factors in a refined mesh. Names
+// that the mesh has, and axes that it lacks, stay as they are.
+AxisGroup RefinedGroup(const Mesh& refined, const AxisGroup& group);
+Spec RefinedSpec(const Mesh& refined, const Spec& spec);
+
+// Joins factors that follow each other: [`tp:(1)8`, `tp:(8)2.`] becomes [`tp`].
+// It is the inverse of RefinedGroup(), for output.
+AxisGroup JoinedGroup(const AxisGroup& group);
+// Returns the mesh whose axes are joined.
+Mesh JoinedMesh(const Mesh& refined);
+
+// Returns the axes that divide the KV heads over the devices of `axes`, so that
+// device i of n has head i * heads / n, rounded down. If the devices divide the
+// heads, these are the axes. Otherwise they are the leading axes and the
+// leading factor of an axis whose product is the number of heads. Returns
+// nullopt if the number of devices is not a multiple of the number of heads, or
+// if no leading factors have the product:
+//
+//   8 heads over tp:4    [tp]            2 heads on each device
+//   8 heads over tp:16   [tp:(1)8]       each head on 2 devices
+//   1 head over tp:16    []
+//   8 heads over tp:12   nullopt
+std::optional<AxisGroup> KvHeadAxes(const Mesh& mesh, const AxisGroup& axes,
+                                    int64_t heads);
 
 }  // namespace shardc
 

@@ -4,6 +4,7 @@
 //
 //   layers.0.experts.fc1.weight5      ->  layers.*.experts.fc1.weight*
 //   decoder_block_11/wi_0/kernel      ->  decoder_block_*/wi_0/kernel
+//   EncoderBlock0.mlp, block-0.mlp    ->  EncoderBlock*.mlp, block-*.mlp
 //   ['layers'][0]['mlp']['up']        ->  ['layers'][*]['mlp']['up']
 //
 // The number in `wi_0` stays, because `wi` is no word for layers: `wi_0` and
@@ -13,6 +14,8 @@
 #include <algorithm>
 #include <array>
 #include <span>
+
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -33,9 +36,8 @@ bool ContainsAny(std::string_view text, std::span<const std::string_view> any) {
   });
 }
 
-// Returns whether the number after this word and `_` counts layers or experts.
-bool IsCounted(std::string_view word) {
-  if (word == "h" || word == "expert" || word == "experts") return true;
+// Returns whether a number after this word counts layers.
+bool IsLayerWord(std::string_view word) {
   std::string small(word);
   for (char& c : small) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -46,6 +48,13 @@ bool IsCounted(std::string_view word) {
   // A module of scanned layers has one number for all of its layers.
   if (end == kLayerEnds.end() || small.find("scan") != small.npos) return false;
   return end->ends_with('s') || !ContainsAny(small, kLayerParts);
+}
+
+// Returns whether a number after this word and `_` or `-` counts layers or
+// experts.
+bool IsCounted(std::string_view word) {
+  return word == "h" || word == "expert" || word == "experts" ||
+         IsLayerWord(word);
 }
 
 }  // namespace
@@ -101,9 +110,10 @@ size_t StemLength(std::string_view part) {
   size_t stem = last == std::string_view::npos ? 0 : last + 1;
   if (stem == part.size() && part.ends_with('*')) --stem;
   if (stem == 0 || stem == part.size()) return stem;
-  return part[stem - 1] == '_' && IsCounted(part.substr(0, stem - 1))
-             ? stem
-             : part.size();
+  if (part[stem - 1] == '_' || part[stem - 1] == '-') {
+    return IsCounted(part.substr(0, stem - 1)) ? stem : part.size();
+  }
+  return IsLayerWord(part.substr(0, stem)) ? stem : part.size();
 }
 
 std::string NameTemplate(std::string_view name, char separator,
@@ -125,6 +135,22 @@ void AppendTemplate(std::string_view name, char separator, std::string& out,
   ForTemplatePieces(
       name, separator, [&](std::string_view text) { out += text; },
       [&](std::string_view) { out += '*'; }, numbers);
+}
+
+// Finds characters that no reader of manifests accepts in a name. "a\x7f" is
+// refused for its control character; "a b" and "größe" are accepted.
+
+std::string ParameterNameFault(std::string_view name) {
+  for (size_t i = 0; i < name.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(name[i]);
+    const auto next =
+        static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
+    const bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+    if (byte >= 0x20 && byte != 0x7f && !c1) continue;
+    return "the name " + ShortQuote(name) +
+           (byte == 0 ? " holds a NUL" : " holds a control character");
+  }
+  return {};
 }
 
 }  // namespace shardc

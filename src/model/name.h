@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "model/manifest.h"
+#include "source/text_order.h"
 
 namespace shardc {
 
@@ -44,10 +48,11 @@ size_t PartEnd(std::string_view name, size_t begin, char separator);
 
 // Returns the length of the text before the number of a layer or an expert with
 // which a part of a name ends. The number of a layer is the entire part, or
-// follows `_` and a word for layers. Returns the length of the part if it has
-// no such number:
+// follows a word for layers, with or without `_` or `-`. Returns the length of
+// the part if it has no such number:
 //
 //   `12` -> 0, `layers_3` -> 7, `DecoderBlock_0` -> 13, `expert_1` -> 7
+//   `layer0` -> 5, `EncoderBlock0` -> 12, `block-0` -> 6
 //   `wi_0` -> 4, `MlpBlock_1` -> 10: parts of one layer
 size_t StemLength(std::string_view part);
 
@@ -82,6 +87,25 @@ void ForTemplatePieces(std::string_view name, char separator, const Text& text,
   }
   text(name.substr(done, kept - done));
   if (kept < name.size()) number(name.substr(kept));
+}
+
+// Returns a message if the UTF-8 text cannot be a parameter's name, else an
+// empty text. A name cannot contain a NUL, because C code would truncate it
+// there. Nor can it contain another control character (U+0001 to U+001F, U+007F
+// to U+009F), because patterns and terminals do not show it. An empty name is
+// accepted, as in safetensors; formats that forbid it check for it themselves.
+std::string ParameterNameFault(std::string_view name);
+
+// Returns a view of the names, in the order of the tensors. The view is valid
+// until `tensors` changes.
+inline Texts NamesOf(std::span<const Tensor> tensors) {
+  return Texts::Of(tensors, &Tensor::name);
+}
+
+// Returns whether the name of a rules file has the form of a rule pack's name,
+// such as `builtin:llama`. A pack of this name need not exist.
+inline bool IsPackName(std::string_view name) {
+  return name.starts_with("builtin:");
 }
 
 }  // namespace shardc

@@ -17,6 +17,11 @@ namespace shardc {
 inline constexpr std::string_view kBeforeQuantisation =
     "the tree is that of the model before it is quantised";
 
+// Begins the note of a tree that has the quantised tensors of a published
+// checkpoint, as a config.json states them.
+inline constexpr std::string_view kQuantisedAs =
+    "the weights are quantised by ";
+
 struct NotKnown {
   // The missing fact, such as "the roles of 7 matrices".
   std::string what = {};

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "model/dtype.h"
-#include "source/enum_set.h"
+#include "source/size.h"
 #include "source/source.h"
 
 namespace shardc {

@@ -11,7 +11,6 @@
 
 #include "model/axis_rules.h"
 #include "model/dtype.h"
-#include "model/layout.h"
 #include "model/rules.h"
 #include "source/finding.h"
 #include "source/source.h"
@@ -170,6 +169,14 @@ struct LinearAttention {
   bool operator==(const LinearAttention&) const = default;
 };
 
+// The block of weights that share a quantisation scale, in some modules.
+struct QuantisedBlock {
+  // The modules, as the config lists them: names, patterns that begin with
+  // `re:`, and classes such as "Linear". Empty for all modules.
+  std::vector<std::string> targets;
+  int64_t columns = 1, rows = 1;  // along the input and the output dimension
+};
+
 // The structure of a model from its config.json. A member is empty if its key
 // is absent and its value does not follow from other keys or from the model
 // family.
@@ -241,7 +248,89 @@ struct ModelConfig {
   // for a `weight_block_size` of [128, 64]. It is 1 if no block is stated.
   int64_t quant_rows = 1;
   SourceRef source;
+  // The blocks of each group of modules, if the config has such groups. Then
+  // `quant_group` and `quant_rows` are set only if the groups agree.
+  std::vector<QuantisedBlock> quant_blocks;
+  // The modules that are not quantised, as the config lists them.
+  std::vector<std::string> unquantised;
 };
+
+// One limit of an audit's budget. It bounds the bytes that one device sends in
+// some of the program's collectives.
+struct AuditLimit {
+  // Which collectives are limited: "total" (all), "activations_gathered"
+  // (all-gathers of activations), or one kind of collective such as
+  // "all_gather".
+  std::string of;
+  // The mesh axes of the limited collectives, joined by `+`; empty if the limit
+  // covers collectives over any axes.
+  std::string over;
+  int64_t bytes = 0;  // The largest number of bytes that one device may send.
+  Place place;        // Where the project file gives `bytes`, for messages.
+};
+
+struct AuditInput {
+  std::string program;  // The path of the file with the program's text.
+  // The path of the committed summary; empty if the target has none.
+  std::string locked;
+  std::vector<AuditLimit> limits;
+};
+
+// The `stages:` section of rules and project files: how the layers of a model
+// are divided into the stages of a pipeline.
+//
+//   stages: {axis: pp, virtual: 2, schedule: interleaved, microbatches: 32}
+
+// How the number of layers of each stage is chosen.
+enum class StageAssignment : uint8_t {
+  kCost,    // The time of the longest stage is minimised.
+  kEven,    // The numbers of layers of two stages differ by at most one.
+  kListed,  // The file lists the number of layers of each stage.
+};
+
+// A pattern for parameters that hold scanned layers: all layers of the model,
+// or all layers of one of its layer stacks.
+struct StackedLayers {
+  NamePattern match;
+  // The dimension that counts the layers, or the first of three that count
+  // them: [virtual stages, ranks, layers of a stage].
+  int dim = 0;
+};
+
+// The keys of a `stages:` section. A key that the file leaves out is empty. The
+// members `*_place` are the places of the keys' values.
+struct StageDeclaration {
+  // The mesh axis of the pipeline, whose size is the number of ranks.
+  std::string axis;
+  // A pattern for the names of layers' parameters, whose first group is the
+  // number of the layer.
+  std::optional<NamePattern> layers;
+  // Patterns for the parameters that belong before the first layer, such as the
+  // embedding, or after the last layer.
+  std::optional<std::vector<NamePattern>> first, last;
+  std::optional<int32_t> virtual_stages;  // The number of stages on each rank.
+  std::optional<StageAssignment> assign;
+  // With kListed, the number of layers of each stage.
+  std::vector<int64_t> listed;
+  // Whether the rank of the output head may hold a copy of the embedding table
+  // that the head shares with the first stage.
+  std::optional<bool> copies;
+  // The name of a schedule, or the path of a schedule file relative to the
+  // working directory.
+  std::string schedule;
+  bool schedule_is_file = false;
+  std::optional<int32_t> microbatches;
+  // The layer stacks, in the order in which the model runs them.
+  std::optional<std::vector<StackedLayers>> stacked;
+
+  Place place;  // place of the section
+  Place axis_place, virtual_place, assign_place, tied_place, schedule_place;
+};
+
+// Copies each key that `nearer` lacks from `farther`. `layers` and `stacked`
+// are copied only if `nearer` has neither. A project file is nearer than its
+// rules files, and a rules file nearer than the files that it extends.
+void CompleteStages(StageDeclaration& nearer, const StageDeclaration& farther);
 
 }  // namespace shardc
 

@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "model/project.h"
 #include "source/finding.h"
 #include "source/json.h"
 
@@ -89,6 +91,40 @@ class ConfigFields {
   Findings& findings_;
   std::set<size_t> reported_;  // offsets in the file of the reported values
 };
+
+// Returns the settings of rotary embeddings. Returns nullopt if the config has
+// no rotary base and no scaling, or after a finding about a base that is not
+// above 1. `positions` is the model's largest number of positions. It is used
+// if a scaling does not state `original_max_position_embeddings`.
+std::optional<RopeConfig> ReadRope(ConfigFields& fields,
+                                   std::optional<int64_t> positions,
+                                   Findings& findings);
+
+// Adds a finding that a value has the wrong type. A null value is treated as
+// absent. `wanted` describes the right type, such as "a string".
+void RefuseType(std::string_view key, const JsonValue& value,
+                std::string_view wanted, Findings& findings);
+
+// The fields of a config.json from which sizes of a ModelConfig were read. A
+// member is empty if no field of the file states this size.
+struct SizeFields {
+  ConfigField heads, kv_heads, head_dim, hidden, experts_per_token;
+};
+
+// Adds a finding, placed at the field, for each size that contradicts another
+// size (model/legal_sizes.h). Also adds a finding if the number of heads does
+// not divide the hidden size, unless a head size is given. Also adds a finding
+// if latent attention lacks the size of the unrotated part of a head. `rotates`
+// states whether the model's family applies rotary embeddings, even if no field
+// mentions them.
+void CheckModelSizes(const ModelConfig& config, const SizeFields& read,
+                     bool rotates, ConfigFields& fields, Findings& findings);
+
+// Returns a document whose root is an object; null after findings. `NaN` and
+// `Infinity` are accepted, because Python writes them although JSON does not
+// allow them.
+std::unique_ptr<const JsonDocument> ReadModelDocument(const std::string& path,
+                                                      Findings& findings);
 
 }  // namespace shardc
 

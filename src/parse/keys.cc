@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "devices/keys.h"
+#include "devices/profiles.h"
 #include "model/operation_settings.h"
 
 namespace shardc {

@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "yaml/key_table.h"
+#include "yaml/read.h"
 
 namespace shardc {
 

@@ -14,9 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "parse/model_families.h"
-#include "source/index.h"
 #include "source/json.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {

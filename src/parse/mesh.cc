@@ -8,18 +8,514 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "parse/mesh_finish.h"
-#include "parse/mesh_yaml.h"
+#include "devices/profiles.h"
+#include "model/mesh.h"
+#include "parse/keys.h"
 #include "source/file.h"
+#include "source/finding.h"
+#include "source/size.h"
 #include "source/wording.h"
-#include "yaml/error.h"
+#include "yaml/read.h"
+#include "yaml/scan.h"
 
 namespace shardc {
 namespace {
+
+// Completes a mesh. An axis of size -1 gets the number of devices divided by
+// the product of the other sizes. If `dcn` does not state the number of slices
+// (pods) along each axis, all slices are placed on the first axis whose size is
+// divisible by their number. In this example both slices are placed on `dp`:
+//
+//   {dp: -1, tp: 4}, 16 devices, 2 slices  ->  dp 16 / 4 = 4, dcn [2, 1]
+
+// The largest number of axes that a mesh may have. Real meshes have far fewer.
+inline constexpr size_t kAxisLimit = 256;
+
+struct Counted64 {
+  int64_t value = 0;
+  Place place;
+};
+
+struct MeshDraft {
+  struct Axis {
+    std::string name;
+    int64_t size = 1;  // -1: computed from the other sizes
+    AxisType type = AxisType::kAuto;
+    Place place;  // the size in a YAML file, or the entry `dp:2` in a string
+  };
+  std::vector<Axis> axes;
+  std::optional<Counted64> devices;
+  std::optional<Counted64> processes;
+  std::optional<Counted64> slices;
+  // The number of slices (pods) along each axis, indexed by axis. The default
+  // is 1. The value -1 means all slices that the other axes do not use. Empty
+  // if the file has no `dcn`.
+  std::vector<int64_t> dcn;
+  Place dcn_place;
+  std::optional<Device> device;
+  Place place;  // place of the list of axes
+};
+
+constexpr std::string_view kOneFree = "one size at most can be -1";
+
+// The product of the sizes other than -1, and the index of the axis of size -1.
+struct Sizes {
+  int64_t product = 1;
+  std::optional<size_t> free;
+};
+
+std::optional<Sizes> Multiply(const MeshDraft& draft, Findings& findings) {
+  Sizes sizes;
+  bool good = true;
+  for (size_t i = 0; i < draft.axes.size(); ++i) {
+    const MeshDraft::Axis& axis = draft.axes[i];
+    if (axis.size == -1) {
+      if (sizes.free) {
+        findings
+            .Add(code::kNumber, axis.place,
+                 "the sizes of both `" + draft.axes[*sizes.free].name +
+                     "` and `" + axis.name + "` are -1",
+                 std::string(kOneFree))
+            .labels.push_back(
+                {draft.axes[*sizes.free].place, "the first is here"});
+        good = false;
+        continue;
+      }
+      sizes.free = i;
+      continue;
+    }
+    const auto product = CheckedMul(sizes.product, axis.size);
+    if (!product) {
+      findings.Add(code::kOverflow, axis.place,
+                   "with axis `" + axis.name + "` of size " +
+                       CountText(axis.size) +
+                       " the device count does not fit in 64 bits");
+      return std::nullopt;
+    }
+    sizes.product = *product;
+  }
+  if (!good) return std::nullopt;
+  return sizes;
+}
+
+// Returns the sizes other than -1 and their product as a text, such as "2 * 4 =
+// 8". For a single size, the product is omitted.
+std::string SizesText(const MeshDraft& draft, int64_t product) {
+  std::string out;
+  size_t count = 0;
+
+  for (const MeshDraft::Axis& axis : draft.axes) {
+    if (axis.size == -1) continue;
+    if (!out.empty()) out += " * ";
+    out += CountText(axis.size);
+    ++count;
+  }
+  if (count != 1) out += (count > 1 ? " = " : "") + CountText(product);
+  return out;
+}
+
+// Returns advice on how to make the sizes agree with the number of devices. The
+// text names an axis that may be -1, because the product of the other sizes
+// divides the number of devices. If there is no such axis, the text requests
+// sizes with the right product.
+std::string DevicesHelp(const MeshDraft& draft, int64_t product,
+                        int64_t devices) {
+  std::string first;
+  bool all = !draft.axes.empty();
+  for (const MeshDraft::Axis& axis : draft.axes) {
+    if (axis.size < 1 || devices % (product / axis.size) != 0) {
+      all = false;
+    } else if (first.empty()) {
+      first = axis.name;
+    }
+  }
+  if (all) return "make one axis -1 to let it take what remains";
+  if (first.empty()) {
+    return "give sizes whose product is " + CountText(devices);
+  }
+  return "make `" + first + "` -1 to let it take what remains";
+}
+
+// Computes the size that is written as -1, and returns the number of devices.
+// Returns nullopt after a finding.
+std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
+                                     Mesh& mesh, Findings& findings) {
+  if (!sizes.free) {
+    if (draft.devices && draft.devices->value != sizes.product) {
+      findings.Add(code::kDeviceCount, draft.devices->place,
+                   "the axes make " + SizesText(draft, sizes.product) +
+                       " devices, not " + CountText(draft.devices->value),
+                   DevicesHelp(draft, sizes.product, draft.devices->value));
+      return std::nullopt;
+    }
+    return sizes.product;
+  }
+  const MeshDraft::Axis& free = draft.axes[*sizes.free];
+  if (!draft.devices) {
+    findings.Add(code::kDeviceCount, free.place,
+                 "the size of axis `" + free.name +
+                     "` is -1, and the device count is not given",
+                 "give `devices` in the mesh, or --devices");
+    return std::nullopt;
+  }
+  const int64_t devices = draft.devices->value;
+  if (devices % sizes.product != 0) {
+    findings.Add(code::kDeviceCount, draft.devices->place,
+                 CountText(devices) + " devices cannot be divided by " +
+                     SizesText(draft, sizes.product) + " to give axis `" +
+                     free.name + "` its size");
+    return std::nullopt;
+  }
+  mesh.axes[*sizes.free].size = devices / sizes.product;
+  return devices;
+}
+
+bool SettleProcesses(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
+  if (!draft.processes) return true;
+  mesh.processes = draft.processes->value;
+  if (mesh.devices % mesh.processes == 0) return true;
+  findings.Add(code::kDeviceCount, draft.processes->place,
+               CountText(mesh.devices) + " devices cannot be divided among " +
+                   CountText(mesh.processes) + " processes");
+  return false;
+}
+
+// Places all slices (pods) on the first axis whose size is divisible by the
+// number of slices. Adds a finding and returns false if there is no such axis.
+bool InferSlices(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
+  mesh.dcn.assign(mesh.axes.size(), 1);
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    if (mesh.axes[i].size % mesh.slices != 0) continue;
+    mesh.dcn[i] = mesh.slices;
+    return true;
+  }
+  if (mesh.devices % mesh.slices != 0) {
+    findings.Add(code::kDeviceCount, draft.slices->place,
+                 CountText(mesh.devices) + " devices cannot be divided among " +
+                     CountText(mesh.slices) + " slices");
+    return false;
+  }
+  findings.Add(
+      code::kDeviceCount, draft.slices->place,
+      "no axis can be divided among " + CountText(mesh.slices) + " slices",
+      "divide the slices among several axes, such as `dcn: {dp: 2, fsdp: 2}` "
+      "for 4 slices");
+  return false;
+}
+
+bool SettleDcn(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
+  mesh.dcn = draft.dcn;
+  std::optional<size_t> free;
+  int64_t product = 1;
+  for (size_t i = 0; i < mesh.dcn.size(); ++i) {
+    if (mesh.dcn[i] == -1) {
+      if (free) {
+        findings.Add(code::kNumber, draft.dcn_place,
+                     "two factors of `dcn` are -1",
+                     "one factor at most can be -1");
+        return false;
+      }
+      free = i;
+      continue;
+    }
+    const auto next = CheckedMul(product, mesh.dcn[i]);
+    if (!next) {
+      findings.Add(code::kOverflow, draft.dcn_place,
+                   "the product of `dcn` does not fit in 64 bits");
+      return false;
+    }
+    product = *next;
+  }
+  if (free && mesh.slices % product == 0) {
+    mesh.dcn[*free] = mesh.slices / product;
+    product = mesh.slices;
+  }
+  if (product != mesh.slices) {
+    findings.Add(code::kDeviceCount, draft.dcn_place,
+                 "the factors of `dcn` make " + CountText(product) +
+                     ", and there are " + Counted(mesh.slices, "slice"),
+                 "the product of the factors is the number of slices");
+    return false;
+  }
+  for (size_t i = 0; i < mesh.dcn.size(); ++i) {
+    if (mesh.axes[i].size % mesh.dcn[i] == 0) continue;
+    findings.Add(code::kDeviceCount, draft.dcn_place,
+                 "axis `" + mesh.axes[i].name + "` of size " +
+                     CountText(mesh.axes[i].size) +
+                     " cannot be divided by its factor " +
+                     CountText(mesh.dcn[i]));
+    return false;
+  }
+  if (mesh.slices == 1) mesh.dcn.clear();
+  return true;
+}
+
+bool SettleSlices(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
+  if (draft.slices) mesh.slices = draft.slices->value;
+  if (!draft.dcn.empty()) return SettleDcn(draft, mesh, findings);
+  if (mesh.slices == 1) return true;
+  return InferSlices(draft, mesh, findings);
+}
+
+// Computes missing sizes and checks the mesh. Returns nullopt after a finding.
+std::optional<Mesh> FinishMesh(const MeshDraft& draft, Findings& findings) {
+  const auto sizes = Multiply(draft, findings);
+  if (!sizes) return std::nullopt;
+  Mesh mesh;
+  for (const MeshDraft::Axis& axis : draft.axes) {
+    mesh.axes.push_back({axis.name, axis.size, axis.type});
+  }
+  mesh.device = draft.device;
+  const auto devices = SettleDevices(draft, *sizes, mesh, findings);
+  if (!devices) return std::nullopt;
+  mesh.devices = *devices;
+  const bool processes = SettleProcesses(draft, mesh, findings);
+  const bool slices = SettleSlices(draft, mesh, findings);
+  if (!processes || !slices) return std::nullopt;
+  return mesh;
+}
+
+// Reads the keys of a mesh file into a MeshDraft, which mesh_finish.cc
+// completes. The draft stores the place of each number, because some findings
+// concern several numbers. Axes are read first, because other keys refer to
+// them. The flag --devices replaces the number of devices in the file:
+//
+//   {axes: {dp: 2, tp: -1}, devices: 8} and --devices 16  ->  dp 2, tp 8
+
+constexpr std::array<std::string_view, 3> kAxisTypes = {"auto", "explicit",
+                                                        "manual"};
+constexpr std::array<AxisType, 3> kAxisTypeValues = {
+    AxisType::kAuto, AxisType::kExplicit, AxisType::kManual};
+
+class MeshReader {
+ public:
+  MeshReader(const YamlContext& context, const Fields& fields)
+      : context_(context), fields_(fields) {}
+
+  MeshDraft Read(const YamlNode& node, std::optional<int64_t> devices) {
+    ReadAxes(node);
+    ReadCount("devices", draft_.devices);
+    ReadCount("processes", draft_.processes);
+    ReadCount("slices", draft_.slices);
+    if (devices) {
+      draft_.devices = {*devices,
+                        draft_.devices ? draft_.devices->place : draft_.place};
+    }
+    if (const YamlNode* types = fields_.Find("axis_types")) ReadTypes(*types);
+    if (const YamlNode* dcn = fields_.Find("dcn")) ReadDcn(*dcn);
+    if (const YamlNode* device = fields_.Find("device")) ReadDevice(*device);
+    return std::move(draft_);
+  }
+
+ private:
+  void ReadAxes(const YamlNode& node) {
+    const YamlNode* axes =
+        fields_.Require(context_, node, "axes", "write `axes: {dp: 2, tp: 4}`");
+    if (axes == nullptr) return;
+    draft_.place = context_.document.PlaceOf(*axes);
+    if (!axes->IsMapping()) {
+      context_.Add(
+          code::kSchema, *axes,
+          "`axes` is " + Describe(*axes) + ", not a mapping of names to sizes",
+          "write `axes: {dp: 2, tp: 4}`");
+      return;
+    }
+    if (axes->members.empty()) {
+      context_.Add(code::kSchema, *axes, "`axes` names no axis",
+                   "write `axes: {dp: 2, tp: 4}`");
+    }
+    if (axes->members.size() > kAxisLimit) {
+      context_.Add(
+          code::kLimit, *axes,
+          "`axes` names " + Counted(static_cast<int64_t>(axes->members.size()),
+                                    "axis", "axes"),
+          "the limit is " + CountText(static_cast<int64_t>(kAxisLimit)));
+      return;
+    }
+    for (const YamlMember& member : axes->members) {
+      if (context_.findings.Full()) return;
+      ReadAxis(member);
+    }
+  }
+
+  void ReadAxis(const YamlMember& member) {
+    const YamlNode& key = member.key;
+    const auto name =
+        ReadKey(context_, key, code::kAxisName, "the name of an axis");
+    if (!name) return;
+    const std::string fault = AxisNameFault(*name);
+    if (!fault.empty() && member.value.IsNull()) {
+      context_.Add(code::kNumber, key,
+                   "axis " + ShortQuote(*name) + " has no size",
+                   "write `name: size`, with a space after the colon");
+      return;
+    }
+    if (!fault.empty()) {
+      context_.Add(code::kAxisName, key,
+                   "axis name " + ShortQuote(*name) + " " + fault);
+      return;
+    }
+    const auto size =
+        ReadInteger(context_, member.value, "the size of axis `" + *name + "`",
+                    kAnyInteger);
+    if (!size) return;
+    if (*size == 0 || *size < -1) {
+      context_.Add(
+          code::kNumber, member.value,
+          "the size of axis `" + *name + "` is " + std::to_string(*size),
+          "a size is 1 or more, or -1 for what remains");
+      return;
+    }
+    draft_.axes.push_back({*name, *size, AxisType::kAuto,
+                           context_.document.PlaceOf(member.value)});
+  }
+
+  void ReadCount(std::string_view key, std::optional<Counted64>& out) {
+    const YamlNode* node = fields_.Find(key);
+    if (node == nullptr) return;
+    const auto value =
+        ReadInteger(context_, *node, "`" + std::string(key) + "`", {1});
+    if (value) out = Counted64{*value, context_.document.PlaceOf(*node)};
+  }
+
+  // Returns the index of the axis that has the name `key`. `what` describes the
+  // mapping that contains the key. Returns nullopt after a finding.
+  std::optional<size_t> AxisOf(const YamlNode& key, std::string_view what) {
+    const auto name = ReadKey(context_, key, code::kAxisName,
+                              "a key of " + std::string(what));
+    if (!name) return std::nullopt;
+    std::vector<std::string_view> names;
+
+    for (size_t i = 0; i < draft_.axes.size(); ++i) {
+      if (draft_.axes[i].name == *name) return i;
+      names.push_back(draft_.axes[i].name);
+    }
+
+    context_.Add(code::kReference, key,
+                 std::string(what) + " names " + ShortQuote(*name) +
+                     ", which is no axis of this mesh",
+                 "the axes are " + Listed(names));
+    return std::nullopt;
+  }
+
+  void ReadTypes(const YamlNode& node) {
+    if (!node.IsMapping()) {
+      const auto type = ReadChoice(context_, node, "`axis_types`", kAxisTypes);
+      if (!type) return;
+      for (MeshDraft::Axis& axis : draft_.axes) {
+        axis.type = kAxisTypeValues[*type];
+      }
+      return;
+    }
+    for (const YamlMember& member : node.members) {
+      if (context_.findings.Full()) return;
+      const auto axis = AxisOf(member.key, "`axis_types`");
+      const auto type =
+          ReadChoice(context_, member.value, "the type of an axis", kAxisTypes);
+      if (axis && type) draft_.axes[*axis].type = kAxisTypeValues[*type];
+    }
+  }
+
+  void ReadDcn(const YamlNode& node) {
+    if (!node.IsMapping()) {
+      context_.Add(
+          code::kSchema, node,
+          "`dcn` is " + Describe(node) + ", not a mapping of axes to factors",
+          "write `dcn: {dp: 2}`");
+      return;
+    }
+    draft_.dcn_place = context_.document.PlaceOf(node);
+    draft_.dcn.assign(draft_.axes.size(), 1);
+    for (const YamlMember& member : node.members) {
+      if (context_.findings.Full()) return;
+      const auto axis = AxisOf(member.key, "`dcn`");
+      const auto factor =
+          ReadInteger(context_, member.value, "a factor of `dcn`", kAnyInteger);
+      if (factor && (*factor == 0 || *factor < -1)) {
+        context_.Add(code::kNumber, member.value,
+                     "a factor of `dcn` is " + std::to_string(*factor),
+                     "a factor is 1 or more, or -1 for what remains");
+        continue;
+      }
+      if (axis && factor) draft_.dcn[*axis] = *factor;
+    }
+  }
+
+  // Returns a help text for an unknown profile. It lists the profiles whose
+  // names begin with `word`, such as `a100`, or suggests the nearest name.
+  static std::string ProfileHelp(const std::string& word) {
+    std::vector<std::string_view> family;
+    for (const DeviceProfile& profile : DeviceProfiles()) {
+      if (profile.name.starts_with(word)) family.push_back(profile.name);
+    }
+    if (family.size() > 1) return "there are " + Listed(family);
+    if (!family.empty()) return DidYouMean(family[0], family);
+    const std::vector<std::string_view> known = DeviceNames();
+    return DidYouMean(word, known,
+                      "the profiles are " + Listed(known) +
+                          "; another one is `device: {memory: 80GiB}`");
+  }
+
+  // Reads the name of a device profile and copies the profile's memory into
+  // `out`.
+  void ReadProfile(const YamlNode& node, std::string_view what, Device& out) {
+    const auto name = ReadText(context_, node, what, true);
+    if (!name) return;
+    const DeviceProfile* profile = FindDeviceProfile(*name);
+    if (profile == nullptr) {
+      context_.Add(code::kReference, node,
+                   "no accelerator is called " + ShortQuote(*name),
+                   ProfileHelp(*name));
+      return;
+    }
+    out.profile = profile->name;
+    out.memory_bytes = profile->DeviceMemory();
+  }
+
+  void ReadDevice(const YamlNode& node) {
+    Device device;
+    if (node.IsScalar()) {
+      ReadProfile(node, "`device`", device);
+      draft_.device = device;
+      return;
+    }
+    const auto fields = Fields::Read(context_, node, keys::kDevice);
+    if (!fields) return;
+    if (const YamlNode* profile = fields->Find("profile")) {
+      ReadProfile(*profile, "`profile`", device);
+    }
+    if (const YamlNode* memory = fields->Find("memory")) {
+      device.memory_bytes = ReadBytes(context_, *memory, "`memory`");
+    }
+    draft_.device = device;
+  }
+
+  const YamlContext& context_;
+  const Fields& fields_;
+  MeshDraft draft_;
+};
+
+// Reads and completes a mesh. `devices` is the value of the flag --devices,
+// which replaces the number of devices in the mapping. Returns nullopt after a
+// finding.
+std::optional<Mesh> ReadMeshNode(const YamlContext& context,
+                                 const YamlNode& node,
+                                 std::optional<int64_t> devices) {
+  const size_t before = context.findings.errors();
+  const auto fields = Fields::Read(context, node, keys::kMesh);
+  if (!fields) return std::nullopt;
+  const MeshDraft draft = MeshReader(context, *fields).Read(node, devices);
+  if (context.findings.errors() > before) return std::nullopt;
+  return FinishMesh(draft, context.findings);
+}
 
 // Returns the text `tp8,dp2` as `tp:8,dp:2`. Returns an empty string if an
 // entry of the text is not a name followed by digits.

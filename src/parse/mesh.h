@@ -6,13 +6,11 @@
 
 #include <optional>
 #include <string>
-
-#include <string>
 #include <string_view>
 
 #include "model/mesh.h"
 #include "model/project.h"
-#include "source/file_texts.h"
+#include "source/file.h"
 #include "source/finding.h"
 
 namespace shardc {

@@ -15,15 +15,11 @@
 #include <string_view>
 #include <utility>
 
-#include "parse/check_model_sizes.h"
 #include "parse/config_fields.h"
 #include "parse/layer_kinds.h"
-#include "parse/manifest_leaf.h"
-#include "parse/model_document.h"
-#include "parse/model_families.h"
+#include "parse/manifest.h"
 #include "parse/operations.h"
 #include "parse/project.h"
-#include "parse/rope_config.h"
 #include "source/json.h"
 
 namespace shardc {
@@ -88,6 +84,10 @@ constexpr std::array<Key, 4> kAttentionDropout = {
 
 constexpr std::array<Key, 3> kHiddenDropout = {"resid_pdrop", "hidden_dropout",
                                                "hidden_dropout_prob"};
+
+// The lists of modules that are not quantised.
+constexpr std::array<Key, 4> kUnquantised = {
+    "ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules"};
 
 // The range of valid softmax scales. It is the same as for the settings of
 // attention operations (parse/operations.cc).
@@ -399,6 +399,9 @@ class ModelConfigReader {
   void ReadQuantisation() {
     const auto quantisation = fields_.root().Find("quantization_config");
     if (!quantisation || !quantisation->IsObject()) return;
+    for (const Key key : kUnquantised) {
+      ReadNames(*quantisation, key, config_.unquantised);
+    }
     if (ReadBlock(*quantisation, "weight_block_size")) return;
     if (ReadGroups(*quantisation)) return;
     const auto group = quantisation->Find("group_size");
@@ -408,6 +411,15 @@ class ModelConfigReader {
     if (method && method->IsString() && method->string() == "mxfp4") {
       // The OCP microscaling format has one scale for 32 elements.
       config_.quant_group = 32;
+    }
+  }
+
+  // Appends the texts of a list; nothing if the key has no list.
+  static void ReadNames(JsonValue of, Key key, std::vector<std::string>& to) {
+    const auto names = of.Find(key);
+    if (!names || !names->IsArray()) return;
+    for (const JsonValue name : names->items()) {
+      if (name.IsString()) to.emplace_back(name.string());
     }
   }
 
@@ -449,6 +461,10 @@ class ModelConfigReader {
       }
       sizes.insert(config_.quant_group);
       rows.insert(config_.quant_rows);
+      QuantisedBlock& block = config_.quant_blocks.emplace_back();
+      ReadNames(group.value, "targets", block.targets);
+      block.columns = config_.quant_group.value_or(1);
+      block.rows = config_.quant_rows;
     }
     if (sizes.size() > 1) config_.quant_group = std::nullopt;
     if (rows.size() > 1) config_.quant_rows = 1;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/model_description.h"
-#include "yaml/fields.h"
+#include "yaml/read.h"
 
 namespace shardc {
 

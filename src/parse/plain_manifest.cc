@@ -25,20 +25,247 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "parse/plain_leaf.h"
-#include "parse/plain_tree.h"
+#include "model/dtype.h"
+#include "model/manifest.h"
+#include "model/name.h"
 #include "source/plain_json.h"
-#include "source/plain_text.h"
-#include "source/text_window.h"
+#include "source/source.h"
+#include "source/text_order.h"
 
 namespace shardc {
 namespace {
+
+// Reads one parameter of a manifest: an object with the members `dtype` and
+// `shape`. In the list form of a manifest, the object also has the member
+// `name`. The members may be in any order, and each must occur exactly once. A
+// pair of dtype and shape is called a type, and each distinct type gets a
+// number:
+//
+//   {"dtype": "F32", "shape": [8, 4]}  ->  type 0, if this is the first type
+//                                          that the manifest contains
+
+// Collects the parameters of a manifest. Each distinct type (dtype and shape)
+// gets a number.
+class PlainLeaves {
+ public:
+  // Reserves space for as many parameters as a text of `text_bytes` bytes can
+  // contain. The operating system assigns no physical memory to the unused
+  // part.
+  void ReserveFor(size_t text_bytes);
+
+  // Reads the rest of an object after its opening brace and sets `type` to the
+  // number of the parameter's type. Returns false in these cases: a member is
+  // missing, unknown or repeated, ParseDtype cannot parse the dtype, FlatType
+  // cannot parse the shape, or a size overflows.
+  bool Take(PlainJson& json, uint32_t& type) {
+    return Fields(json, nullptr, type);
+  }
+  bool TakeNamed(PlainJson& json, std::string_view& name, uint32_t& type) {
+    return Fields(json, &name, type);
+  }
+
+  std::vector<Tensor> tensors;
+  TypeNumbers numbers;
+
+ private:
+  bool Fields(PlainJson& json, std::string_view* name, uint32_t& type);
+  bool DtypeOf(PlainJson& json, FlatType& type);
+
+  // The text of the dtype that was read last; empty at first. It is a copy,
+  // because the text's buffer is overwritten when more of the file is read.
+  std::string last_dtype_;
+  Dtype dtype_ = Dtype::kF32;
+};
+
+bool TakeShape(PlainJson& json, FlatType& type) {
+  if (json.Next('n')) return json.TakeWord("null");
+  return type.TakeShape(json);
+}
+
+void PlainLeaves::ReserveFor(size_t text_bytes) {
+  // The length of the shortest possible parameter,
+  // `"a":{"shape":[],"dtype":null},`.
+  constexpr size_t kLeastBytes = 30;
+  tensors.reserve(text_bytes / kLeastBytes);
+}
+
+bool PlainLeaves::Fields(PlainJson& json, std::string_view* name,
+                         uint32_t& number) {
+  enum : unsigned { kName = 1, kShape = 2, kDtype = 4 };
+  const unsigned wanted = (name == nullptr ? 0U : kName) | kShape | kDtype;
+  FlatType type;
+  unsigned seen = 0;
+  do {
+    if (!json.Take('"')) return false;
+    unsigned field = 0;
+    bool good = false;
+    if (name != nullptr && json.TakeKey("name\"")) {
+      field = kName;
+      good = json.String(*name);
+    } else if (json.TakeKey("shape\"")) {
+      field = kShape;
+      good = TakeShape(json, type);
+    } else if (json.TakeKey("dtype\"")) {
+      field = kDtype;
+      good = DtypeOf(json, type);
+    }
+    if (!good || (seen & field) != 0) return false;
+    seen |= field;
+  } while (json.Take(','));
+  if (seen != wanted || !json.Take('}')) return false;
+  const auto known = numbers.Of(type);
+  number = known.value_or(0);
+  return known.has_value();
+}
+
+bool PlainLeaves::DtypeOf(PlainJson& json, FlatType& type) {
+  if (json.Next('n')) return json.TakeWord("null");
+  std::string_view text;
+  if (!json.String(text)) return false;
+  if (last_dtype_.empty() || text != last_dtype_) {
+    const auto dtype = ParseDtype(text);
+    if (!dtype) return false;
+    last_dtype_ = text;
+    dtype_ = *dtype;
+  }
+  type.dtype = dtype_;
+  return true;
+}
+
+// Moves the tensors and types into `manifest` and sets its `by_name`. Returns
+// false if a name occurs twice.
+bool TakeTensors(PlainLeaves leaves, Manifest& manifest) {
+  manifest.tensors = std::move(leaves.tensors);
+  TextOrder sorted = OrderOf(NamesOf(manifest.tensors));
+  if (!sorted.distinct) return false;
+  manifest.by_name = std::move(sorted.order);
+  manifest.plain_names = true;
+  manifest.types = leaves.numbers.Take();
+  return true;
+}
+
+// A fast reader of parameter trees in the usual syntax, in one pass. An object
+// is a leaf (a parameter) if its first key is `shape` or `dtype`, and the value
+// of this key is not an object. Outside of leaves, the reader stops at a value
+// that is not an object, and at a duplicate key. The full parser then reads the
+// file instead. If a name consists of several keys, the joined name is stored:
+//
+//   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, joined and stored
+//   {"a.b": {"shape": [2], "dtype": "F32"}}       ->  `a.b`, a view into the
+//                                                     text
+
+constexpr int kDeepest = 64;
+
+class TreeReader {
+ public:
+  TreeReader(std::string_view text, TextStore& texts)
+      : json_(text), texts_(texts) {
+    leaves.ReserveFor(text.size());
+  }
+
+  bool Read() {
+    return json_.Take('{') && Branch(0) && json_.End() &&
+           !leaves.tensors.empty();
+  }
+
+  PlainLeaves leaves;
+  bool joined = false;  // whether a name was joined from several keys
+
+ private:
+  // Reads the members of an object after its opening brace.
+  bool Branch(int depth) {
+    if (depth == kDeepest) return false;
+    if (json_.Take('}')) return true;
+    const size_t first_key = keys_.size();
+    const size_t first_name = leaves.tensors.size();
+    const size_t prefix = path_.empty() ? 0 : path_.size() + 1;
+    bool branches = false;
+    do {
+      std::string_view key;
+      if (!json_.String(key) || key.empty() || !json_.Take(':') ||
+          !json_.Take('{')) {
+        return false;
+      }
+      const size_t above = path_.size();
+      if (!path_.empty()) path_ += '/';
+      path_ += key;
+      if (AtLeaf()) {
+        uint32_t type = 0;
+        if (!leaves.Take(json_, type)) return false;
+        Add(key, depth, type);
+      } else {
+        if (!branches) KeepKeys(first_name, prefix);
+        branches = true;
+        if (!Branch(depth + 1)) return false;
+      }
+      if (branches) keys_.push_back(key);
+      path_.resize(above);
+    } while (json_.Take(','));
+    // Keys are compared only in an object that contains branches. If all
+    // members are leaves, a duplicate key causes a duplicate name, which
+    // TakeTensors detects.
+    if (!AreDistinct(std::span(keys_).subspan(first_key))) return false;
+    keys_.resize(first_key);
+    return json_.Take('}');
+  }
+
+  // Stores the keys of the members that precede an object's first branch. These
+  // members are leaves, so each key is the last part of a leaf's name.
+  void KeepKeys(size_t first_name, size_t prefix) {
+    for (size_t i = first_name; i < leaves.tensors.size(); ++i) {
+      keys_.push_back(leaves.tensors[i].name.substr(prefix));
+    }
+  }
+
+  // Returns whether the object is a leaf: its first key is `shape` or `dtype`,
+  // and the value of this key is not an object. Otherwise the key may name a
+  // branch.
+  bool AtLeaf() const {
+    PlainJson ahead = json_;
+    if (!ahead.Take('"')) return false;
+    const bool typed = ahead.TakeKey("shape\"") || ahead.TakeKey("dtype\"");
+    return typed && !ahead.Next('{');
+  }
+
+  void Add(std::string_view key, int depth, uint32_t type) {
+    joined = joined || depth > 0;
+    leaves.tensors.push_back({depth > 0 ? texts_.Keep(path_) : key, type});
+  }
+
+  PlainJson json_;
+  TextStore& texts_;
+  std::string path_;
+  // The keys read so far in each open object that has at least one branch.
+  std::vector<std::string_view> keys_;
+};
+
+// Returns the manifest that ParseManifest would return, with `by_name` set, if
+// the text is a tree in the usual syntax. The leaves of the tree are objects
+// with `shape` and `dtype`. Returns nullopt for any other text, even if it is
+// valid.
+std::optional<Manifest> ReadPlainTree(const SourceRef& source) {
+  auto texts = std::make_shared<TextStore>();
+  TreeReader reader(source->text(), *texts);
+  if (!reader.Read()) return std::nullopt;
+  Manifest manifest;
+  if (!TakeTensors(std::move(reader.leaves), manifest)) return std::nullopt;
+  if (reader.joined) {
+    manifest.separator = '/';
+    manifest.texts = std::move(texts);
+  }
+  manifest.source = source;
+  return manifest;
+}
 
 constexpr std::string_view kPlainSchema = "shardc.manifest/v1";
 

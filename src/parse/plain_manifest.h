@@ -1,5 +1,5 @@
 // A fast reader of manifests in the usual syntax, in shardc's JSON or as trees
-// (parse/plain_tree.h). It does not build a JsonDocument.
+// (parse/plain_manifest.cc). It does not build a JsonDocument.
 #ifndef SHARDC_PARSE_PLAIN_MANIFEST_H_
 #define SHARDC_PARSE_PLAIN_MANIFEST_H_
 

@@ -3,10 +3,12 @@
 #define SHARDC_PARSE_PROJECT_H_
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "model/project.h"
-#include "source/file_texts.h"
+#include "source/file.h"
 #include "source/finding.h"
 #include "source/json.h"
 
@@ -32,6 +34,19 @@ std::optional<ModelConfig> ReadModelConfig(const std::string& path,
 // checks as for a path.
 std::optional<ModelConfig> ReadModelConfig(const JsonDocument& document,
                                            Findings& findings);
+
+// Parses the project file of the target again and reads its `audit` section:
+//
+//   audit: {program: build/step.hlo.txt, locked: llama.audit.json,
+//           budget: {total: 12GiB, all_gather: {tp: 0, dp+fsdp: 1GiB}}}
+//
+// Paths are made relative to the working directory. A path that leads out of
+// the project's repository is a finding unless `allow_outside`. `collectives`
+// has the names of the collectives that a budget may limit. Returns nullopt if
+// the target has no `audit`, and after a finding.
+std::optional<AuditInput> ReadTargetAudit(
+    const Target& target, std::span<const std::string_view> collectives,
+    bool allow_outside, Findings& findings);
 
 }  // namespace shardc
 

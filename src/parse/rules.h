@@ -2,16 +2,22 @@
 #ifndef SHARDC_PARSE_RULES_H_
 #define SHARDC_PARSE_RULES_H_
 
+#include <array>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "model/model_description.h"
 #include "model/rules.h"
-#include "source/boundary.h"
-#include "source/file_texts.h"
+#include "parse/model_section.h"
+#include "source/file.h"
 #include "source/finding.h"
+#include "source/repository.h"
+#include "yaml/read.h"
 
 namespace shardc {
 
@@ -45,6 +51,57 @@ std::optional<RuleSet> ReadRules(std::span<const std::string> files,
 // Reads a single spec in the form of a rule's `spec`. The form `{like: ...}` is
 // not accepted. Returns nullopt after a finding.
 std::optional<SpecSource> ParseSpec(SourceRef source, Findings& findings);
+
+struct RuleFile {
+  struct Extension {
+    std::string name;  // as written: a path or `builtin:NAME`
+    Place place;
+  };
+  SourceRef source;
+  std::vector<Extension> extends;
+  std::vector<Rule> rules;
+  AxisRules axes;
+  std::array<Place, kAxisRuleCount> axes_places;
+  std::vector<Registration> registrations;
+  // Entries of `register` that unregister a name with `missing_ok: false`,
+  // although no earlier entry of this file registers it. A file that is read
+  // later, such as one that this file extends, must register the name, unless a
+  // file that was read before has an entry for it.
+  std::vector<Registration> required;
+  std::vector<Bundle> bundles;
+  Policy policy;
+  WeightDecayExclusions weight_decay_exclude;
+  bool has_model = false;  // whether the file has a `model:` section
+  // The `model:` section, merged with the sections that it extends, and the
+  // model description made from it. Both are null if there is no section, or
+  // after a finding.
+  std::shared_ptr<const ModelSection> model_section;
+  std::shared_ptr<const ModelDescription> model;
+};
+
+// A function that returns the merged `model:` section of the file `name`. It is
+// called if the section at `place` extends that section. `name` is as written
+// at `place`. The function returns null after a finding.
+using ModelBase = std::function<std::shared_ptr<const ModelSection>(
+    const std::string& name, const Place& place)>;
+
+// Reads a rules file. Returns nullopt if it is not a YAML mapping. After other
+// findings, returns the parts that could be read. If `base` is empty, a
+// `model:` section that extends another section is a finding (missing).
+std::optional<RuleFile> ParseRuleFile(SourceRef source, Findings& findings,
+                                      const ModelBase& base = {});
+
+Policy ReadPolicy(const YamlContext& context, const YamlNode& node);
+std::optional<IllegalPolicy> ReadIllegal(const YamlContext& context,
+                                         const YamlNode& node);
+std::optional<int64_t> ReadMinSize(const YamlContext& context,
+                                   const YamlNode& node);
+
+// Reads the exclusions from weight decay, such as `weight_decay: {exclude:
+// ['norm', 'bias$']}`. Returns nullopt if `exclude` is absent or null, or after
+// a finding.
+WeightDecayExclusions ReadWeightDecay(const YamlContext& context,
+                                      const YamlNode& node);
 
 }  // namespace shardc
 

@@ -10,10 +10,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <utility>
 
 #include "parse/keys.h"
+#include "parse/rules.h"
 #include "source/wording.h"
-#include "yaml/error.h"
+#include "yaml/read.h"
+#include "yaml/scan.h"
 
 namespace shardc {
 namespace {
@@ -312,6 +315,16 @@ void CheckRepeats(const SpecList& list, const TokenSet& registered,
           .labels.push_back({first->second->place, "first given here"});
     }
   }
+}
+
+std::optional<SpecSource> ParseSpec(SourceRef source, Findings& findings) {
+  const size_t before = findings.errors();
+  const auto document = YamlDocument::Parse(std::move(source), findings);
+  if (!document) return std::nullopt;
+  const YamlContext context{*document, findings};
+  auto spec = ReadSpecSource(context, document->root(), false);
+  if (findings.errors() > before) return std::nullopt;
+  return spec;
 }
 
 }  // namespace shardc

@@ -17,8 +17,8 @@
 #include "parse/rules.h"
 #include "source/file.h"
 #include "source/wording.h"
-#include "yaml/error.h"
 #include "yaml/read.h"
+#include "yaml/scan.h"
 
 namespace shardc {
 namespace {

@@ -7,10 +7,9 @@
 
 #include "model/project.h"
 #include "model/rules.h"
-#include "model/stages.h"
-#include "source/boundary.h"
 #include "source/finding.h"
-#include "yaml/fields.h"
+#include "source/repository.h"
+#include "yaml/read.h"
 
 namespace shardc {
 

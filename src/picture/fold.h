@@ -14,8 +14,8 @@
 
 #include "comm/memory.h"
 #include "model/axis_rules.h"
+#include "plan/staged_plan.h"
 #include "plan/view.h"
-#include "plan/without_stages.h"
 
 namespace shardc::picture {
 
@@ -76,7 +76,7 @@ class FoldedPlan {
     return table_.classes.plan.params[group.of_class];
   }
   // Returns the first parameter of the group, for a drawing that has no
-  // pipeline stages (plan/without_stages.h). If only one rank of the pipeline
+  // pipeline stages (plan/staged_plan.h). If only one rank of the pipeline
   // holds the parameter, it is placed on this rank. A layer stack is sharded
   // over the ranks. In cases where this is not possible, such as an uneven
   // division of the layers, only the part on the first rank that holds the
@@ -134,6 +134,38 @@ class FoldedPlan {
 // Groups the modes in which every parameter has the same specs. The groups are
 // in the order of their first modes.
 std::vector<std::vector<Mode>> ModeGroups(const PlanView& classes);
+
+struct RuleLine {
+  std::string match, source;
+  // The number of parameters that the rule wins: no earlier rule matches them.
+  int64_t won = 0;
+  // Bytes of the `won` parameters; an unknown size is counted as 0.
+  int64_t bytes = 0;
+  // `found` is the number of parameters that the pattern matches; nullopt if
+  // the names were not searched. `shadowed_by` is set if the rule matches
+  // parameters but wins none of them. `shadowed_by` is then the index of the
+  // rule that wins most of these parameters.
+  std::optional<int64_t> found;
+  std::optional<size_t> shadowed_by;
+};
+
+struct Coverage {
+  std::vector<RuleLine> rules;  // in the order of the plan
+  int64_t no_rule = 0;          // number of parameters that no rule matches
+  // Bytes of the parameters that no rule matches.
+  int64_t no_rule_bytes = 0;
+  int64_t bytes = 0;  // bytes of all parameters
+  int64_t most = 0;   // the largest number of bytes that one rule wins
+
+  // Returns the number of rules that match no parameter. If RuleLine::found is
+  // nullopt, a rule is counted if it is the first match of no parameter.
+  int64_t Dead() const;
+  // Returns the number of rules that match parameters, each of which an earlier
+  // rule matches too.
+  int64_t Shadowed() const;
+};
+
+Coverage CoverageOf(const FoldedPlan& plan);
 
 }  // namespace shardc::picture
 

@@ -20,16 +20,13 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "legalize/blocks.h"
-#include "model/shard_range.h"
-#include "model/tensor_names.h"
+#include "legalize/legalize.h"
+#include "model/mesh_layout.h"
+#include "model/name.h"
 #include "plan/fingerprint.h"
-#include "plan/kv_replicas.h"
 #include "plan/like.h"
 #include "plan/placement.h"
-#include "plan/rule_patterns.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "step/role_uses.h"
 
 namespace shardc {

@@ -18,10 +18,10 @@
 
 #include "comm/memory.h"
 #include "plan/placement.h"
-#include "source/checked.h"
 #include "source/digest.h"
 #include "source/json_writer.h"
-#include "source/plain_text.h"
+#include "source/plain_json.h"
+#include "source/size.h"
 #include "source/text_order.h"
 #include "source/utf8.h"
 

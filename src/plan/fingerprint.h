@@ -11,7 +11,7 @@
 
 #include "plan/plan.h"
 #include "source/sink.h"
-#include "source/texts.h"
+#include "source/text_order.h"
 
 namespace shardc {
 

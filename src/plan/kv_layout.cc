@@ -9,7 +9,7 @@
 #include <string>
 
 #include "comm/memory.h"
-#include "model/sub_axis.h"
+#include "model/mesh_layout.h"
 #include "plan/compile.h"
 #include "source/json_writer.h"
 

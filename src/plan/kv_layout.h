@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "model/axis_rules.h"
+#include "model/mesh.h"
 #include "model/project.h"
-#include "model/spec.h"
-#include "plan/layer_range.h"
+#include "plan/plan_stages.h"
 #include "source/finding.h"
 #include "source/json.h"
 

@@ -4,7 +4,7 @@
 //
 //   k_proj [1024, 4096], 8 KV heads of 128  ->  dimension 0, 8 heads
 //   qkv_proj [6144, 4096]                   ->  fused, which is refused
-#include "plan/kv_replicas.h"
+#include "plan/compile.h"
 
 #include <algorithm>
 #include <memory>
@@ -13,13 +13,12 @@
 #include <string_view>
 #include <utility>
 
-#include "model/sub_axis.h"
-#include "model/tensor_names.h"
+#include "model/mesh_layout.h"
+#include "model/name.h"
 #include "roles/classify.h"
-#include "roles/words.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "roles/role.h"
 #include "source/json_writer.h"
+#include "source/size.h"
 #include "step/formulas.h"
 #include "step/role_uses.h"
 #include "step/roles.h"
@@ -160,10 +159,12 @@ std::optional<KvHeadsDim> KvHeadDims::Find(uint32_t tensor) const {
   const auto rank = static_cast<int>(shape->size());
   ParameterRole role = Classify(NameTemplate(of.name, separator), separator,
                                 Confidence::kLikely, rank);
+  bool described = false;
   if (uses_ != nullptr) {
     const step::RoleUse& use = (*uses_)[tensor];
     if (use.skipped) return std::nullopt;
     UseDescribed(use, role);
+    described = use.IsKnown();
   }
   const Role module = role.module_role;
   const bool norm = role.role == Role::kKeyNorm || module == Role::kKeyNorm;
@@ -172,7 +173,7 @@ std::optional<KvHeadsDim> KvHeadDims::Find(uint32_t tensor) const {
   const bool keys = module == Role::kKey || module == Role::kValue;
   if (role.expert || role.role == Role::kAdapterDown ||
       (!norm && !fused && !keys) ||
-      (language_ && HasPart(of.name, separator, kTowerWords))) {
+      (language_ && !described && HasPart(of.name, separator, kTowerWords))) {
     return std::nullopt;
   }
   const int out = rank == 1 ? 0 : OutDim(role, rank);

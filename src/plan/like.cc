@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc {
 

@@ -6,20 +6,19 @@
 #include "plan/lowered_step.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "model/dtype.h"
-#include "model/sub_axis.h"
-#include "plan/step_specs.h"
-#include "plan/zero.h"
-#include "source/index.h"
-#include "step/check_sizes.h"
+#include "model/mesh_layout.h"
+#include "plan/compile.h"
+#include "source/size.h"
+#include "step/backward.h"
+#include "step/build.h"
 #include "step/lower.h"
-#include "step/optimizer.h"
+#include "step/program.h"
 #include "step/recompute.h"
-#include "step/sizes.h"
-#include "step/vjp.h"
-#include "step/widths.h"
+#include "step/validate.h"
 
 namespace shardc {
 namespace {
@@ -218,6 +217,160 @@ std::string StepLabelsText(const step::Graph& graph, step::ValueId value) {
     out += name;
   }
   return out + "]";
+}
+
+// Shards optimizer states over replicas. The axes over which a parameter is
+// replicated are appended to the spec of its states. For example, q [4096,
+// 4096] has the spec [tp, fsdp] on dp 4, fsdp 8, tp 2. A device holds [2048,
+// 512] of q, and in ZeRO stage 1 the states have the spec [[tp, dp], fsdp].
+
+namespace {
+
+bool Uses(const Spec& spec, const std::string& axis) {
+  return std::any_of(spec.begin(), spec.end(), [&](const AxisGroup& axes) {
+    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  });
+}
+
+// Appends to one dimension of the spec those axes of `tokens` that the spec
+// does not use, and returns the result. `tokens` are the mesh axes over which
+// batch and sequence are sharded, and their sizes must be above 1. Axes that
+// divide no dimension are left out.
+Spec Extended(Spec spec, const std::vector<int64_t>& shape, const Mesh& mesh,
+              const AxisGroup& tokens) {
+  AxisGroup replicas;
+  for (const std::string& axis : tokens) {
+    if (!Uses(spec, axis)) replicas.push_back(axis);
+  }
+  spec.resize(std::max(spec.size(), shape.size()));
+  std::vector<int64_t> local;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    local.push_back(shape[d] / mesh.Parts(spec[d]).value_or(1));
+  }
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return local[a] > local[b]; });
+  for (; !replicas.empty(); replicas.pop_back()) {
+    const int64_t parts = mesh.Parts(replicas).value_or(1);
+    for (const size_t d : order) {
+      if (local[d] % parts != 0) continue;
+      spec[d].insert(spec[d].end(), replicas.begin(), replicas.end());
+      return spec;
+    }
+  }
+  return spec;
+}
+
+}  // namespace
+
+ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
+                            const Mesh& mesh, const AxisGroup& tokens,
+                            std::vector<Spec> specs, int stage) {
+  ZeroSpecs out;
+  AxisGroup replicas;
+  for (const std::string& axis : tokens) {
+    if (mesh.SizeOf(axis) > 1) replicas.push_back(axis);
+  }
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const step::Value& value = graph.values[AsIndex(graph.parameters[i].value)];
+    std::vector<int64_t> shape;
+    for (const step::LabelId label : value.labels) {
+      shape.push_back(sizes[AsIndex(label)]);
+    }
+    out.states.push_back(Extended(specs[i], shape, mesh, replicas));
+  }
+  if (stage >= 2) out.sums = out.states;
+  out.parameters = stage >= 3 ? out.states : std::move(specs);
+  return out;
+}
+
+// Finds the specs of a step's parameters in the plan. For example, the weights
+// of 8 experts with the spec [null, tp], placed along ep, are one parameter:
+//
+//   [experts, inner, width]  ->  [ep, null, tp]
+
+namespace {
+
+// Removes from the spec the dimension that counts scanned layers. If a mesh
+// axis shards that dimension, sets `why` unless it is null.
+void RemoveStack(const Mesh& mesh, const step::Parameter& parameter, Spec& spec,
+                 std::string* why) {
+  const auto dim = AsIndex(parameter.stack_dim);
+  if (dim >= spec.size()) return;
+  const AxisGroup axes = spec[dim];
+  spec.erase(spec.begin() + parameter.stack_dim);
+  if (mesh.Parts(axes).value_or(1) == 1 || why == nullptr) return;
+  *why = parameter.role + ": " + GroupText(axes) +
+         " shards the dimension that counts scanned layers, so that no device "
+         "has a part of every layer";
+}
+
+// Returns whether the step divides each of `parts` equal parts of a dimension:
+// the dimension's label has the factor that is sharded before the one that
+// counts the parts, as LabelTable::Of() writes it.
+bool DividesParts(const step::Graph& graph, const step::Sizes& sizes,
+                  step::LabelId label, int64_t parts) {
+  const auto& factors = graph.labels[AsIndex(label)].factors;
+  return factors.size() > 1 &&
+         !graph.labels[AsIndex(factors[0])].semantic.empty() &&
+         sizes[AsIndex(factors[1])] == parts;
+}
+
+// Sets `why` if the plan divides several parts of a dimension that the step
+// divides as one. `parts` are those of the parameter's tensor.
+void CheckParts(const step::Graph& graph, const step::Sizes& sizes,
+                const step::Parameter& parameter, const DimParts& parts,
+                std::string* why) {
+  const auto& labels = graph.values[AsIndex(parameter.value)].labels;
+  // Stacked tensors have a dimension before those of one tensor, and scanned
+  // layers have one of which the step has no label.
+  size_t at = parameter.manifest_rows.size() > 1 ? 1 : 0;
+  for (size_t dim = 0; dim < parts.size(); ++dim) {
+    if (parameter.stack_dim == static_cast<int>(dim)) continue;
+    if (parts[dim] > 1 &&
+        (at >= labels.size() ||
+         !DividesParts(graph, sizes, labels[at], parts[dim]))) {
+      *why = parameter.role + ": the plan divides each of " +
+             std::to_string(parts[dim]) + " parts of dimension " +
+             std::to_string(dim) +
+             " (`parts`), and the step divides the dimension as one; write "
+             "`fused: by_part` in the `model:` section";
+      return;
+    }
+    ++at;
+  }
+}
+
+}  // namespace
+
+std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
+                            const step::Sizes& sizes, Mode mode,
+                            std::span<const uint32_t> representatives,
+                            std::string* why) {
+  std::vector<Spec> out;
+  out.reserve(graph.parameters.size());
+  for (const step::Parameter& parameter : graph.parameters) {
+    Spec& spec = out.emplace_back();
+    if (parameter.manifest_rows.empty()) continue;
+    const auto tensor = AsIndex(parameter.manifest_rows.front());
+    const size_t row =
+        representatives.empty() ? tensor : representatives[tensor];
+    const ParamLayout& layout = plan.layouts[plan.params[row].layout];
+    if (layout.modes.empty()) continue;
+    spec = LayoutIn(layout, mode).spec;
+    const DimParts parts = ShardedParts(layout.parts, spec);
+    if (!parts.empty() && why != nullptr) {
+      CheckParts(graph, sizes, parameter, parts, why);
+    }
+    if (parameter.stack_dim >= 0) RemoveStack(plan.mesh, parameter, spec, why);
+    if (parameter.manifest_rows.size() == 1) continue;
+    const std::string axis = layout.rule < 0
+                                 ? std::string()
+                                 : plan.placement_axes[AsIndex(layout.rule)];
+    spec.insert(spec.begin(), axis.empty() ? AxisGroup{} : AxisGroup{axis});
+  }
+  return out;
 }
 
 }  // namespace shardc

@@ -6,13 +6,16 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/mesh.h"
 #include "model/project.h"
+#include "model/step_graph.h"
 #include "plan/compile.h"
+#include "plan/plan.h"
 #include "source/finding.h"
 #include "step/accumulate.h"
 #include "step/attention.h"
@@ -20,7 +23,7 @@
 #include "step/choose.h"
 #include "step/constraints.h"
 #include "step/program.h"
-#include "step/remat.h"
+#include "step/recompute.h"
 #include "step/roles.h"
 
 namespace shardc {
@@ -127,6 +130,52 @@ std::string StepPartName(const step::Graph& graph, const step::Op& op);
 std::string StepOpName(const step::Op& op);
 // Returns the dimension labels of a value as text, such as "[b,t,d]".
 std::string StepLabelsText(const step::Graph& graph, step::ValueId value);
+
+// The specs that ZeRO chooses. Each list is indexed by parameter of the graph.
+struct ZeroSpecs {
+  std::vector<Spec> parameters = {};
+  // The specs of the optimizer's moments, and of gradients at the end of a
+  // step.
+  std::vector<Spec> states = {};
+  // The specs of gradients while they are accumulated over micro-batches. If
+  // empty, the gradients have the specs of the parameters.
+  std::vector<Spec> sums = {};
+};
+
+// Returns the specs of ZeRO stage `stage`, which is at least 1. `tokens` are
+// the axes of batch and sequence. Those axes of `tokens` that a spec does not
+// use are appended to the spec. Stage 1 extends the specs of states, stage 2
+// also those of accumulated gradients, and stage 3 also those of parameters.
+//
+// The axes are appended to the dimension with the largest shard among the
+// dimensions that they divide. If they divide no dimension, the last axis is
+// left out, and then the axis before it, until the remaining axes divide a
+// dimension.
+ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
+                            const Mesh& mesh, const AxisGroup& tokens,
+                            std::vector<Spec> specs, int stage);
+
+// Returns the specs of the graph's parameters, indexed by parameter. The spec
+// of a parameter without tensors is empty. If several tensors, such as one for
+// each expert, are stacked into one parameter, its first dimension is sharded
+// over the axis of the `place` of their rule. Without `place` it is unsharded.
+//
+// The spec of a parameter of scanned layers is its tensor's spec without the
+// dimension that counts the layers. If a mesh axis shards that dimension, a
+// device holds some layers completely and no part of other layers. A step
+// cannot express this, so `why` is set unless it is null.
+//
+// If the plan divides each of several parts of a dimension (`parts` of a rule),
+// the step must divide them too (`fused: by_part` of the `model:` section). If
+// it does not, `why` is set. `sizes` has the sizes of the graph's labels.
+//
+// If `plan` has only one parameter of each group, `representatives` maps each
+// tensor of the graph's manifest to its parameter in the plan. If it is empty,
+// a tensor and its parameter have the same index.
+std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
+                            const step::Sizes& sizes, Mode mode,
+                            std::span<const uint32_t> representatives = {},
+                            std::string* why = nullptr);
 
 }  // namespace shardc
 

@@ -17,12 +17,29 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"
-#include "plan/digits_between.h"
 #include "plan/plan.h"
 #include "resolve/resolve.h"
 #include "source/finding.h"
 
 namespace shardc {
+
+// Finds the number that a rule's pattern `place.index` captures in a name,
+// without RE2. This is possible if the pattern is digits between two literal
+// texts, such as `experts\.(\d+)\.`.
+
+// A pattern of digits between two texts, such as `experts\.(\d+)\.`.
+struct DigitsBetween {
+  std::string before, after;
+
+  // Parses a pattern. Returns nullopt if the pattern is not digits between two
+  // texts.
+  static std::optional<DigitsBetween> Of(std::string_view pattern);
+
+  // Returns the digits that the pattern's group captures in its first match in
+  // the name, which are the same as with RE2. Returns nullopt if the name does
+  // not match.
+  std::optional<std::string_view> In(std::string_view name) const;
+};
 
 class JsonWriter;
 

@@ -22,9 +22,8 @@
 #include "model/rules.h"
 #include "plan/kv_layout.h"
 #include "plan/plan_stages.h"
-#include "resolve/attention.h"
 #include "resolve/resolve.h"
-#include "source/texts.h"
+#include "source/text_order.h"
 
 namespace shardc {
 
@@ -142,7 +141,7 @@ struct Plan {
   // have not been sorted yet.
   std::vector<uint32_t> by_name;
   // Whether all names are known to need no escapes in JSON
-  // (source/plain_text.h).
+  // (source/plain_json.h).
   bool plain_names = false;
   std::vector<PlannedParam> params;
   // The coordinates of the placed parameters, indexed by PlannedParam::place.

@@ -16,7 +16,6 @@
 #include "plan/compile.h"
 #include "plan/plan_stages.h"
 #include "plan/stage_units.h"
-#include "plan/stages.h"
 #include "schedule/assign.h"
 #include "schedule/table.h"
 #include "source/finding.h"
@@ -71,6 +70,18 @@ std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
 // stages of the same rank share is counted once.
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
                                                          Mode mode);
+
+// Sets the stages of the compiled model and of its plan, and the plan's totals
+// of bytes by rank and per device. If the model cannot be divided, it gets no
+// stages, and the errors of DeclaredRequest or DivideIntoStages are stored in
+// `compiled.stage_findings`.
+//
+// `config` states which fraction of the experts a token uses. The work of a
+// layer with experts is estimated from this fraction. If `config` is null, all
+// experts are counted. The files that were read are noted in `reads`, but no
+// errors are added to it.
+void DivideByStages(const StageDeclaration& declared, const ModelConfig* config,
+                    Compiled& compiled, Findings& reads);
 
 }  // namespace shardc
 

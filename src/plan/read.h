@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "model/axis_rules.h"
-#include "model/dim_parts.h"
+#include "model/legal_sizes.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"
-#include "model/spec.h"
 #include "plan/plan_stages.h"
 #include "source/finding.h"
 #include "source/json.h"
@@ -89,6 +88,25 @@ std::optional<DimParts> ParseDimParts(const JsonValue& value,
 // "size", "type"}], "devices": 64, "processes": 8}. Returns nullopt after a
 // finding.
 std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings);
+
+// Reads the member `stages` of a plan. On failure, returns nullopt and adds a
+// finding. Its code is schema, unknown-name for an axis that the mesh lacks, or
+// limit for an axis of too many ranks.
+std::optional<PlanStages> ReadPlanStages(const JsonValue& value,
+                                         const Mesh& mesh, Findings& findings);
+
+// Reads the member `stages` (a list of numbers) or the member `slices` (an
+// object) of a parameter. On failure, returns false and adds a finding with the
+// code schema.
+bool ReadParamStages(const JsonValue& value, const PlanStages& stages,
+                     ParamStages& out, Findings& findings);
+
+// Checks that the parameter has at least one stage and that its specs do not
+// use the axis of the stages. If the parameter holds a layer stack, also checks
+// that its stages together have all layers. On failure, returns false and adds
+// a finding with the code schema at `name`.
+bool CheckParamStages(const JsonValue& name, const PlanStages& stages,
+                      const ReadParam& param, Findings& findings);
 
 }  // namespace shardc
 

@@ -12,6 +12,7 @@
 #include "plan/representatives.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -22,14 +23,17 @@
 #include "model/name.h"
 #include "plan/like.h"
 #include "plan/placement.h"
-#include "source/index.h"
+#include "plan/quantised_modules.h"
+#include "roles/role.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {
 
 class Grouping {
  public:
-  explicit Grouping(const Compiled& compiled) : c_(compiled) {}
+  Grouping(const Compiled& compiled, const ModelConfig* model)
+      : c_(compiled), model_(model) {}
 
   Representatives Take(RuleSet rules) {
     FindGroups();
@@ -46,10 +50,27 @@ class Grouping {
     const auto& params = c_.plan.params;
     first_.reserve(params.size());
     std::unordered_map<std::string, uint32_t> first_of;
+    // The parameters of a group have the same quantisation block.
+    std::optional<QuantisedModules> modules;
+    if (model_ != nullptr &&
+        !(model_->quant_blocks.empty() && model_->unquantised.empty())) {
+      modules.emplace(*model_);
+    }
+    const char separator = c_.manifest.separator;
     std::string key;
     for (uint32_t i = 0; i < params.size(); ++i) {
+      const std::string_view name = c_.plan.names[i];
       key = std::to_string(params[i].layout) + "\n";
-      AppendTemplate(c_.plan.names[i], c_.manifest.separator, key);
+      if (modules && modules->Any()) {
+        const QuantisedBlock* const block = modules->Of(
+            name, separator,
+            LeafOfWord(SplitName(name, separator).back()) != Leaf::kOther);
+        key += block == nullptr
+                   ? "-"
+                   : std::to_string(block - modules->blocks().data());
+        key += "\n";
+      }
+      AppendTemplate(name, separator, key);
       const auto found = first_of.find(key);
       first_.push_back(found == first_of.end() ? i : found->second);
       if (found == first_of.end()) {
@@ -154,6 +175,7 @@ class Grouping {
   }
 
   const Compiled& c_;
+  const ModelConfig* model_;
   // Indexed by tensor: the first tensor of the tensor's group.
   std::vector<uint32_t> first_;
   // The representatives, and the parameters from which they copy specs
@@ -172,8 +194,9 @@ std::map<int64_t, int64_t> Representatives::Placed::Along(
   return out;
 }
 
-Representatives RepresentativesOf(const Compiled& compiled, RuleSet rules) {
-  return Grouping(compiled).Take(std::move(rules));
+Representatives RepresentativesOf(const Compiled& compiled, RuleSet rules,
+                                  const ModelConfig* model) {
+  return Grouping(compiled, model).Take(std::move(rules));
 }
 
 }  // namespace shardc

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/manifest.h"
+#include "model/project.h"
 #include "model/rules.h"
 #include "plan/compile.h"
 
@@ -44,8 +45,11 @@ struct Representatives {
 
 // Groups the parameters of a plan by layout and by name without numbers. Two
 // parameters that share a layout on one mesh share a layout on every mesh, so
-// the groups are valid for every mesh. `rules` must be the compiled rules.
-Representatives RepresentativesOf(const Compiled& compiled, RuleSet rules);
+// the groups are valid for every mesh. `rules` must be the compiled rules. The
+// parameters of a group have the same quantisation block in `model`, which may
+// be null.
+Representatives RepresentativesOf(const Compiled& compiled, RuleSet rules,
+                                  const ModelConfig* model = nullptr);
 
 }  // namespace shardc
 

@@ -23,7 +23,7 @@ struct PlanClasses {
 };
 
 // Returns whether a plan is unedited. An unedited plan has the members and
-// types that plan/plan_form.h requires. Its fingerprint is the fingerprint of
+// types that plan/seal.cc requires. Its fingerprint is the fingerprint of
 // its content. Its shard shapes, bytes and totals follow from its shapes, specs
 // and mesh. `plan` was read from `root` and has one parameter for each class.
 // If the plan was edited, adds one finding: that of HasPlanForm, or one with

@@ -6,13 +6,15 @@
 #define SHARDC_PLAN_VIEW_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/axis_rules.h"
-#include "model/spec.h"
+#include "model/mesh.h"
 #include "plan/kv_layout.h"
 #include "plan/read.h"
 #include "source/json.h"
@@ -78,6 +80,25 @@ struct PlanTable {
 // nullopt and adds a finding if the text is not JSON or if ViewPlan fails.
 std::optional<PlanTable> ReadPlanTable(const SourceRef& source,
                                        EditedPlan edited, Findings& findings);
+
+// Returns the names of rules with these patterns, in the same order. The name
+// of a rule is its pattern. If earlier rules have the same pattern, a number
+// follows: `w`, `w (2)`, `w (3)`. Numbers are skipped if the name would be the
+// pattern of another rule, so all names differ.
+std::vector<std::string> RuleNames(std::span<const std::string_view> patterns);
+
+// Finds the rule that a parameter of a plan's file names.
+class RuleIndex {
+ public:
+  explicit RuleIndex(std::span<const std::string_view> patterns);
+  // Returns the index of the rule, or nullopt if the plan has no such rule.
+  // `rule` is a name or, in plans of earlier versions, an index.
+  std::optional<int32_t> Find(const JsonValue& rule) const;
+
+ private:
+  int64_t count_ = 0;
+  std::map<std::string, int32_t, std::less<>> by_name_;
+};
 
 }  // namespace shardc
 

@@ -16,7 +16,7 @@
 //
 // Sizes only shrink from a factor to its own factors or parts, so that no
 // factor contains itself, and the walk ends.
-#include "program/factors.h"
+#include "program/ties.h"
 
 #include <algorithm>
 #include <utility>

@@ -15,11 +15,407 @@
 #include <unordered_map>
 #include <utility>
 
-#include "program/roles.h"
-#include "source/index.h"
+#include "program/program.h"
+#include "program/ties.h"
+#include "source/size.h"
 
 namespace shardc::program {
 namespace {
+
+// Roles by evidence. Each factor is described by sets of uses, which do not
+// depend on the order of the ops, and a list of tests decides, the most certain
+// first. "Activations" depend on data; a dot of a weight has one operand that
+// depends on parameters only.
+//
+//   einsum("bskgd,btkd->bkgst", q, k), where q and k depend on data
+//     k  batch of a dot of activations, follows no other   -> KV heads
+//     g  passed together with the queries' sequence        -> group
+//     d  contracted by a dot of activations                -> head_dim
+//     s  a data dimension that such a dot passes; t contracted later ->
+//     sequence
+
+bool IsData(uint8_t depends) { return (depends & kOnData) != 0; }
+
+// The uses of one factor in the forward pass.
+struct Seen {
+  bool in_param = false, in_data = false;
+  int64_t contracted = 0, produced = 0;  // by dots with weights
+  bool batch = false;                    // of a dot of activations
+  bool weight_batch = false;             // of a dot with a weight
+  bool contracted_by_activations = false;
+  bool passed_by_values = false;  // free where a sequence is contracted
+  bool passed_with_sequence = false;
+  bool scanned = false, scanned_weight = false, divided = false;
+  bool moved = false;  // shifted or ordered
+  bool by_data = false, by_position = false;
+  bool searched = false, grouped = false, window = false, feature = false;
+  bool between_weights = false;  // a dot of two weights contracts it
+  bool only_parts = false;
+  // The smallest size of another side of a weight that a dot contracts or
+  // produces together with this factor, in times of the factor's dimension.
+  bool at_most_half = true;
+};
+
+class RoleFinder {
+ public:
+  RoleFinder(const Program& program, const Ties& ties)
+      : program_(program), ties_(ties), table_(ties.table) {}
+
+  std::unordered_map<FactorId, FactorRole> Find() {
+    SeeInputs();
+    SeeEvents();
+    SeeDots();
+    FindGroups();
+    const FactorId stream = FindStream();
+    std::unordered_map<FactorId, FactorRole> out;
+    for (const auto& [factor, seen] : seen_) {
+      out[factor] =
+          factor == stream ? FactorRole::kStream : RoleOf(factor, seen);
+    }
+    return out;
+  }
+
+ private:
+  // Calls `visit` for a dimension's factors, and for those of their parts.
+  template <class Visit>
+  void Each(const Factors& dim, const Visit& visit, int depth = 0) {
+    for (const FactorId factor : table_.Resolve(dim)) {
+      visit(seen_[factor]);
+      if (depth == kPartDepth || !table_.IsSum(factor)) continue;
+      for (const Factors& part : table_.PartsOf(factor)) {
+        Each(part, visit, depth + 1);
+      }
+    }
+  }
+
+  void SeeInputs() {
+    for (const Input& input : program_.inputs) {
+      if (input.kind != InputKind::kParam) continue;
+      for (const Factors& dim : ties_.dims[input.value]) {
+        Each(dim, [](Seen& seen) { seen.in_param = true; });
+      }
+    }
+    for (const Input& input : program_.inputs) {
+      if (input.kind == InputKind::kParam) continue;
+      for (const Factors& dim : ties_.dims[input.value]) {
+        // A moment of the optimizer has the dimensions of its parameter.
+        Each(dim, [&](Seen& seen) {
+          if (input.kind == InputKind::kData || !seen.in_param) {
+            seen.in_data = true;
+          }
+        });
+      }
+    }
+    for (const Op* op : ties_.ops) {
+      if (op->phase != Phase::kForward) continue;
+      for (const ValueId id : op->out) {
+        if (ties_.depends[id] != kOnData) continue;
+        for (const Factors& dim : ties_.dims[id]) {
+          Each(dim, [](Seen& seen) { seen.in_data = true; });
+        }
+      }
+    }
+    for (size_t id = 0; id < ties_.dims.size(); ++id) {
+      for (const Factors& dim : ties_.dims[id]) {
+        for (const FactorId factor : table_.Resolve(dim)) SeeSum(factor);
+      }
+    }
+  }
+
+  void SeeSum(FactorId factor) {
+    if (!table_.IsSum(factor) || !sums_.insert(factor).second) return;
+    const auto parts = table_.PartsOf(factor);
+    Seen& seen = seen_[factor];
+    seen.only_parts = std::ranges::all_of(
+        parts, [](const Factors& part) { return part.empty(); });
+    for (const Factors& part : parts) {
+      for (const FactorId inner : part) {
+        SeeSum(inner);
+        seen.in_data = seen.in_data || seen_[inner].in_data;
+      }
+    }
+  }
+
+  void SeeEvents() {
+    for (const Event& event : ties_.events) {
+      const bool activations = IsData(event.own) && IsData(event.other);
+      Each(event.factors, [&](Seen& seen) {
+        switch (event.use) {
+          case Use::kContracted:
+            if (activations) seen.contracted_by_activations = true;
+            if (IsWeight(event)) ++seen.contracted;
+            if (event.own == kOnParams && event.other == kOnParams) {
+              seen.between_weights = true;
+            }
+            break;
+          case Use::kProduced:
+            if (IsWeight(event)) ++seen.produced;
+            break;
+          case Use::kBatched:
+            (activations ? seen.batch : seen.weight_batch) = true;
+            break;
+          case Use::kDivided:
+          case Use::kJoined:
+            seen.divided = true;
+            break;
+          case Use::kScanned:
+            seen.scanned = true;
+            if (event.own == kOnParams) seen.scanned_weight = true;
+            break;
+          case Use::kLookedUp:
+            (IsData(event.other) ? seen.by_data : seen.by_position) = true;
+            break;
+          case Use::kOrdered:
+          case Use::kShifted:
+            seen.moved = true;
+            break;
+          case Use::kSearched:
+            seen.searched = true;
+            break;
+          case Use::kGrouped:
+            seen.grouped = true;
+            break;
+          case Use::kWindow:
+            seen.window = true;
+            break;
+          case Use::kFeature:
+            seen.feature = true;
+            break;
+          case Use::kFree:
+          case Use::kReduced:
+          case Use::kOpaque:
+          case Use::kRepeated:
+          case Use::kUnreconciled:
+            break;
+        }
+      });
+    }
+  }
+
+  static bool IsWeight(const Event& event) {
+    return event.own == kOnParams && IsData(event.other);
+  }
+
+  // Whether the factor is a dimension of data, which no weight contracts. A sum
+  // is one if a part is: the tokens of an image after a class token.
+  static bool IsOfData(const Seen& seen) {
+    return seen.in_data && seen.contracted == 0 && seen.produced == 0 &&
+           !seen.feature;
+  }
+
+  // The uses of several dimensions of one dot together.
+  void SeeDots() {
+    for (size_t begin = 0; begin < ties_.events.size();) {
+      size_t end = begin + 1;
+      while (end < ties_.events.size() &&
+             ties_.events[end].op == ties_.events[begin].op) {
+        ++end;
+      }
+      const std::span<const Event> events(&ties_.events[begin], end - begin);
+      const OpKind kind = ties_.ops[events[0].op]->kind;
+      if (kind == OpKind::kDot || kind == OpKind::kRaggedDot) SeeDot(events);
+      begin = end;
+    }
+  }
+
+  bool HasDataFactor(const Factors& dim) {
+    return std::ranges::any_of(table_.Resolve(dim), [&](FactorId factor) {
+      return IsOfData(seen_[factor]);
+    });
+  }
+
+  void SeeDot(std::span<const Event> events) {
+    bool sequence_contracted = false;
+    bool activations = false;
+    bool free_data[] = {false, false};
+    for (const Event& event : events) {
+      const bool both = IsData(event.own) && IsData(event.other);
+      activations = activations || both;
+      const bool data = both && HasDataFactor(event.factors);
+      if (event.use == Use::kContracted && data) sequence_contracted = true;
+      if (event.use == Use::kFree && data) free_data[event.side] = true;
+    }
+    if (!activations) return SeeSides(events);
+    for (const Event& event : events) {
+      if (event.use != Use::kFree || HasDataFactor(event.factors)) continue;
+      Each(event.factors, [&](Seen& seen) {
+        if (sequence_contracted) {
+          if (!free_data[event.side]) seen.passed_by_values = true;
+        } else if (free_data[event.side]) {
+          seen.passed_with_sequence = true;
+        } else if (free_data[1 - event.side]) {
+          one_token_.insert(&seen);
+        }
+      });
+    }
+  }
+
+  // Compares the sizes of both sides of a weight.
+  void SeeSides(std::span<const Event> events) {
+    int64_t contracted = 1;
+    int64_t produced = 1;
+    for (const Event& event : events) {
+      if (!IsWeight(event)) continue;
+      const int64_t size = table_.SizeOf(event.factors);
+      if (event.use == Use::kContracted) contracted *= size;
+      if (event.use == Use::kProduced) produced *= size;
+    }
+    for (const Event& event : events) {
+      if (!IsWeight(event) ||
+          (event.use != Use::kContracted && event.use != Use::kProduced)) {
+        continue;
+      }
+      const bool in = event.use == Use::kContracted;
+      const int64_t own = in ? contracted : produced;
+      const int64_t other = in ? produced : contracted;
+      Each(event.factors, [&](Seen& seen) {
+        if (own > other / 2) seen.at_most_half = false;
+      });
+    }
+  }
+
+  // Finds which factors follow heads in a dimension, or in the next one: the
+  // query heads of each KV head.
+  void FindGroups() {
+    // With a single token the queries have no sequence. What the scores pass
+    // then is a group unless a dot contracts it.
+    for (Seen* const seen : one_token_) {
+      if (!seen->contracted_by_activations) seen->passed_with_sequence = true;
+    }
+    std::set<FactorId> alone;  // followed by something that is no group
+    for (const Input& input : program_.inputs) {
+      if (input.kind != InputKind::kParam) continue;
+      Factors all;
+      for (const Factors& dim : ties_.dims[input.value]) {
+        const Factors list = table_.Resolve(dim);
+        all.insert(all.end(), list.begin(), list.end());
+      }
+      AddPairs(all, alone, 0);
+    }
+    for (const auto& [head, group] : pairs_) {
+      const Seen& seen = seen_[group];
+      if (seen.passed_with_sequence || (seen.batch && alone.contains(head))) {
+        kv_.insert(head);
+        groups_.insert(group);
+      }
+    }
+  }
+
+  void AddPairs(const Factors& list, std::set<FactorId>& alone, int depth) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (table_.IsSum(list[i]) && depth < kPartDepth) {
+        for (const Factors& part : table_.PartsOf(list[i])) {
+          Factors next = part;
+          next.insert(next.end(),
+                      list.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                      list.end());
+          AddPairs(next, alone, depth + 1);
+        }
+        continue;
+      }
+      if (!IsHead(seen_[list[i]])) continue;
+      const bool last = i + 1 == list.size();
+      const FactorId next = last ? list[i] : list[i + 1];
+      const Seen& seen = seen_[next];
+      if (!last && next != list[i] &&
+          (IsHead(seen) || seen.passed_with_sequence)) {
+        pairs_.insert({list[i], next});
+      } else {
+        alone.insert(list[i]);
+      }
+    }
+  }
+
+  bool IsHead(const Seen& seen) const {
+    return seen.batch && !IsOfData(seen) && !seen.scanned_weight;
+  }
+
+  // Returns the factor that most dots of weights contract and produce. Of equal
+  // ones, the first in the parameters; kNone if there is none.
+  FactorId FindStream() {
+    FactorId best = kNone;
+    int64_t most = 0;
+    for (const Input& input : program_.inputs) {
+      if (input.kind != InputKind::kParam) continue;
+      for (const Factors& dim : ties_.dims[input.value]) {
+        for (const FactorId factor : table_.Resolve(dim)) {
+          const Seen& seen = seen_[factor];
+          const bool both = seen.contracted > 0 && seen.produced > 0;
+          const int64_t count = seen.contracted + seen.produced;
+          const bool other = IsHead(seen) || groups_.contains(factor) ||
+                             seen.searched || seen.scanned_weight ||
+                             seen.contracted_by_activations;
+          if (both && !other && count > most) {
+            best = factor;
+            most = count;
+          }
+        }
+      }
+    }
+    most_ = most;
+    return best;
+  }
+
+  FactorRole RoleOf(FactorId factor, const Seen& seen) const {
+    using enum FactorRole;
+    const bool of_data = IsOfData(seen);
+    if (seen.only_parts) return kParts;
+    if (seen.in_param && seen.scanned_weight) return kLayers;
+    if (seen.in_param && (seen.searched || seen.grouped ||
+                          (seen.weight_batch && !seen.batch && !of_data))) {
+      return kExperts;
+    }
+    if (seen.window) return kWindow;
+    if (seen.in_param && !of_data && seen.by_data && !seen.batch) return kVocab;
+    if (kv_.contains(factor)) return kKvHeads;
+    if (groups_.contains(factor)) return kGroup;
+    if (IsHead(seen)) return kHeads;
+    if (!of_data && seen.passed_with_sequence &&
+        !seen.contracted_by_activations) {
+      return kHeads;  // one KV head without a dimension: MQA
+    }
+    if (!of_data && (seen.contracted_by_activations || seen.passed_by_values)) {
+      return kHeadDim;
+    }
+    if (of_data) {
+      const bool moves = seen.contracted_by_activations || seen.scanned ||
+                         seen.moved || seen.divided || seen.in_param ||
+                         seen.by_data || seen.by_position;
+      return moves ? kSequence : kBatch;
+    }
+    if (seen.in_param && seen.by_position) return kPosition;
+    const bool both = seen.contracted > 0 && seen.produced > 0;
+    if (both && 2 * (seen.contracted + seen.produced) >= most_ &&
+        seen.contracted > 1 && seen.produced > 1 && most_ > 6) {
+      return kStream;  // that of another tower
+    }
+    if (seen.between_weights && !both) return kLatent;
+    if (both) return seen.at_most_half ? kLatent : kInner;
+    if (seen.feature) return kChannels;
+    if (seen.contracted > 0) return kIn;
+    return seen.produced > 0 ? kOut : kUnknown;
+  }
+
+  static constexpr FactorId kNone = UINT32_MAX;
+
+  const Program& program_;
+  const Ties& ties_;
+  const FactorTable& table_;
+  // References stay valid where factors are added.
+  std::map<FactorId, Seen> seen_;
+  std::set<FactorId> sums_;
+  std::set<Seen*> one_token_;
+  std::set<std::pair<FactorId, FactorId>> pairs_;  // heads, and what follows
+  std::set<FactorId> kv_, groups_;
+  int64_t most_ = 0;
+};
+
+// Returns the roles of all factors that occur in inputs of the program. Factors
+// are named by their representatives in `ties`.
+std::unordered_map<FactorId, FactorRole> InferRoles(const Program& program,
+                                                    const Ties& ties) {
+  return RoleFinder(program, ties).Find();
+}
 
 bool NeedsReplication(Use use) {
   return use == Use::kOrdered || use == Use::kScanned || use == Use::kOpaque;

@@ -1,6 +1,6 @@
 // The table from which the reader knows the ops of `shardc.program/v1`. A new
 // op class is a row here, a rule in ties.cc and a case in shapes.cc.
-#include "program/op_table.h"
+#include "program/read.h"
 
 #include <algorithm>
 
@@ -35,12 +35,21 @@ constexpr AttrRow kRaggedAttrs[] = {
     {"rhs_batch", Attr::kRhsBatch, kDims, 1},
     {"lhs_ragged", Attr::kLhsRagged, kDims, 0},
     {"rhs_group", Attr::kRhsGroup, kDims, 1}};
-constexpr AttrRow kConvAttrs[] = {{"lhs", Attr::kLhs, kDims, 0},
-                                  {"rhs", Attr::kRhs, kDims, 1},
-                                  {"result", Attr::kResult, kDims, kRes},
-                                  {"strides", Attr::kStrides, kList},
-                                  {"groups", Attr::kGroups, kCount}};
-constexpr AttrRow kCumulativeAttrs[] = {{"dim", Attr::kDim, kDim}};
+constexpr AttrRow kConvAttrs[] = {
+    {"lhs", Attr::kLhs, kDims, 0},
+    {"rhs", Attr::kRhs, kDims, 1},
+    {"result", Attr::kResult, kDims, kRes},
+    {"strides", Attr::kStrides, kList},
+    {"padding", Attr::kPadding, kPairs},
+    {"lhs_dilation", Attr::kLhsDilation, kList, 0, true},
+    {"rhs_dilation", Attr::kRhsDilation, kList, 0, true},
+    {"groups", Attr::kGroups, kCount},
+    {"batch_groups", Attr::kBatchGroups, kCount, 0, true}};
+constexpr AttrRow kMapAttrs[] = {
+    {"exponent", Attr::kExponent, kNumber, 0, true},
+    {"method", Attr::kMethod, kCount, 0, true}};
+constexpr AttrRow kCumulativeAttrs[] = {
+    {"dim", Attr::kDim, kDim}, {"reverse", Attr::kReverse, kFlag, 0, true}};
 constexpr AttrRow kSortAttrs[] = {{"dim", Attr::kDim, kDim},
                                   {"keys", Attr::kKeys, kCount, 0, true}};
 constexpr AttrRow kTopKAttrs[] = {{"dim", Attr::kDim, kDim},
@@ -61,21 +70,28 @@ constexpr AttrRow kScatterAttrs[] = {
 constexpr AttrRow kDynamicSliceAttrs[] = {{"sizes", Attr::kSizes, kSizes}};
 constexpr AttrRow kScanAttrs[] = {{"consts", Attr::kConsts, kCount},
                                   {"carry", Attr::kCarry, kCount},
-                                  {"length", Attr::kLength, kCount}};
+                                  {"length", Attr::kLength, kCount},
+                                  {"reverse", Attr::kReverse, kFlag, 0, true}};
 constexpr AttrRow kWhileAttrs[] = {
     {"condition_consts", Attr::kConditionConsts, kCount},
     {"body_consts", Attr::kBodyConsts, kCount}};
-constexpr AttrRow kCollectiveAttrs[] = {{"dim", Attr::kDim, kCount, 0, true}};
-constexpr AttrRow kSolveAttrs[] = {{"left_side", Attr::kLeftSide, kFlag}};
+constexpr AttrRow kCollectiveAttrs[] = {
+    {"dim", Attr::kDim, kCount, 0, true},
+    {"split_dim", Attr::kSplitDim, kCount, 0, true},
+    {"concat_dim", Attr::kConcatDim, kCount, 0, true},
+    {"tiled", Attr::kTiled, kFlag, 0, true},
+    {"perm", Attr::kPairs, kPairs, 0, true}};
+constexpr AttrRow kSolveAttrs[] = {
+    {"left_side", Attr::kLeftSide, kFlag},
+    {"lower", Attr::kLower, kFlag},
+    {"transpose", Attr::kTranspose, kFlag},
+    {"unit_diagonal", Attr::kUnitDiagonal, kFlag}};
 
-// What the format has besides and factor analysis does not need. A program may
-// have them, and their values are not read.
+// What the format has besides. The reader has a case of its own for the mode of
+// indices and for the specs of regions, and no code needs the others.
 constexpr std::string_view kUnread[] = {
-    "batch_groups", "bits",      "concat_dim",    "exponent",  "fill",
-    "fn",           "in_specs",  "lhs_dilation",  "lower",     "manual_axes",
-    "mesh",         "method",    "mode",          "out_specs", "padding",
-    "reason",       "reverse",   "rhs_dilation",  "spec",      "split_dim",
-    "tiled",        "transpose", "unit_diagonal", "axes"};
+    "axes", "bits", "fill",      "fn",     "in_specs", "manual_axes",
+    "mesh", "mode", "out_specs", "reason", "spec"};
 
 constexpr std::string_view kBody[] = {"body"};
 constexpr std::string_view kLoop[] = {"condition", "body"};
@@ -85,7 +101,7 @@ constexpr OpRow kRows[] = {
     {OpKind::kConst, "const", 0, 0, 1, {}, {}, {}},
     {OpKind::kIota, "iota", 0, 0, 1, kIotaAttrs, {}, {}},
     {OpKind::kRandom, "random", 0, -1, -1, {}, {}, {}},
-    {OpKind::kMap, "map", 1, -1, 1, {}, "fn", {}},
+    {OpKind::kMap, "map", 1, -1, 1, kMapAttrs, "fn", {}},
     {OpKind::kBroadcast, "broadcast", 1, 1, 1, kBroadcastAttrs, {}, {}},
     {OpKind::kReduce, "reduce", 1, 1, 1, kReduceAttrs, "fn", {}},
     {OpKind::kReshape, "reshape", 1, 1, 1, {}, {}, {}},

@@ -26,6 +26,7 @@
 
 #include "model/dtype.h"
 #include "model/manifest.h"
+#include "model/mesh.h"
 
 namespace shardc::program {
 
@@ -66,13 +67,16 @@ enum class OpKind : uint8_t {
 // The numeric attributes of ops. A number is stored as a list of one.
 enum class Attr : uint8_t {
   kAxes,
+  kBatchGroups,
   kBodyConsts,
   kCarry,
   kCollapsedDims,
+  kConcatDim,
   kConditionConsts,
   kConsts,
   kDim,
   kDims,
+  kExponent,
   kGroups,
   kHigh,
   kIndicesBatchDims,
@@ -85,24 +89,35 @@ enum class Attr : uint8_t {
   kLhs,
   kLhsBatch,
   kLhsContract,
+  kLhsDilation,
   kLhsRagged,
   kLimit,
   kLow,
+  kLower,
+  kMethod,
   kOffsetDims,
   kOperandBatchDims,
   kOperandDims,
+  kPadding,
+  kPairs,
   kPerm,
   kResult,
+  kReverse,
   kRhs,
   kRhsBatch,
   kRhsContract,
+  kRhsDilation,
   kRhsGroup,
   kSizes,
   kSliceSizes,
+  kSplitDim,
   kStart,
   kStartIndexMap,
   kStride,
   kStrides,
+  kTiled,
+  kTranspose,
+  kUnitDiagonal,
   kUpdateWindowDims
 };
 
@@ -113,6 +128,7 @@ struct Value {
   Shape shape;
   std::optional<Dtype> dtype;  // nullopt if manifests have no such dtype
   Numbers integers;            // the elements of a small integer constant
+  std::vector<double> floats;  // the elements of another small constant
 };
 
 // The parts of a training step, in the order in which they run.
@@ -129,6 +145,17 @@ struct Line {
 
 struct Body;
 
+// The mesh of a manual region (shard_map) and the specs at its boundary.
+struct Region {
+  std::vector<std::pair<std::string, int64_t>> mesh;
+  // The axes over which the body runs on shards; all if empty.
+  std::vector<std::string> manual_axes;
+  std::vector<Spec> in_specs, out_specs;
+};
+
+// What an index outside of the indexed value does.
+enum class IndexMode : uint8_t { kPromised, kClip, kFill };
+
 struct Op {
   OpKind kind = OpKind::kConst;
   Phase phase = Phase::kForward;
@@ -138,6 +165,10 @@ struct Op {
   // the primitive of an opaque op.
   std::string word;
   std::vector<std::pair<Attr, Numbers>> numbers;
+  IndexMode mode = IndexMode::kPromised;  // of a gather or scatter
+  std::optional<double> fill;             // of a gather; else the dtype's
+  std::vector<std::string> axes;          // of a collective
+  std::optional<Region> region;           // of a manual region
   // The body of a scan or of a manual region, the condition and the body of a
   // while loop, or the branches of a cond.
   std::vector<Body> bodies;

@@ -6,17 +6,14 @@
 #include "program/read.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "model/block_types.h"
-#include "program/op_table.h"
-#include "program/shapes.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "model/manifest.h"
 #include "source/json.h"
-#include "source/json_members.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::program {
@@ -29,6 +26,7 @@ constexpr size_t kMostValues = size_t{1} << 24;
 constexpr size_t kMostRank = 32;
 constexpr int kMostNested = 32;
 constexpr int64_t kMostLine = int64_t{1} << 30;
+constexpr int64_t kMostDevices = int64_t{1} << 20;
 
 class ProgramReader {
  public:
@@ -203,10 +201,121 @@ class ProgramReader {
               one.kind() == JsonKind::kInteger ? one.integer() : -1);
         }
       }
+      const auto floats = item.Find("floats");
+      if (floats && !ReadFloats(*floats, *elements, value.floats)) return false;
       out_.values.push_back(std::move(value));
     }
     defined_.assign(out_.values.size(), kUndefined);
     return true;
+  }
+
+  // Reads a number, or a text such as "-inf".
+  bool ReadFloat(const JsonValue& value, double& out) {
+    if (value.kind() == JsonKind::kInteger ||
+        value.kind() == JsonKind::kUnsigned ||
+        value.kind() == JsonKind::kReal) {
+      out = value.real();
+      return true;
+    }
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    constexpr std::pair<std::string_view, double> kTexts[] = {
+        {"inf", kInfinity},
+        {"-inf", -kInfinity},
+        {"nan", std::numeric_limits<double>::quiet_NaN()}};
+    for (const auto& [text, number] : kTexts) {
+      if (!value.IsString() || value.string() != text) continue;
+      out = number;
+      return true;
+    }
+    return Refuse(code::kSchema, value,
+                  "an element is a number, `nan`, `inf` or `-inf`");
+  }
+
+  bool ReadFloats(const JsonValue& list, int64_t elements,
+                  std::vector<double>& out) {
+    if (!list.IsArray() || static_cast<int64_t>(list.size()) != elements) {
+      return Refuse(code::kSchema, list,
+                    "`floats` must have the " + CountText(elements) +
+                        " elements of the value");
+    }
+    for (const JsonValue one : list.items()) {
+      if (!ReadFloat(one, out.emplace_back())) return false;
+    }
+    return true;
+  }
+
+  bool ReadAxes(const JsonValue& list, std::vector<std::string>& out) {
+    if (!list.IsArray()) {
+      return Refuse(code::kSchema, list, "axes must be a list of names");
+    }
+    for (const JsonValue one : list.items()) {
+      if (!one.IsString()) {
+        return Refuse(code::kSchema, one, "an axis must be a name");
+      }
+      out.emplace_back(one.string());
+    }
+    return true;
+  }
+
+  bool ReadSpecs(const JsonValue& item, std::string_view key, size_t count,
+                 std::vector<Spec>& out) {
+    const auto list = Member(item, key, JsonKind::kArray, "a list of specs");
+    if (!list) return false;
+    if (list->size() != count) {
+      return Refuse(code::kSchema, *list,
+                    "`" + std::string(key) + "` must have " +
+                        Counted(static_cast<int64_t>(count), "spec"));
+    }
+    for (const JsonValue spec : list->items()) {
+      if (!spec.IsArray() || spec.size() > kMostRank) {
+        return Refuse(code::kSchema, spec,
+                      "a spec is a list of lists of axis names");
+      }
+      Spec& one = out.emplace_back();
+      for (const JsonValue dim : spec.items()) {
+        if (!ReadAxes(dim, one.emplace_back())) return false;
+      }
+    }
+    return true;
+  }
+
+  bool ReadRegion(const JsonValue& item, Op& op) {
+    Region& region = op.region.emplace();
+    const auto mesh = Member(item, "mesh", JsonKind::kObject, "an object");
+    if (!mesh) return false;
+    for (const JsonMember axis : mesh->members()) {
+      const auto size =
+          Integer(axis.value, 1, kMostDevices, "the size of an axis");
+      if (!size) return false;
+      region.mesh.emplace_back(axis.name(), *size);
+    }
+    const auto manual = item.Find("manual_axes");
+    return (!manual || ReadAxes(*manual, region.manual_axes)) &&
+           ReadSpecs(item, "in_specs", op.in.size(), region.in_specs) &&
+           ReadSpecs(item, "out_specs", op.out.size(), region.out_specs);
+  }
+
+  // Reads the attributes that are not numbers.
+  bool ReadOthers(const JsonValue& item, Op& op) {
+    if (op.kind == OpKind::kManual) return ReadRegion(item, op);
+    if (op.kind == OpKind::kCollective) {
+      const auto axes = Member(item, "axes", JsonKind::kArray, "a list");
+      return axes && ReadAxes(*axes, op.axes);
+    }
+    if (op.kind != OpKind::kGather && op.kind != OpKind::kScatter) return true;
+    const auto mode = Member(item, "mode", JsonKind::kString, "a text");
+    if (!mode) return false;
+    constexpr std::string_view kModes[] = {"promise_in_bounds", "clip", "fill"};
+    const auto* const at = std::ranges::find(kModes, mode->string());
+    if (at == std::end(kModes)) {
+      return Refuse(code::kSchema, *mode,
+                    "a mode is `promise_in_bounds`, `clip` or `fill`");
+    }
+    op.mode = static_cast<IndexMode>(at - std::begin(kModes));
+    const auto fill = item.Find("fill");
+    return !fill || fill->kind() == JsonKind::kNull ||
+           fill->kind() == JsonKind::kBool ||
+           ReadFloat(*fill, op.fill.emplace());
   }
 
   bool Define(const JsonValue& at, ValueId id) {
@@ -382,7 +491,7 @@ class ProgramReader {
       }
       if (!ReadAttribute(*value, attribute, op)) return false;
     }
-    if (!KeysAreKnown(item, *row)) return false;
+    if (!KeysAreKnown(item, *row) || !ReadOthers(item, op)) return false;
     const std::string fault = ShapeFault(out_, op);
     return fault.empty() || Refuse(code::kSchema, item,
                                    "this `" + std::string(row->name) +
@@ -419,12 +528,15 @@ class ProgramReader {
           row.of == kResultValue ? op.out[0] : op.in[AsIndex(row.of)];
       rank = static_cast<int64_t>(out_.ShapeOf(id).size());
     }
-    const int64_t least = row.form == AttrForm::kPads    ? INT64_MIN / 4
-                          : row.form == AttrForm::kSteps ? 1
-                                                         : 0;
+    const bool pairs = row.form == AttrForm::kPairs;
+    const bool any = pairs || row.form == AttrForm::kNumber;
+    const int64_t least = row.form == AttrForm::kPads || any ? INT64_MIN / 4
+                          : row.form == AttrForm::kSteps     ? 1
+                                                             : 0;
     const int64_t most = of_value ? rank - 1 : INT64_MAX / 4;
-    const bool single =
-        row.form == AttrForm::kDim || row.form == AttrForm::kCount;
+    const bool single = row.form == AttrForm::kDim ||
+                        row.form == AttrForm::kCount ||
+                        row.form == AttrForm::kNumber;
     if (row.form == AttrForm::kFlag) {
       if (value.kind() != JsonKind::kBool) {
         return Refuse(code::kSchema, value, what + " must be true or false");
@@ -439,6 +551,17 @@ class ProgramReader {
         return Refuse(code::kSchema, value, what + " must be a list");
       }
       for (const JsonValue item : value.items()) {
+        if (pairs) {
+          if (!item.IsArray() || item.size() != 2) {
+            return Refuse(code::kSchema, item, what + " must have pairs");
+          }
+          for (const JsonValue one : item.items()) {
+            const auto number = Integer(one, least, most, "one of " + what);
+            if (!number) return false;
+            numbers.push_back(*number);
+          }
+          continue;
+        }
         const auto number = Integer(item, least, most, "an entry of " + what);
         if (!number) return false;
         if (row.form == AttrForm::kDims &&
@@ -449,7 +572,7 @@ class ProgramReader {
         }
         numbers.push_back(*number);
       }
-      if (!of_value && row.form != AttrForm::kList &&
+      if (!of_value && row.form != AttrForm::kList && !pairs &&
           static_cast<int64_t>(numbers.size()) != rank) {
         return Refuse(code::kSchema, value,
                       what + " must have " + Counted(rank, "entry", "entries"));

@@ -3,12 +3,10 @@
 // convolution, only what factor analysis relies on is checked:
 //
 //   dot of [8, 128] and [128, 512], contracting 1 with 0  ->  [8, 512]
-#include "program/shapes.h"
+#include "program/read.h"
 
 #include <algorithm>
 
-#include "source/checked.h"
-#include "source/index.h"
 #include "source/size.h"
 
 namespace shardc::program {

@@ -18,7 +18,7 @@
 #include <set>
 #include <utility>
 
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::program {
 namespace {

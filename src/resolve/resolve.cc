@@ -42,8 +42,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/pack_name.h"
-#include "source/index.h"
+#include "model/name.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -110,6 +110,33 @@ void CheckWrittenTwice(const SpecList& list, const Resolved& resolved,
       findings.Add(code::kSpec, list.entries[i].names[j].place,
                    "axis `" + trace.name + "` is written twice in one spec",
                    "a mesh axis can split one dimension only: leave one out");
+    }
+  }
+}
+
+// The axis rule `expert` may name axes of other kinds of parallelism, such as
+// `expert: [ep, tp]`: these axes then distribute whole experts, as Megatron
+// does with an expert tensor parallelism of 1. Removes them from the other
+// dimensions of a spec with EXPERT, where other axis rules put them:
+//
+//   [EXPERT, MLP_INTERMEDIATE]  ->  [["ep", "tp"], null], not [..., "tp"]
+void KeepExpertsWhole(Resolved& out) {
+  const std::string_view expert = AxisRuleName(AxisRule::kExpert);
+  const auto named = [&](const std::string& axis, size_t dim, bool by_expert) {
+    return std::any_of(out.traces[dim].begin(), out.traces[dim].end(),
+                       [&](const NameTrace& trace) {
+                         return (trace.rule == expert) == by_expert &&
+                                (by_expert || trace.kind != kMeshAxis) &&
+                                std::find(trace.axes.begin(), trace.axes.end(),
+                                          axis) != trace.axes.end();
+                       });
+  };
+  for (size_t of = 0; of < out.spec.size(); ++of) {
+    for (size_t dim = 0; dim < out.spec.size(); ++dim) {
+      if (dim == of) continue;
+      std::erase_if(out.spec[dim], [&](const std::string& axis) {
+        return named(axis, of, true) && named(axis, dim, false);
+      });
     }
   }
 }
@@ -495,6 +522,7 @@ std::optional<Resolved> Resolver::Resolve(const SpecList& list, Mode mode,
   if (findings.errors() > errors) return std::nullopt;
   CheckWrittenTwice(list, out, findings);
   if (findings.errors() > errors) return std::nullopt;
+  if (compat_ == Compat::kNone) KeepExpertsWhole(out);
   return out;
 }
 
@@ -549,6 +577,92 @@ std::vector<std::string> Resolver::BundleNames() const {
 
 bool Resolver::IsAbsentParallelism(std::string_view axis) const {
   return absent_parallelism_.contains(axis);
+}
+
+// Computes the specs of the tensors of an attention operation (query, key,
+// value, output, bias and so on). Each tensor has a list of logical axes, one
+// for each dimension. Like the spec of a rule, the list is then resolved to
+// mesh axes. For example, the query in the dimension order bhtd (batch, heads,
+// time, head dimension) has these logical axes, and this spec in the mode
+// decode:
+//
+//   BATCH, HEAD, QUERY_LENGTH, HEAD_DIM
+//   [["fsdp", "dp"], "tp", "sp", null]
+
+namespace {
+
+using Tokens = std::vector<std::string_view>;
+
+// Returns the logical axes of a tensor, in the order of the layout. The
+// dimensions are batch, length, heads and dim. The layout thd packs batch and
+// length into one dimension, which is sharded as BATCH.
+Tokens InLayout(Layout layout, std::string_view length, std::string_view heads,
+                std::string_view dim) {
+  switch (layout) {
+    case Layout::kBthd:
+      return {"BATCH", length, heads, dim};
+    case Layout::kBhtd:
+      return {"BATCH", heads, length, dim};
+    case Layout::kThd:
+      return {"BATCH", heads, dim};
+  }
+  return {};
+}
+
+Tokens Segments(Layout layout, std::string_view length) {
+  if (layout == Layout::kThd) return {"BATCH"};
+  return {"BATCH", length};
+}
+
+SpecList ListOf(const Tokens& tokens) {
+  SpecList list;
+  for (std::string_view token : tokens) {
+    SpecEntry entry;
+    if (token != "_") entry.names.push_back({std::string(token), {}});
+    list.entries.push_back(std::move(entry));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
+                                            const AttentionOptions& options) {
+  const Layout layout = options.layout;
+  const std::string_view kv_head = options.mni ? "HEAD" : "KV_HEAD";
+  const std::string_view kv_dim = options.mni ? "HEAD_DIM" : "KV_HEAD_DIM";
+  const Tokens query = InLayout(layout, "QUERY_LENGTH", "HEAD", "HEAD_DIM");
+  const Tokens kv = InLayout(layout, "KV_LENGTH", kv_head, kv_dim);
+
+  std::vector<std::pair<std::string_view, Tokens>> rows = {
+      {"query3d", {"BATCH", "HEAD", "HEAD_DIM"}},
+      {"query", query},
+      {"key", kv},
+      {"value", kv},
+      {"bias", {"BATCH", "BIAS_HEAD_SEQ", "QUERY_LENGTH", "BIAS_KV_SEQ"}},
+      {"mask", {"BATCH", "_", "QUERY_LENGTH", "BIAS_KV_SEQ"}},
+      {"output", query},
+      {"q_segment_ids", Segments(layout, "QUERY_LENGTH")},
+      {"kv_segment_ids", Segments(layout, "KV_LENGTH")},
+  };
+  if (options.softmax_aux_rank) {
+    rows.push_back({"softmax_aux", *options.softmax_aux_rank == 2
+                                       ? Tokens{"_", "KV_HEAD"}
+                                       : Tokens{"HEAD"}});
+  }
+  // cu_seqlens (the cumulative lengths of packed sequences) is replicated,
+  // because every device reads all of it.
+  if (layout == Layout::kThd) rows.push_back({"cu_seqlens", {"_"}});
+
+  std::vector<AttentionTensor> out;
+  out.reserve(rows.size());
+  Findings none;  // stays empty, because built-in logical axes always resolve
+  for (auto& [name, tokens] : rows) {
+    auto resolved = resolver.Resolve(ListOf(tokens), mode, none);
+    out.push_back({name, std::move(tokens),
+                   resolved ? std::move(*resolved) : Resolved{}});
+  }
+  return out;
 }
 
 }  // namespace shardc

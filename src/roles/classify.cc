@@ -17,10 +17,11 @@
 #include "roles/classify.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "model/name.h"
-#include "roles/words.h"
+#include "roles/role.h"
 
 namespace shardc {
 namespace {
@@ -126,7 +127,7 @@ Role OwnRole(const Parts& parts, const ParameterRole& of, int rank) {
 ParameterRole Classify(std::string_view name, char separator, Confidence least,
                        int rank) {
   const size_t end = EndBeforeExpert(name, separator);
-  Parts parts = SplitName(name.substr(0, end), separator);
+  Parts parts = RoleParts(name.substr(0, end), separator);
   ParameterRole out;
   FindExperts(parts, least, out);
   if (end < name.size()) out.counted_expert = true;
@@ -200,6 +201,60 @@ int InDim(const ParameterRole& role, int rank) {
 
 bool IsWeight(const ParameterRole& role) {
   return role.leaf == Leaf::kWeight || role.leaf == Leaf::kKernel;
+}
+
+bool MayPack(Dtype dtype) {
+  constexpr std::array<Dtype, 7> kPacking = {
+      Dtype::kU8,  Dtype::kI16, Dtype::kU16, Dtype::kI32,
+      Dtype::kU32, Dtype::kI64, Dtype::kU64};
+  return std::find(kPacking.begin(), kPacking.end(), dtype) != kPacking.end();
+}
+
+bool IsQuantised(Dtype dtype) {
+  return MayPack(dtype) || (dtype != Dtype::kBool && DtypeBits(dtype) <= 8);
+}
+
+int64_t BlockOf(int64_t size, int64_t scales) {
+  if (scales <= 0 || scales >= size) return 1;
+  for (int64_t block = 2; block <= size; block *= 2) {
+    if ((size + block - 1) / block == scales) return block;
+    if (block > size / 2) break;
+  }
+  // No power of two fits. The block may be another size, such as 100 elements,
+  // or all elements may share one scale.
+  return size % scales == 0 ? size / scales : 1;
+}
+
+namespace {
+
+// A dimension of a matrix has at least this size. A smaller one counts the taps
+// of a convolution.
+constexpr int64_t kLeastMatrixSide = 16;
+
+}  // namespace
+
+bool IsOutOfMixer(std::string_view name, char separator) {
+  const auto parts = SplitName(name, separator);
+  return std::find(parts.begin(), parts.end(), "out_proj") != parts.end() &&
+         std::any_of(parts.begin(), parts.end(), NamesMixer);
+}
+
+bool IsUnknownByName(std::string_view name, char separator, const Shape& shape,
+                     const std::vector<int>& layers) {
+  int sides = 0;
+  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
+    const int64_t size = shape[static_cast<size_t>(dim)];
+    const bool counts_layers =
+        std::find(layers.begin(), layers.end(), dim) != layers.end();
+    if (counts_layers || size <= 1) continue;
+    if (size < kLeastMatrixSide) return false;
+    ++sides;
+  }
+  if (sides < 2) return false;
+  const ParameterRole role = Classify(name, separator, Confidence::kLikely,
+                                      static_cast<int>(shape.size()));
+  return role.role == Role::kOther && role.module_role == Role::kOther &&
+         role.leaf != Leaf::kEmbeddingTable && !IsOutOfMixer(name, separator);
 }
 
 }  // namespace shardc

@@ -7,7 +7,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "model/dtype.h"
+#include "model/manifest.h"
 #include "roles/role.h"
 
 namespace shardc {
@@ -66,7 +69,7 @@ struct MatrixSizes {
   bool vocabulary = false;
   // Whether the name shows that the parameter is in a layer. Also true if the
   // names of the model have none of the words that the program knows
-  // (roles/words.h), because roles then follow from sizes only.
+  // (roles/role.h), because roles then follow from sizes only.
   bool in_layers = false;
 };
 
@@ -87,6 +90,38 @@ int InDim(const ParameterRole& role, int rank);
 
 // Returns whether the leaf of the name is a weight or a kernel.
 bool IsWeight(const ParameterRole& role);
+
+// Returns whether one number of this type may hold several weights. The stored
+// tensor then has fewer elements than the weight.
+bool MayPack(Dtype dtype);
+
+// Returns whether weights of this type have scales: packed weights, and those
+// of at most 8 bits.
+bool IsQuantised(Dtype dtype);
+
+// Returns how many elements of a dimension share a scale, if `size` elements
+// have `scales` scales: 128 for 4096 elements and 32 scales. The result is the
+// smallest power of two that divides the elements into as many blocks as there
+// are scales. If no power of two does, the result is size / scales, provided
+// that the division is exact. Otherwise it is 1. It is also 1 if there is no
+// scale, or if each element has its own.
+int64_t BlockOf(int64_t size, int64_t scales);
+
+// The share of a model's bytes up to which matrices of unknown role are usual:
+// a pooler, a projector between towers. Statements about the entire model hold
+// in spite of them.
+constexpr double kMostUnknownRoles = 0.1;
+
+// Returns whether the name is that of the projection out of a state-space
+// mixer, such as `layers.*.mixer.out_proj.weight`, which has no heads.
+bool IsOutOfMixer(std::string_view name, char separator);
+
+// Returns whether a parameter is a matrix in each layer and no word of its name
+// shows its role. `layers` are the dimensions that count scanned layers. A
+// parameter with taps, such as the kernel of a convolution, shows by its shape
+// what it is.
+bool IsUnknownByName(std::string_view name, char separator, const Shape& shape,
+                     const std::vector<int>& layers);
 
 }  // namespace shardc
 

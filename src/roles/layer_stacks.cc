@@ -31,18 +31,196 @@
 #include "roles/layer_stacks.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "model/manifest.h"
 #include "model/name.h"
 #include "roles/classify.h"
-#include "roles/stack_signs.h"
-#include "source/index.h"
+#include "roles/role.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
 namespace {
+
+// Collects signs that a dimension counts layers. If it does, the remaining
+// dimensions of each parameter must be a shape that is usual in one layer. For
+// example, if dimension 0 counts 12 layers, one layer has these shapes:
+//
+//   calm/scale [12, 1024]      ->  [1024], a vector, as is usual for a scale
+//   query [12, 1024, 16, 64]   ->  [1024, 16, 64], from the width to 16 heads
+//   bias [12]                  ->  a single number, which is unusual for a bias
+//
+// A matrix of an adapter, such as `query/lora_a`, is a sign of the same kind as
+// a matrix of its module.
+
+// A parameter of the subtree that is examined.
+struct StackMember {
+  std::vector<std::string_view> parts;  // the parts of the name
+  // The shape without those dimensions that are known to count layers.
+  Shape shape;
+  // Indexed by dimension of `shape`: the index that this dimension has in the
+  // stored tensor.
+  std::vector<int> dims;
+  ParameterRole role;
+  // Whether the parameter is in a known stack.
+  bool stacked = false;
+};
+
+// Indices into the list of all StackMembers.
+using Indices = std::vector<uint32_t>;
+
+// A dimension that several shapes have in common, and its size. If `dim` is
+// below 0, it is counted from the last dimension.
+struct StackDim {
+  int dim = 0;
+  int64_t size = 0;
+};
+
+// Returns the index from the first dimension of the dimension `dim`. Like an
+// index in Python, `dim` counts from the last dimension if it is below 0: for
+// three dimensions, -1 becomes 2.
+int FromFront(const Shape& shape, int dim);
+
+// Signs for and against the assumption that one dimension of a subtree's
+// parameters counts layers. "In a layer" means: without this dimension.
+struct StackSigns {
+  // Whether some norm or bias would be a single number in a layer, or some
+  // parameter of an adapter would be less than a matrix.
+  bool contradiction = false;
+  // Whether a parameter would be a single number without the dimension.
+  bool numbers = false;
+  // Whether a norm has another dimension besides this one.
+  bool norm = false;
+  // Whether there is a query, an attention output or a feed-forward weight.
+  bool query = false, output = false, feed_forward = false;
+  // Whether all members are below a part such as `experts`.
+  bool experts = true;
+  // Whether each matrix would have over two dimensions without this one.
+  bool spatial = true;
+  // Whether a parameter would be a matrix without the dimension.
+  bool stored_matrices = false;
+  // Whether each matrix has a side that is longer than StackDim::size.
+  bool narrow = true;
+  int matrices = 0, vectors = 0;
+
+  // Returns whether there is a query and a feed-forward weight, so that the
+  // matrices make up a block.
+  bool Block() const { return query && feed_forward; }
+};
+
+// What the words in the common path of all members name. `experts` is set for a
+// word such as `experts`. `word` is set for a sure word for layers, such as
+// `layers`, and `weak_word` for an unsure one, such as `block`. `counted` is
+// set if the path has a `*`, which stands for a number. Words before a `*` are
+// ignored: the layers in `layers.*.mlp`, for example, are separate tensors.
+struct StackPath {
+  bool counted = false, experts = false, word = false, weak_word = false;
+};
+
+// A dimension that is smaller than this is assumed to count the taps of a
+// convolution, and not to be a side of a matrix.
+constexpr int64_t kLeastSide = 16;
+
+constexpr std::array<std::string_view, 3> kWeakWords = {"block", "layer", "h"};
+
+bool IsStackWord(std::string_view part) {
+  return part.ends_with("layers") || part.ends_with("blocks") ||
+         Contains(part, "stack") || Contains(part, "scan") ||
+         part.starts_with("Scan");
+}
+
+// Updates `out`, the signs that the dimension `one` counts layers, for a
+// parameter that would be a matrix without this dimension.
+void AddMatrix(const StackMember& member, const StackDim& one,
+               StackSigns& out) {
+  const int at = FromFront(member.shape, one.dim);
+  int64_t sides = 0, largest = 0;
+  for (int d = 0; d < static_cast<int>(member.shape.size()); ++d) {
+    if (d == at) continue;
+    const int64_t size = member.shape[AsIndex(d)];
+    largest = std::max(largest, size);
+    if (size >= kLeastSide) ++sides;
+  }
+  const bool adapter = IsAdapter(member.role.role);
+  if (sides >= 2 || adapter) ++out.matrices;
+  if (largest <= one.size) out.narrow = false;
+  if (member.shape.size() == 3) out.spatial = false;
+  const Role role = adapter ? member.role.module_role : member.role.role;
+  out.output = out.output || role == Role::kOutput;
+  out.query = out.query || role == Role::kQuery || role == Role::kFusedQkv ||
+              role == Role::kLatentUp;
+  // The role kDown is no sign of a feed-forward block, because the name `wo`,
+  // which has this role, may also be the output of attention.
+  out.feed_forward = out.feed_forward || (IsMlp(role) && role != Role::kDown);
+}
+
+int FromFront(const Shape& shape, int dim) {
+  return dim < 0 ? static_cast<int>(shape.size()) + dim : dim;
+}
+
+// Returns the size of a dimension; 0 if the shape has no such dimension.
+int64_t SizeAt(const Shape& shape, int dim) {
+  const int at = FromFront(shape, dim);
+  return at < 0 || at >= static_cast<int>(shape.size()) ? 0
+                                                        : shape[AsIndex(at)];
+}
+
+StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
+                   const StackDim& one) {
+  StackSigns out;
+  for (const uint32_t i : members) {
+    const StackMember& member = all[i];
+    const ParameterRole& role = member.role;
+    const size_t rest = member.shape.size() - 1;
+    const bool norm = IsNorm(role.module_role) || IsNorm(role.role);
+    if (rest == 0) {
+      out.numbers = true;
+      if (norm || role.leaf == Leaf::kBias) out.contradiction = true;
+    }
+    if (rest < 2 && IsAdapter(role.role)) out.contradiction = true;
+    if (norm && rest > 0) out.norm = true;
+    if (!norm && rest == 1) ++out.vectors;
+    if (!role.expert) out.experts = false;
+    if (rest < 2) continue;
+    out.stored_matrices = true;
+    AddMatrix(member, one, out);
+  }
+  return out;
+}
+
+// The names of the members must share the first `depth` parts.
+StackPath PathOf(std::span<const StackMember> all, const Indices& members,
+                 size_t depth) {
+  StackPath out;
+  const auto& parts = all[members.front()].parts;
+  const auto all_have = [&](size_t i) {
+    return std::all_of(members.begin(), members.end(), [&](uint32_t member) {
+      const auto& own = all[member].parts;
+      return i + 1 < own.size() && own[i] == parts[i];
+    });
+  };
+  while (all_have(depth)) ++depth;
+  for (size_t i = 0; i < depth; ++i) {
+    if (Contains(parts[i], "*")) {
+      out = {.counted = true};
+      continue;
+    }
+    out.experts = out.experts || NamesExperts(parts[i], Confidence::kLikely);
+    out.word = out.word || IsStackWord(parts[i]);
+    out.weak_word = out.weak_word || IsAmong(parts[i], kWeakWords);
+  }
+  return out;
+}
 
 // The largest number of layers in a stack, unless the configuration states the
 // same number of layers.
@@ -427,6 +605,92 @@ std::string StackText(const LayerStack& stack) {
          Counted(static_cast<int64_t>(stack.members), "parameter") +
          (stack.path.empty() ? "" : " below `" + stack.path + "`") +
          " counts " + Counted(stack.layers, "layer");
+}
+
+// Reads the number of a layer from a name, and finds the end of the model of a
+// parameter outside of layers. Its role comes first, and the words of its name
+// decide only where the role does not:
+//
+//   embed_out.weight              ->  after the layers: a head
+//   token_type_embeddings.weight  ->  before the layers, by `embed`
+//   head_table.weight             ->  neither: it may be a head or a table
+
+namespace {
+
+// The largest number that is read as a layer number. The number of all layers,
+// plus one for the embedding and one for the output head, then still fits in 64
+// bits.
+constexpr int64_t kLargestLayer = INT64_MAX - 3;
+
+std::optional<int64_t> Number(std::string_view text) {
+  int64_t out = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc() || end != text.data() + text.size() || out < 0 ||
+      out > kLargestLayer) {
+    return std::nullopt;
+  }
+  return out;
+}
+
+// Returns whether a part of the name ends with `head` or `heads`, as
+// `classification_head` does. The part `head_table` does not.
+bool HasHeadWord(std::string_view name) {
+  constexpr std::string_view kHead = "head";
+  for (size_t at = name.find(kHead); at != name.npos;
+       at = name.find(kHead, at + 1)) {
+    std::string_view rest = name.substr(at + kHead.size());
+    if (rest.starts_with('s')) rest.remove_prefix(1);
+    const auto in_part = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+             (c >= '0' && c <= '9') || c == '_';
+    };
+    if (rest.empty() || !in_part(rest.front())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<LayerName> LayerOf(std::string_view name, char separator) {
+  for (size_t begin = 0; begin <= name.size();) {
+    size_t end = PartEnd(name, begin, separator);
+    const std::string_view part = name.substr(begin, end - begin);
+    const size_t stem = StemLength(part);
+    const size_t before = begin + stem;  // the separator or `_` ends here
+    const auto number =
+        stem < part.size() ? Number(part.substr(stem)) : std::nullopt;
+    begin = end + 1;
+    if (!number || before == 0 || part.starts_with("expert")) continue;
+    while (end < name.size() && name[end] != separator && name[end] != '[') {
+      ++end;  // the closing quote and bracket of `['layers_5']`
+    }
+    return LayerName{name.substr(0, before - 1), name.substr(0, end), *number};
+  }
+  return std::nullopt;
+}
+
+ParameterRole RoleOfEnd(std::string_view name, char separator) {
+  ParameterRole out = Classify(name, separator, Confidence::kLikely);
+  const std::string_view path = out.module_path;
+  const bool output =
+      path == "output" || path.ends_with(std::string(1, separator) + "output");
+  if (out.module_role == Role::kDown && output) {
+    out.role = out.module_role = Role::kHead;
+  }
+  return out;
+}
+
+bool IsBeforeLayers(const ParameterRole& role, std::string_view name) {
+  if (role.module_role == Role::kHead) return false;
+  return role.module_role == Role::kEmbedding || role.role == Role::kPosition ||
+         (name.find("embed") != name.npos && name.find("unembed") == name.npos);
+}
+
+bool IsAfterLayers(const ParameterRole& role, std::string_view name) {
+  return role.module_role == Role::kHead || IsNorm(role.role) ||
+         IsNorm(role.module_role) || name.find("norm") != name.npos ||
+         HasHeadWord(name);
 }
 
 }  // namespace shardc

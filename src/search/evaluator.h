@@ -12,19 +12,65 @@
 #include <tuple>
 #include <vector>
 
-#include "cost/expected_seconds.h"
+#include "cost/expected.h"
 #include "cost/inputs.h"
 #include "cost/memory.h"
 #include "cost/program.h"
 #include "cost/report.h"
-#include "cost/step_graphs.h"
+#include "cost/settings.h"
 #include "model/mesh.h"
 #include "plan/compile.h"
 #include "plan/representatives.h"
 #include "search/request.h"
-#include "search/settings_grid.h"
 
 namespace shardc::search {
+
+// All combinations of a ZeRO stage, a rematerialisation policy and a number of
+// micro-batches. A combination is called a setting, and is identified by its
+// index.
+class SettingsGrid {
+ public:
+  explicit SettingsGrid(const Request& request);
+
+  size_t At(size_t zero, size_t remat, size_t micro) const {
+    return (zero * remats_.size() + remat) * micros_.size() + micro;
+  }
+  // Returns the index of a setting's ZeRO stage in zeros().
+  size_t ZeroOf(size_t index) const {
+    return index / (remats_.size() * micros_.size());
+  }
+  // Returns the index of a setting's rematerialisation policy in remats().
+  size_t RematOf(size_t index) const {
+    return index / micros_.size() % remats_.size();
+  }
+  // Returns the index of a setting's number of micro-batches in micros().
+  size_t MicroOf(size_t index) const { return index % micros_.size(); }
+  const cost::Settings& operator[](size_t index) const { return all_[index]; }
+  size_t size() const { return all_.size(); }
+
+  // Returns the reference stage of a ZeRO stage; both are indices into zeros().
+  // A setting sends at least as many bytes of activations and parameters as the
+  // same setting with the reference stage. For stages up to 2 the reference is
+  // the lowest stage. The programs of these stages gather parameters along the
+  // same axes, and the higher stages also gather the updated parameters. Stage
+  // 3 gathers parameters along other axes, which may be faster, so stage 3 is
+  // its own reference.
+  size_t ReferenceOf(size_t zero) const { return zeros_[zero] < 3 ? 0 : zero; }
+
+  // Return the ZeRO stages, the rematerialisation policies, and the numbers of
+  // micro-batches in ascending order. A policy need not keep everything that
+  // the next policy keeps, but it keeps everything that the one after the next
+  // keeps.
+  const std::vector<int>& zeros() const { return zeros_; }
+  const std::vector<step::Remat>& remats() const { return remats_; }
+  const std::vector<int64_t>& micros() const { return micros_; }
+
+ private:
+  std::vector<int> zeros_;
+  std::vector<step::Remat> remats_;
+  std::vector<int64_t> micros_;
+  std::vector<cost::Settings> all_;
+};
 
 // The plan that was compiled for one mesh, with the inputs of the cost model.
 struct Prepared {

@@ -8,6 +8,10 @@
 #include "search/front.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -152,6 +156,179 @@ std::vector<Point> TiesOf(const std::vector<Point>& points,
   std::vector<Point> out;
   for (const auto& [kind, point] : kinds) out.push_back(point);
   std::sort(out.begin(), out.end(), Before);
+  return out;
+}
+
+// Finds the fastest shardings of a model without evaluating all candidates. A
+// candidate is a mesh with rules; it has one point (time and memory) for each
+// setting of the training step. Candidates are evaluated in ascending order of
+// their lower bounds of time. A candidate is skipped if a known point is better
+// than the candidate's bounds of both time and memory:
+//
+//   bound 2.4 s and 30 GiB, found 1.7 s and 28 GiB  ->  skipped
+//
+// Points that are nearly as fast as the fastest point tie with it. Among them,
+// the winner is chosen by other properties, such as the number of axes. So a
+// candidate that may tie is skipped only if the better point has the same
+// properties (GroupOf). A candidate is also skipped if its bound of time is
+// more than kFrontWindow times the fastest time.
+//
+// Candidates are evaluated in blocks, by several threads. They are compared
+// only with points of earlier blocks, so the result does not depend on the
+// number of threads.
+
+namespace {
+
+// The number of candidates in the first block, and the most in any block.
+constexpr size_t kFirstBlock = 2, kMostBlock = 8;
+
+}  // namespace
+
+Searched BranchAndBound(const Request& request, const Pricer& pricer,
+                        const std::vector<Candidate>& candidates,
+                        const Deadline& deadline, ThreadPool& threads) {
+  Searched out;
+  out.bounds.resize(candidates.size());
+  threads.Run(static_cast<int64_t>(candidates.size()),
+              [&](int64_t task, int worker) {
+                const auto i = static_cast<size_t>(task);
+                if (deadline.IsOver()) {
+                  out.bounds[i].fits = false;
+                  out.bounds[i].bytes = -1;
+                } else {
+                  out.bounds[i] = pricer.BoundOf(candidates[i], worker);
+                }
+              });
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < candidates.size(); ++i) {
+    const Bound& bound = out.bounds[i];
+    if (bound.bytes < 0) {
+      ++out.left;
+    } else if (!bound.reasons.empty()) {
+      ++out.illegal;
+    } else if (!bound.fits) {
+      ++out.too_large;
+    } else {
+      order.push_back(i);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return out.bounds[a].seconds < out.bounds[b].seconds;
+  });
+  const std::vector<int>& zeros = pricer.grid().zeros();
+  Incumbents found;
+  // The group of a point (GroupOf) depends on its ZeRO stage. Therefore a
+  // candidate is excluded only if it is excluded with every stage.
+  const auto excluded = [&](uint32_t candidate) {
+    const Bound& bound = out.bounds[candidate];
+    return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {
+      return found.Exclude(bound.seconds, bound.bytes,
+                           GroupOf(candidates[candidate], zero));
+    });
+  };
+  size_t size = kFirstBlock;
+  for (size_t begin = 0; begin < order.size();) {
+    std::vector<uint32_t> block;
+    size_t next = begin;
+    for (; next < order.size() && block.size() < size; ++next) {
+      if (excluded(order[next])) {
+        ++out.out_of_reach;
+      } else {
+        block.push_back(order[next]);
+      }
+    }
+    if (deadline.IsOver() && begin > 0) {
+      out.left += static_cast<int64_t>(block.size() + order.size() - next);
+      break;
+    }
+    begin = next;
+    size = std::min(2 * size, kMostBlock);
+    const Filter filter = {.incumbents = &found};
+    std::vector<std::vector<Point>> points(block.size());
+    threads.Run(static_cast<int64_t>(block.size()), [&](int64_t task,
+                                                        int worker) {
+      const auto i = static_cast<size_t>(task);
+      points[i] = pricer.PointsOf(candidates[block[i]], block[i],
+                                  out.bounds[block[i]].seconds, filter, worker);
+    });
+    for (const auto& some : points) {
+      for (const Point& one : some) {
+        found.Add(one, GroupOf(candidates[one.candidate],
+                               pricer.grid()[one.setting].zero));
+      }
+      out.points.insert(out.points.end(), some.begin(), some.end());
+    }
+    out.evaluated += static_cast<int64_t>(block.size());
+    if (request.progress) {
+      const bool any =
+          found.fastest() < std::numeric_limits<double>::infinity();
+      request.progress({static_cast<int64_t>(begin),
+                        static_cast<int64_t>(order.size()),
+                        any ? found.fastest() : 0});
+    }
+  }
+  return out;
+}
+
+// Explains why one sharding is slower than another. The times of both have the
+// same parts in the same order, so the differences of the parts add up to the
+// difference of the times. For example, two parts of the slower sharding and of
+// the faster one are compared:
+//
+//   products 1.02 s and 1.00 s, optimizer 20 ms and 30 ms
+//     ->  products +20 ms, optimizer -10 ms
+
+namespace {
+
+// A part is not printed if its difference is smaller than this fraction of the
+// largest difference. At most kMostParts parts are printed.
+constexpr double kSmallPart = 0.25;
+constexpr size_t kMostParts = 3;
+
+std::string SignedSeconds(double seconds) {
+  const double size = std::abs(seconds);
+  const char* const unit = size >= 1 ? "s" : size >= 1e-3 ? "ms" : "us";
+  const double scaled = size >= 1      ? size
+                        : size >= 1e-3 ? size * 1e3
+                                       : size * 1e6;
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), "%c%.3g %s", seconds < 0 ? '-' : '+',
+                scaled, unit);
+  return text.data();
+}
+
+// Returns a name as words: "tensor_collectives" becomes "tensor collectives".
+std::string Words(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
+
+}  // namespace
+
+std::vector<cost::TimePart> PartsOfDifference(const Sharding& best,
+                                              const Sharding& other) {
+  std::vector<cost::TimePart> out = other.report.expected->parts;
+  const auto& less = best.report.expected->parts;
+  for (size_t i = 0; i < out.size() && i < less.size(); ++i) {
+    out[i].seconds -= less[i].seconds;
+  }
+  return out;
+}
+
+std::string DifferenceText(const std::vector<cost::TimePart>& parts) {
+  std::vector<cost::TimePart> sorted = parts;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const cost::TimePart& a, const cost::TimePart& b) {
+                     return std::abs(a.seconds) > std::abs(b.seconds);
+                   });
+  std::string out;
+  for (size_t i = 0; i < sorted.size() && i < kMostParts; ++i) {
+    const double size = std::abs(sorted[i].seconds);
+    if (size == 0 || size < kSmallPart * std::abs(sorted[0].seconds)) break;
+    out += (out.empty() ? "" : ", ") + Words(sorted[i].name) + " " +
+           SignedSeconds(sorted[i].seconds);
+  }
   return out;
 }
 

@@ -6,13 +6,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "search/candidates.h"
+#include "cost/expected.h"
+#include "search/evaluator.h"
 #include "search/pricer.h"
+#include "search/request.h"
 #include "search/search.h"
-#include "search/settings_grid.h"
+#include "source/process.h"
 
 namespace shardc::search {
 
@@ -75,6 +78,38 @@ Point WinnerOf(const std::vector<Point>& points,
 std::vector<Point> TiesOf(const std::vector<Point>& points,
                           const std::vector<Candidate>& candidates,
                           const SettingsGrid& grid);
+
+struct Searched {
+  std::vector<Bound> bounds;  // indexed by candidate
+  // The points of the evaluated candidates. Points that can neither win nor be
+  // on the Pareto front (front.h) are left out.
+  std::vector<Point> points;
+  int64_t evaluated = 0;  // candidates whose points were computed
+  // Candidates that were skipped because of their bounds.
+  int64_t out_of_reach = 0;
+  // The number of illegal candidates, and the number of candidates that exceed
+  // the device memory.
+  int64_t illegal = 0, too_large = 0;
+  // The number of candidates that were not evaluated when the deadline passed.
+  int64_t left = 0;
+};
+
+// Computes the bounds of each candidate, and then the points of the candidates
+// that may be on the front or tie with the fastest point. The result is the
+// same for any number of threads, unless the deadline passes.
+Searched BranchAndBound(const Request& request, const Pricer& pricer,
+                        const std::vector<Candidate>& candidates,
+                        const Deadline& deadline, ThreadPool& threads);
+
+// Returns, for each part of the step's time, how many seconds longer it is in
+// `other` than in `best`. The sum is the difference of the two times.
+std::vector<cost::TimePart> PartsOfDifference(const Sharding& best,
+                                              const Sharding& other);
+
+// Returns a text with the largest difference, and with at most two more that
+// are at least a quarter of the largest. An example is "tensor collectives +52
+// ms, recomputation -10 ms".
+std::string DifferenceText(const std::vector<cost::TimePart>& parts);
 
 }  // namespace shardc::search
 

@@ -21,7 +21,7 @@
 // A pipeline is left out if it cannot fit in a device's memory. The check
 // assumes that each rank has an equal part of the layers, with their states and
 // activations. In reality the fullest rank has at least as much.
-#include "search/pipeline_drafts.h"
+#include "search/pipelines.h"
 
 #include <algorithm>
 #include <array>
@@ -31,12 +31,12 @@
 #include <tuple>
 #include <utility>
 
-#include "cost/stack.h"
+#include "cost/rates.h"
 #include "cost/stage_cost.h"
 #include "schedule/schedules.h"
-#include "search/candidates.h"
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "search/pricer.h"
+#include "source/process.h"
+#include "source/size.h"
 
 namespace shardc::search {
 namespace {
@@ -221,15 +221,23 @@ class Drafter {
     Request own = request_;
     own.devices = request_.devices / ranks;
     for (const Mesh& mesh : MeshesOf(own, options_, base_)) {
-      for (const bool over_experts : {false, true}) {
+      // The rules as they are, with the batch over the experts' axis, and with
+      // whole experts over tp as well.
+      for (int change = 0; change < 3; ++change) {
+        const bool over_experts = change > 0;
         RuleChanges changes;
         changes.batch_over_experts = over_experts;
+        changes.whole_experts = change > 1;
         auto candidate =
             MakeCandidate(request_, options_, base_, mesh, changes);
-        if (!candidate || !candidate->unmeasured.empty()) break;
+        if (!candidate) break;
         const AxisSizes& sizes = candidate->sizes;
-        if (sizes.experts * kExpertsOnDevice < experts_) break;
         if (over_experts && (sizes.experts == 1 || request_.keep_rules)) break;
+        if (changes.whole_experts && sizes.tensor == 1) break;
+        if (!candidate->unmeasured.empty() ||
+            sizes.holders * kExpertsOnDevice < experts_) {
+          continue;
+        }
         if (deadline_.IsOver()) {
           out_.finished = false;
           return;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -15,11 +16,13 @@
 #include <vector>
 
 #include "cost/pipeline.h"
-#include "plan/pack_axes.h"
+#include "cost/time.h"
+#include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"
-#include "search/evidence.h"
 #include "search/front.h"
-#include "search/pipeline_drafts.h"
+#include "search/request.h"
+#include "search/search.h"
+#include "source/size.h"
 
 namespace shardc::search {
 namespace {
@@ -84,7 +87,8 @@ class Finder {
     });
     EvaluateOthers(kMostPolicies,
                    [&](const PipelineDraft& one) { return PolicyOf(one); });
-    if (fastest_ != nullptr) Take(Evaluate(*fastest_, true));
+    if (fastest_ != nullptr)
+      TakeDivision(Evaluate(*fastest_, Division::kTimes));
     auto& fitting = out_.fitting;
     std::stable_sort(fitting.begin(), fitting.end(),
                      [](const Pipeline& a, const Pipeline& b) {
@@ -138,7 +142,23 @@ class Finder {
 
   void EvaluateOne(const PipelineDraft& one) {
     evaluated_.insert(&one);
-    if (Take(Evaluate(one, false))) fastest_ = &one;
+    if (Take(Evaluate(one, Division::kEven))) fastest_ = &one;
+  }
+
+  // Sets the division of the layers that published runs have: the layers of
+  // each stage if both ends count. `further` layers behind the last one predict
+  // further tokens.
+  static void DivideAsPublished(int64_t layers, int64_t further, int64_t stages,
+                                Pipeline& out) {
+    const int64_t each = (layers + 2 + further) / stages;
+    if (layers % stages == 0 || each * stages != layers + 2 + further ||
+        each < 1 + further) {
+      return;
+    }
+    out.division = Division::kEnds;
+    out.layers.assign(AsIndex(stages), each);
+    --out.layers.front();
+    out.layers.back() -= 1 + further;
   }
 
   // Returns true if `most` pipelines have been evaluated or the deadline has
@@ -150,10 +170,21 @@ class Finder {
     return false;
   }
 
-  // Adds a pipeline that fits. Returns whether it is the fastest one so far.
+  // Takes the fastest pipeline with another division of its layers.
+  void TakeDivision(std::optional<Pipeline> one) {
+    if (request_.unmeasured) {
+      Take(std::move(one));
+    } else if (one && one->seconds < out_.fastest->seconds) {
+      out_.by_times = std::move(one);
+    }
+  }
+
+  // Adds a pipeline that fits. Returns whether it is the fastest one so far
+  // that may win.
   bool Take(std::optional<Pipeline> one) {
     if (!one) return false;
-    const bool first = !out_.fastest || one->seconds < out_.fastest->seconds;
+    const bool first = (request_.unmeasured || WhyUnmeasured(*one).empty()) &&
+                       (!out_.fastest || one->seconds < out_.fastest->seconds);
     if (first) out_.fastest = one;
     out_.fitting.push_back(std::move(*one));
     return first;
@@ -192,11 +223,10 @@ class Finder {
     return at->second.get();
   }
 
-  // Evaluates a pipeline. If `balance_times` is set, the layers are divided so
-  // that the stages take equal times. Returns nullopt if the pipeline does not
-  // compile or does not fit.
+  // Evaluates a pipeline. Returns nullopt if it does not compile or does not
+  // fit.
   std::optional<Pipeline> Evaluate(const PipelineDraft& draft,
-                                   bool balance_times) {
+                                   Division division) {
     const Compiled* const compiled = CompiledFor(draft);
     if (compiled == nullptr) return std::nullopt;
     const RuleOption& option = options_[draft.option];
@@ -211,25 +241,42 @@ class Finder {
     out.changes = option.changes;
     out.rules = option.name;
     out.file = option.file;
+    out.division = division;
+    const cost::CostInputs work =
+        cost::MakeCostInputs(*compiled, request_.model, Mode::kTrain);
+    if (division == Division::kEven) {
+      DivideAsPublished(request_.model->layers.value_or(0),
+                        work.next_token_layers, out.Ranks() * draft.chunks,
+                        out);
+    }
     Findings unreported;
     auto request = DeclaredRequest(
         DeclarationOf(out), compiled->mesh,
         static_cast<int32_t>(out.settings.microbatches), unreported);
     if (!request) return std::nullopt;
-    if (balance_times) request->balance = StageBalance::kSearched;
+    if (division == Division::kTimes) {
+      request->balance = StageBalance::kSearched;
+    }
     const auto planned =
         DivideIntoStages(*compiled, &*request_.model, *request, unreported);
     if (!planned) return std::nullopt;
-    const cost::CostInputs work =
-        cost::MakeCostInputs(*compiled, request_.model, Mode::kTrain);
     const auto cost = cost::PipelineCostOf(*compiled, work, out.settings,
-                                           *planned, false, unreported);
+                                           *planned, true, unreported);
     if (!cost || !TakeBytes(*cost, out)) return std::nullopt;
+    out.layers.clear();
     for (const cost::StageCost& stage : cost->stages) {
       out.layers.push_back(stage.LayersOf(cost->layers).count());
     }
     out.bound = draft.bound;
     out.seconds = cost->Step();
+    out.least = cost->least;
+    out.most = cost->most;
+    const DeviceProfile* const profile = out.settings.profile;
+    const double flops =
+        cost::FlopsOf(work, out.settings, cost::Memory{}).value_or(0);
+    out.model_flops_share =
+        flops * cost::Real(profile->devices_per_chip) /
+        (cost::Real(out.Ranks()) * out.seconds * profile->bf16_rate);
     out.bubble = cost->timeline.StepBubble();
     out.after = cost->after;
     out.gathers_once = cost->settings.gathers_once;
@@ -277,15 +324,27 @@ bool IsMeasuredSchedule(std::string_view schedule) {
                      });
 }
 
+std::string WhyUnmeasured(const Pipeline& one) {
+  if (!IsMeasuredSchedule(one.schedule)) {
+    return "no measured run has the schedule";
+  }
+  if (!one.gathers_once && (one.sizes.sharded > 1 || one.settings.zero > 2)) {
+    return "no measured run gathers weights for each micro-batch";
+  }
+  if (one.division == Division::kTimes) {
+    return "no measured run divides its layers by the times of the stages";
+  }
+  return "";
+}
+
 StageDeclaration DeclarationOf(const Pipeline& one) {
   StageDeclaration out;
   out.axis = one.axis;
   out.schedule = one.schedule;
   out.virtual_stages = one.virtual_stages;
-  if (!one.layers.empty()) {
-    out.assign = StageAssignment::kListed;
-    out.listed = one.layers;
-  }
+  out.assign =
+      one.layers.empty() ? StageAssignment::kEven : StageAssignment::kListed;
+  out.listed = one.layers;
   return out;
 }
 
@@ -298,6 +357,195 @@ Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
   }
   const Base base = options.bases().front();
   return Finder(request, grid, options, base, deadline).Find();
+}
+
+// Adds pipelines to the result of a search, and compares them with the winner.
+// The time of a pipeline has other parts than that of a sharding without
+// stages: the bubble, the gradients and the update after the last task, and the
+// time that a rank computes and sends for its stages. Each part is compared
+// with the corresponding parts of the winner. For example, a pipeline of 8
+// ranks has a bubble, shorter updates, and less time for the rest of the step:
+//
+//   pp 1 -> 8: bubble +624 ms, stage updates -50 ms, stages -2.1 s
+
+namespace {
+
+double SecondsOf(const Sharding& one, std::string_view part) {
+  for (const cost::TimePart& own : one.report.expected->parts) {
+    if (own.name == part) return own.seconds;
+  }
+  return 0;
+}
+
+std::vector<cost::TimePart> PartsOf(const Pipeline& one) {
+  const double bubble = one.bubble * one.seconds;
+  return {{"bubble", bubble},
+          {"stage_updates", one.after},
+          {"stages", one.seconds - bubble - one.after}};
+}
+
+// Returns, for each part of the time, how many seconds longer it is in a
+// pipeline than in the winner. The sum is the difference of the two times.
+std::vector<cost::TimePart> PartsBeyond(const Sharding& winner,
+                                        const Pipeline& one) {
+  std::vector<cost::TimePart> out = PartsOf(one);
+  const double updates =
+      SecondsOf(winner, "gradients") + SecondsOf(winner, "optimizer");
+  out[1].seconds -= updates;
+  out[2].seconds -= winner.Seconds() - updates;
+  return out;
+}
+
+Sharding ShardingOf(const Pipeline& one, std::optional<int64_t> capacity) {
+  Sharding out;
+  out.base = one.base;
+  out.mesh = one.mesh;
+  out.rules = one.rules;
+  out.file = one.file;
+  out.unmeasured = WhyUnmeasured(one);
+  out.stages = static_cast<int64_t>(one.layers.size());
+  out.schedule = one.schedule;
+  if (one.virtual_stages > 1) {
+    out.schedule +=
+        " with " + std::to_string(one.virtual_stages) + " stages a rank";
+  }
+  out.report.mesh = one.mesh;
+  out.report.settings = one.settings;
+  out.report.memory.capacity = capacity;
+  auto& taken = out.report.memory.taken.emplace(cost::TakenBytes{});
+  taken.least = one.bytes;
+  taken.expected = one.taken;
+  taken.most = one.most_taken;
+  auto& time = out.report.expected.emplace(cost::ExpectedTime{});
+  time.seconds = one.seconds;
+  time.least = one.least;
+  time.most = one.most;
+  time.model_flops_share = one.model_flops_share;
+  time.tokens_per_second = cost::Real(one.settings.batch.value_or(0)) *
+                           cost::Real(one.settings.length.value_or(0)) /
+                           (cost::Real(one.mesh.devices) * one.seconds);
+  time.measured = one.settings.profile->efficiency.runs > 0;
+  time.parts = PartsOf(one);
+  return out;
+}
+
+class Placer {
+ public:
+  explicit Placer(Found& found)
+      : found_(found),
+        capacity_(found.winner->report.memory.capacity),
+        fastest_((found.fastest ? *found.fastest : *found.winner).Seconds()) {}
+
+  void Place() {
+    Front();
+    Ties();
+    Alternatives();
+  }
+
+ private:
+  bool IsBeaten(const Pipeline& one) const {
+    return std::any_of(
+        found_.front.begin(), found_.front.end(), [&](const Sharding& other) {
+          return other.Seconds() <= one.seconds && other.Bytes() <= one.taken;
+        });
+  }
+
+  void Front() {
+    struct Entry {
+      Sharding one;
+      bool shown = false, knee = false;
+    };
+    std::vector<Point> points;
+    std::vector<Entry> entries;
+    for (const Pipeline& one : found_.pipelines.fitting) {
+      if (one.seconds > fastest_ * kFrontWindow || IsBeaten(one)) continue;
+      if (!points.empty() && one.taken >= points.back().bytes) continue;
+      points.push_back({0, 0, one.seconds, one.taken});
+      entries.push_back({ShardingOf(one, capacity_)});
+    }
+    if (entries.empty()) return;
+    for (const size_t i : Thinned(points, capacity_.value_or(0))) {
+      entries[i].shown = true;
+    }
+    for (size_t i = 0; i < found_.front.size(); ++i) {
+      entries.push_back({std::move(found_.front[i])});
+      entries.back().knee = i == found_.knee;
+      entries.back().shown = std::find(found_.shown.begin(), found_.shown.end(),
+                                       i) != found_.shown.end();
+    }
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const Entry& a, const Entry& b) {
+                       return a.one.Seconds() < b.one.Seconds();
+                     });
+    found_.front.clear();
+    found_.shown.clear();
+    found_.knee = entries.size();
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].shown) found_.shown.push_back(i);
+      if (entries[i].knee) found_.knee = i;
+      found_.front.push_back(std::move(entries[i].one));
+    }
+  }
+
+  void Ties() {
+    std::map<std::string, bool> seen;
+    for (const Pipeline& one : found_.pipelines.fitting) {
+      const bool ties =
+          VerdictOf(one.seconds / fastest_, kTieOther) == Verdict::kTie;
+      const std::string kind =
+          KindOf(one.Ranks(), one.sizes, one.settings.zero);
+      if (!ties || !seen.try_emplace(kind, true).second) continue;
+      found_.ties.push_back({kind, ShardingOf(one, capacity_)});
+    }
+    std::stable_sort(found_.ties.begin(), found_.ties.end(),
+                     [](const Tie& a, const Tie& b) {
+                       return a.best.Seconds() < b.best.Seconds();
+                     });
+  }
+
+  void Alternatives() {
+    // The fastest fitting pipeline for each number of ranks, keyed by this
+    // number.
+    std::map<int64_t, const Pipeline*> best;
+    for (const Pipeline& one : found_.pipelines.fitting) {
+      best.try_emplace(one.Ranks(), &one);
+    }
+    const double seconds = found_.winner->Seconds();
+    for (const auto& [ranks, one] : best) {
+      WhyNot& out = found_.why_not.emplace_back();
+      out.changes = {one->axis + " 1 -> " + std::to_string(ranks)};
+      out.best = ShardingOf(*one, capacity_);
+      out.verdict = VerdictOf(one->seconds / seconds, kTieOther);
+      out.parts = PartsBeyond(*found_.winner, *one);
+      out.because = DifferenceText(out.parts);
+      if (!out.best->unmeasured.empty()) {
+        out.because += "; excluded: " + out.best->unmeasured;
+      }
+    }
+  }
+
+  Found& found_;
+  const std::optional<int64_t> capacity_;
+  const double fastest_;  // seconds of the fastest sharding without stages
+};
+
+}  // namespace
+
+void PlacePipelines(Found& found, const Request& request) {
+  if (found.winner) Placer(found).Place();
+  const auto& fastest = found.pipelines.fastest;
+  if (!fastest) return;
+  const bool wins = !found.winner || found.may_fit ||
+                    VerdictOf(fastest->seconds / found.winner->Seconds(),
+                              kTieOther) == Verdict::kFaster;
+  if (!wins) return;
+  found.may_fit = false;
+  found.without_stages = std::move(found.winner);
+  found.winner =
+      ShardingOf(*fastest, cost::CapacityOf(request.device, request.settings));
+  cost::ExpectedTime& time = *found.winner->report.expected;
+  time.has_experts = request.model && request.model->experts;
+  time.calibrated = time.measured && !time.has_experts;
 }
 
 }  // namespace shardc::search

@@ -3,6 +3,7 @@
 #ifndef SHARDC_SEARCH_SEARCH_H_
 #define SHARDC_SEARCH_SEARCH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,11 +12,11 @@
 #include "cost/expected.h"
 #include "cost/report.h"
 #include "model/mesh.h"
-#include "search/evidence.h"
 #include "search/pipelines.h"
+#include "search/pricer.h"
 #include "search/request.h"
-#include "search/rule_changes.h"
 #include "search/rule_options.h"
+#include "source/process.h"
 
 namespace shardc::search {
 
@@ -33,7 +34,7 @@ struct Sharding {
   // rank"; empty if the sharding is not a pipeline.
   std::string schedule;
   // The report of the command `cost`, with the settings. The report of a
-  // pipeline has no communication, and its time has no range.
+  // pipeline has no communication.
   cost::Report report;
 
   bool IsPipeline() const { return !schedule.empty(); }
@@ -73,6 +74,10 @@ struct Counts {
 
 struct Found {
   std::optional<Sharding> winner;
+  // If the winner is a pipeline, the sharding without stages that would win
+  // without it; nullopt if none fits. All members but `winner` compare with
+  // this sharding.
+  std::optional<Sharding> without_stages;
   bool may_fit = false;  // whether the winner's memory verdict is Fit::kMayFit
   std::optional<Sharding> fastest;  // nullopt if the winner is the fastest
   // The fastest sharding on another mesh than the winner's.
@@ -93,7 +98,6 @@ struct Found {
   // The parts of the result that are incomplete because the deadline had
   // passed, such as "3 of 20 alternatives".
   std::vector<std::string> unfinished;
-  // Evaluated for comparison; a pipeline cannot be the winner.
   Pipelines pipelines;
   // How measured runs support the choices of the search.
   std::vector<Known> known;
@@ -105,9 +109,54 @@ struct Found {
   // The facts about the model that every time needs and that are not known. If
   // there are any, nothing is compared, and there is no winner.
   std::vector<NotKnown> not_known;
+
+  // Returns the sharding with which the others are compared. There must be a
+  // winner.
+  const Sharding& Compared() const {
+    return without_stages ? *without_stages : *winner;
+  }
 };
 
 Found Search(const Request& request);
+
+// Returns a candidate with a setting as a Sharding, which includes the report
+// that the command `cost` prints.
+Sharding Described(const Candidate& candidate, uint32_t setting,
+                   const RuleOptions& options, int worker);
+
+// Returns a legal candidate in the same way, with the setting of `grid` that
+// needs the least memory.
+Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
+                 const Candidate& candidate);
+
+// The alternatives to the winner `point`. In each, WhyNotOf() changes one
+// choice of the winner and optimises all other choices again. The choices are
+// the size of an axis, the rematerialisation policy, the number of
+// micro-batches, the ZeRO stage, the rules, and the order of the axes.
+// Alternatives that no measured run supports are included. `bounds` has the
+// bounds of the candidates. Alternatives that were not evaluated before the
+// deadline are left out.
+struct Alternatives {
+  std::vector<WhyNot> all;
+  // The number of alternatives, and how many were not evaluated in time.
+  size_t tried = 0, unfinished = 0;
+};
+Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
+                      RuleOptions& options, const Pricer& pricer,
+                      const std::vector<Candidate>& candidates,
+                      const std::vector<Bound>& bounds, const Point& point,
+                      const Deadline& deadline, ThreadPool& threads);
+
+// Adds the pipelines of `found.pipelines` to the result of a search whose
+// winner has no stages. A pipeline is added to the Pareto front if its time is
+// within kFrontWindow and no sharding and no other pipeline is better in both
+// time and memory. For each kind of sharding (KindOf), the fastest pipeline
+// that ties with the fastest sharding is added to the ties. For each number of
+// ranks, the fastest pipeline is added to the alternatives. If the fastest
+// pipeline that may win is clearly faster than the winner, or if nothing else
+// fits, it becomes the winner, and the former winner becomes
+// Found::without_stages.
+void PlacePipelines(Found& found, const Request& request);
 
 }  // namespace shardc::search
 

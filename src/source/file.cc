@@ -11,8 +11,12 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <mutex>
 #include <new>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "source/input_file.h"
@@ -254,6 +258,123 @@ FileId FileIdOf(const std::string& path) {
   struct stat status = {};
   if (path == "-" || ::stat(path.c_str(), &status) != 0) return path;
   return FileIdOf(status);
+}
+
+SourceRef ReadSource(const std::string& path, const FileTexts* texts,
+                     Findings& findings) {
+  if (texts != nullptr && !texts->empty()) {
+    const FileId file = FileIdOf(path);
+    const auto text = texts->find(file);
+    if (text != texts->end()) {
+      findings.NoteRead(file);
+      return MakeSource(path, text->second);
+    }
+  }
+  return ReadSource(path, findings);
+}
+
+bool IsThere(const std::string& path, const FileTexts* texts) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0) return true;
+  return texts != nullptr && texts->contains(FileIdOf(path));
+}
+
+// Recognises merge conflicts and binary files in texts that a parser rejects.
+// The parser reports a merge conflict where a key or value is missing, and a
+// binary file at its first byte that is not UTF-8. Neither place shows the
+// cause, so ReportOtherText reports the cause instead:
+//
+//   version: 1
+//   <<<<<<< HEAD        <- this line is reported
+//   rules: []           <- the parser stops here
+//   =======
+
+namespace {
+
+struct Format {
+  std::string_view head;  // the first bytes of the file
+  std::string_view message;
+  std::string_view help;
+};
+
+constexpr std::string_view kConvert =
+    "tensors are read from safetensors, GGUF and the checkpoints of orbax, "
+    "zarr and PyTorch DCP: convert the file, or list the tensors as JSON";
+constexpr std::string_view kDownload = "download the file itself again";
+
+constexpr std::array<Format, 13> kFormats = {{
+    {"version https://git-lfs", "this is a Git LFS pointer, not the file",
+     "run `git lfs pull` to fetch the file"},
+    {"<!DOCTYPE", "this is a web page", kDownload},
+    {"<!doctype", "this is a web page", kDownload},
+    {"<html", "this is a web page", kDownload},
+    {"<?xml", "this is XML", kDownload},
+    {"PK\x03\x04",
+     "this is a zip archive, such as a file of torch.save or numpy.savez",
+     kConvert},
+    {"\x93NUMPY", "this is an array of numpy", kConvert},
+    {"\x89HDF\r\n\x1a\n", "this is an HDF5 file", kConvert},
+    {"\x80\x02", "this is a pickle, such as a PyTorch checkpoint", kConvert},
+    {"\x80\x03", "this is a pickle, such as a PyTorch checkpoint", kConvert},
+    {"\x80\x04", "this is a pickle, such as a PyTorch checkpoint", kConvert},
+    {"\x80\x05", "this is a pickle, such as a PyTorch checkpoint", kConvert},
+    {"\x89PNG", "this is a picture", kDownload},
+}};
+
+// Returns the offset of the first line that begins with `marker`, from `from`
+// on, or npos.
+size_t FindLine(std::string_view text, std::string_view marker, size_t from) {
+  for (size_t at = text.find(marker, from); at != std::string_view::npos;
+       at = text.find(marker, at + 1)) {
+    if (at == 0 || text[at - 1] == '\n') return at;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+bool ReportOtherText(const SourceRef& source, Findings& findings,
+                     const Code& code) {
+  const std::string_view text = source->text();
+  for (const Format& format : kFormats) {
+    if (!text.starts_with(format.head)) continue;
+    findings.Add(code, {source, 0, format.head.size()},
+                 std::string(format.message), std::string(format.help));
+    return true;
+  }
+  const size_t begin = FindLine(text, "<<<<<<< ", 0);
+  if (begin == std::string_view::npos ||
+      FindLine(text, ">>>>>>> ", begin) == std::string_view::npos) {
+    return false;
+  }
+  const size_t end = std::min(text.find('\n', begin), text.size());
+  findings.Add(code, {source, begin, end},
+               "a merge conflict of Git is not resolved here",
+               "keep one of the two versions, and remove the lines that begin "
+               "with `<<<<<<<`, `=======` and `>>>>>>>`");
+  return true;
+}
+
+std::optional<std::vector<std::string>> NamesIn(const std::string& directory,
+                                                std::error_code& error) {
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator at;
+  do {  // retry: EINTR is possible on network file systems
+    at = std::filesystem::directory_iterator(directory, error);
+  } while (error == std::errc::interrupted);
+  const std::filesystem::directory_iterator end;
+  for (; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (error) return std::nullopt;
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string PathIn(std::string_view directory, std::string_view name) {
+  std::string out(directory);
+  if (!out.empty() && !out.ends_with('/')) out += '/';
+  return out.append(name);
 }
 
 }  // namespace shardc

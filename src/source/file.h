@@ -3,9 +3,12 @@
 #define SHARDC_SOURCE_FILE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "source/finding.h"
 #include "source/source.h"
@@ -45,6 +48,39 @@ int64_t ChangedNs(const struct stat& status);
 // Resolves `relative` against the folder of `file`: "a/b" for ("a/x.yaml",
 // "b"). Absolute paths are returned unchanged. The file system is not read.
 std::string PathNextTo(const std::string& file, const std::string& relative);
+
+// Maps the identity of a file (FileIdOf) to the text that replaces its content.
+using FileTexts = std::map<FileId, std::string>;
+
+// Reads a file as ReadSource of source/file.h does, but returns the replacement
+// text if `texts` has one for this file. `texts` may be null.
+SourceRef ReadSource(const std::string& path, const FileTexts* texts,
+                     Findings& findings);
+
+// Returns whether `path` exists or has a replacement text.
+bool IsThere(const std::string& path, const FileTexts* texts);
+
+// Looks for the reason why a parser of JSON or YAML has rejected a text. The
+// text may have the markers of a merge conflict of Git. It may also be a Git
+// LFS pointer, a web page, a zip archive, a pickle, or a file of numpy or HDF5.
+// In these cases, adds an error with `code` that names the reason, and returns
+// true. Otherwise returns false.
+bool ReportOtherText(const SourceRef& source, Findings& findings,
+                     const Code& code = code::kJsonSyntax);
+
+// Returns all names but `.` and `..`, sorted. Returns nullopt if the directory
+// cannot be read, with the reason in `error`.
+std::optional<std::vector<std::string>> NamesIn(const std::string& directory,
+                                                std::error_code& error);
+
+// Returns the path of a name in a directory: `ckpt/a` for `a` in `ckpt` or
+// `ckpt/`. If `directory` is empty, returns the name.
+std::string PathIn(std::string_view directory, std::string_view name);
+
+struct EmbeddedFile {
+  std::string_view name;  // without folders: `llama.flax.yaml`
+  std::string_view text;
+};
 
 }  // namespace shardc
 

@@ -13,10 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <utility>
 
 #include "source/file.h"
-#include "source/followed_path.h"
+#include "source/repository.h"
 
 namespace shardc {
 namespace {
@@ -350,6 +351,35 @@ bool WriteAll(int fd, std::string_view bytes) {
     }
   }
   return true;
+}
+
+namespace {
+
+// The paths of the files that RemoveUnfinished deletes; a null entry is unused.
+// The array has a fixed size, because a signal handler cannot read a list that
+// another thread may be changing.
+std::array<std::atomic<const char*>, 32> paths;
+
+}  // namespace
+
+Unfinished::Unfinished(const char* path) {
+  for (auto& slot : paths) {
+    const char* none = nullptr;
+    if (!slot.compare_exchange_strong(none, path)) continue;
+    slot_ = &slot;
+    return;
+  }
+}
+
+Unfinished::~Unfinished() {
+  if (slot_ != nullptr) *slot_ = nullptr;
+}
+
+void RemoveUnfinished() {
+  for (auto& slot : paths) {
+    const char* path = slot.exchange(nullptr);
+    if (path != nullptr) ::unlink(path);
+  }
 }
 
 }  // namespace shardc

@@ -2,7 +2,9 @@
 #ifndef SHARDC_SOURCE_FILE_SINK_H_
 #define SHARDC_SOURCE_FILE_SINK_H_
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,9 +13,25 @@
 
 #include "source/finding.h"
 #include "source/sink.h"
-#include "source/unfinished.h"
 
 namespace shardc {
+
+// While this object exists, RemoveUnfinished deletes the file at `path`. The
+// caller keeps the path's characters alive. Only a few paths can be registered
+// at a time; further ones are ignored.
+class Unfinished {
+ public:
+  explicit Unfinished(const char* path);
+  ~Unfinished();
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+ private:
+  std::atomic<const char*>* slot_ = nullptr;
+};
+
+// Deletes all registered files. Safe to call in a signal handler.
+void RemoveUnfinished();
 
 // Writes a file as its bytes are produced. The bytes go to an unnamed file in
 // the directory of the target, or to a temporary file if the system has no
@@ -103,6 +121,29 @@ void AddWriteError(const std::string& path, int error, Findings& findings);
 // a directory.
 void SyncDirectory(const std::string& directory);
 void SyncDirectoryOf(const std::string& path);
+
+// The mark of a set of files that a run has started to publish and has not
+// finished. The mark has the name of the set's index, which is the file that is
+// written last: the index of a checkpoint, a committed plan or a project file.
+// No reader accepts the mark in place of the index.
+
+inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
+
+// The mark while the files of a new set replace the files of an earlier set.
+// Its message is an instruction to run the same command again.
+inline constexpr std::string_view kResumeIndex =
+    "{\"schema\": \"shardc.unfinished/v1\",\n"
+    " \"message\": \"a run was interrupted while it put a new set in place of "
+    "an earlier one; run the same command again\"}\n";
+
+// Returns whether a text is the mark of an unfinished set, on one line or on
+// several.
+inline bool IsUnfinishedMark(std::string_view text) {
+  if (!text.starts_with('{')) return false;
+  text.remove_prefix(1);
+  text.remove_prefix(std::min(text.find_first_not_of(" \n"), text.size()));
+  return text.starts_with(kResumeIndex.substr(1, kResumeIndex.find(',') - 1));
+}
 
 }  // namespace shardc
 

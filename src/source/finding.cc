@@ -7,6 +7,7 @@
 #include "source/finding.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <numeric>
 #include <string_view>
@@ -71,6 +72,68 @@ void Findings::Sort() {
   sorted.reserve(all_.size());
   for (size_t index : order) sorted.push_back(std::move(all_[index]));
   all_ = std::move(sorted);
+}
+
+std::string_view LevelName(Level level) {
+  switch (level) {
+    case Level::kError:
+      return "error";
+    case Level::kWarning:
+      return "warning";
+    case Level::kNote:
+      return "note";
+  }
+  return "error";
+}
+
+std::string Code::Id() const {
+  const std::string digits = std::to_string(number);
+  const size_t pad = digits.size() < 3 ? 3 - digits.size() : 0;
+  return "SHD" + std::string(pad, '0') + digits;
+}
+
+std::span<const Code* const> ReadingCodes() {
+  static constexpr std::array kCodes = {
+      &code::kUsage,         &code::kMissing,       &code::kUnreadable,
+      &code::kNotRegular,    &code::kLimit,         &code::kEncoding,
+      &code::kEmpty,         &code::kYamlSyntax,    &code::kYamlDepth,
+      &code::kYamlAlias,     &code::kYamlTag,       &code::kMergeKey,
+      &code::kMultiDocument, &code::kJsonSyntax,    &code::kJsonDepth,
+      &code::kDuplicateKey,  &code::kUnknownKey,    &code::kSchema,
+      &code::kNumber,        &code::kOverflow,      &code::kName,
+      &code::kAxisName,      &code::kSpec,          &code::kUnknownName,
+      &code::kCycle,         &code::kRegexSyntax,   &code::kRegexLimit,
+      &code::kRegexSemantic, &code::kDeviceCount,   &code::kSeparator,
+      &code::kHeader,        &code::kDtype,         &code::kOffsets,
+      &code::kSize,          &code::kAlignment,     &code::kPath,
+      &code::kTensorMissing, &code::kTensorExtra,   &code::kWrite,
+      &code::kReference,     &code::kInexpressible, &code::kForeignSyntax,
+  };
+  return kCodes;
+}
+
+std::span<const Code* const> StageCodes() {
+  static constexpr std::array kCodes = {
+      &code::kStageAxisInSpec,        &code::kLayerWithoutStage,
+      &code::kParameterOutsideStages, &code::kStackedVirtual,
+      &code::kTiedOverStages,         &code::kMicrobatchesIndivisible,
+      &code::kScheduleRefuses,        &code::kScheduleUnsafe,
+  };
+  return kCodes;
+}
+
+std::span<const Code* const> AuditCodes() {
+  static constexpr std::array kCodes = {
+      &code::kActivationGathered,   &code::kGatheredThenSliced,
+      &code::kWeightGatheredTwice,  &code::kWeightHoisted,
+      &code::kGradientNotScattered, &code::kOutputGathered,
+      &code::kSentInWiderDtype,     &code::kManySmallCollectives,
+      &code::kAxisUnusedInProgram,  &code::kHostTransfer,
+      &code::kOverAuditBudget,      &code::kTrafficGrew,
+      &code::kWeightResharded,      &code::kLookupOfBatch,
+      &code::kOverStepBudget,
+  };
+  return kCodes;
 }
 
 }  // namespace shardc

@@ -24,9 +24,8 @@
 #include <utility>
 #include <vector>
 
-#include "source/directory.h"
 #include "source/file.h"
-#include "source/memory.h"
+#include "source/process.h"
 #include "source/wording.h"
 
 namespace shardc {

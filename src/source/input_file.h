@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "source/finding.h"
 
@@ -41,6 +42,15 @@ class InputFile {
   int fd_ = -1;
   int64_t size_ = 0;
 };
+
+// Returns the number that consists of all bytes in `bytes`, at most 8.
+constexpr uint64_t LittleEndian(std::string_view bytes) {
+  uint64_t out = 0;
+  for (size_t i = bytes.size(); i > 0; --i) {
+    out = out << 8 | static_cast<unsigned char>(bytes[i - 1]);
+  }
+  return out;
+}
 
 }  // namespace shardc
 

@@ -12,7 +12,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "source/plain_text.h"
+#include "source/plain_json.h"
 #include "source/utf8.h"
 
 namespace shardc {

@@ -63,7 +63,7 @@ class JsonWriter {
 
   void Key(std::string_view key);
   // Writes a key. `plain` is true if the key needs no escapes
-  // (source/plain_text.h).
+  // (source/plain_json.h).
   void Key(std::string_view key, bool plain);
 
   void Null();
@@ -105,7 +105,7 @@ class JsonWriter {
   // the spaced style, a space.
   static std::string_view EndOfKey(JsonStyle style);
   // Writes a member as Key() and Written() do, but in less time if the key is
-  // plain (source/plain_text.h). `value` is EndOfKey() followed by the JSON
+  // plain (source/plain_json.h). `value` is EndOfKey() followed by the JSON
   // text of a value in this style: `": [8]`.
   void WrittenMember(std::string_view key, bool plain, std::string_view value);
 

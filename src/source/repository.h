@@ -31,6 +31,34 @@ class Repository {
   std::string root_, here_;
 };
 
+// A project file may come from somebody who is not trusted, such as the author
+// of a pull request. Its paths may only name files of its own repository, so
+// that no message can quote another file. A default-constructed Boundary
+// accepts every path.
+class Boundary {
+ public:
+  // Returns the boundary of a project file: the nearest folder above the file
+  // that holds `.git`, or else the folder of the file.
+  static Boundary Of(const std::string& project_file);
+
+  // Returns whether the path, with all links followed, leads to the root of the
+  // boundary or to a place below it. Returns false for a path with more than 40
+  // links. The file need not exist.
+  bool Holds(const std::string& path) const;
+
+ private:
+  std::string root_;  // empty if every path is accepted
+};
+
+// Returns the nearest folder at or above `folder` that holds `.git`, as an
+// absolute path, or an empty text. The folder need not exist.
+std::string RepositoryRoot(const std::string& folder);
+
+// Returns the absolute path without symbolic links, "." for an empty path. The
+// last components need not exist. Returns an empty text after an error, such as
+// more than 40 links.
+std::string FollowedPath(const std::string& path);
+
 }  // namespace shardc
 
 #endif  // SHARDC_SOURCE_REPOSITORY_H_

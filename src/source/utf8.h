@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,10 @@ bool IsUtf8(std::string_view text, size_t* bad_offset = nullptr);
 
 // Returns the value of a byte as messages write it, such as 0x0a.
 std::string HexByte(unsigned char byte);
+
+std::string EncodeUrlBase64(std::string_view bytes);
+// Returns the decoded bytes; nullopt for a text that is not padded base64.
+std::optional<std::string> DecodeUrlBase64(std::string_view text);
 
 }  // namespace shardc
 

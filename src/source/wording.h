@@ -2,6 +2,7 @@
 #ifndef SHARDC_SOURCE_WORDING_H_
 #define SHARDC_SOURCE_WORDING_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -56,6 +57,24 @@ std::string DidYouMean(std::string_view word,
 
 // Lower-cases ASCII letters: names that differ only in case become equal.
 std::string FoldCase(std::string_view name);
+
+// Returns the part of `text` after the last `c`, or all of `text` if it has no
+// `c`.
+inline std::string_view AfterLast(std::string_view text, char c) {
+  const size_t at = text.rfind(c);
+  return at == std::string_view::npos ? text : text.substr(at + 1);
+}
+
+// Returns the optimal string alignment distance: the least number of
+// insertions, deletions, replacements and swaps of neighbouring bytes that turn
+// one word into the other, if no byte is edited twice. The time is proportional
+// to the product of the lengths.
+size_t EditDistance(std::string_view a, std::string_view b);
+
+// Returns the edit distance of two parts of names. If a part has more than 64
+// bytes, returns the length of the longer part instead, because the distance
+// takes quadratic time.
+int64_t PartEdits(std::string_view a, std::string_view b);
 
 }  // namespace shardc
 

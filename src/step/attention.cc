@@ -22,7 +22,7 @@
 #include <utility>
 #include <variant>
 
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::step {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/step_graph.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "step/graph_writer.h"
 
 namespace shardc::step {
@@ -69,6 +69,16 @@ class Backward {
   // The terms of each cotangent, indexed by forward value.
   std::vector<std::vector<ValueId>> cotangents_;
 };
+
+// Appends the ops of the backward phase and sets `gradients`. Does nothing for
+// a graph without a loss. A parameter has no gradient if it is not trained, or
+// if the loss does not depend on it. An example is a bias that only changes the
+// choice of experts.
+//
+// The op of a gradient has the sharding constraint `grad:ROLE`. The op of
+// another cotangent has the constraint of its forward value, unless that
+// constraint applies to the forward pass only (IsForwardOnly).
+void Differentiate(Graph& graph);
 
 }  // namespace shardc::step
 

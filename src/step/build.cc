@@ -18,24 +18,23 @@
 #include "step/build.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "source/index.h"
+#include "model/model_description.h"
+#include "source/size.h"
 #include "source/wording.h"
 #include "step/build_context.h"
-#include "step/check_sizes.h"
 #include "step/formulas.h"
-#include "step/line_ops.h"
+#include "step/graph_writer.h"
 #include "step/lines.h"
 #include "step/macros.h"
-#include "step/parameters.h"
-#include "step/prune.h"
+#include "step/program.h"
 #include "step/roles.h"
-#include "step/sizes.h"
-#include "step/widths.h"
+#include "step/validate.h"
 
 namespace shardc::step {
 namespace {
@@ -339,6 +338,346 @@ bool HasMode(const ModelDescription& description, const ModelConfig* config,
   Findings unreported;
   const auto formulas = Formulas::Make(description, config, unreported);
   return formulas == nullptr || formulas->Condition(*causal);
+}
+
+// Creates an input of the graph for each parameter: first for the parameters
+// outside of layers, then for those of each layer. If all layers of a stack
+// share one parameter, its input is created for the first layer, and the other
+// layers use this input. A role that is tied to another role uses the other
+// role's input:
+//
+//   lm_head, tied to embed  ->  lm_head uses the input of embed
+
+bool IsWritten(std::span<const int32_t> only_layers, int32_t layer) {
+  return only_layers.empty() ||
+         std::find(only_layers.begin(), only_layers.end(), layer) !=
+             only_layers.end();
+}
+
+void Parameters::Make(std::span<const int32_t> only_layers,
+                      LabelTable& labels) {
+  const size_t roles = description_.roles.size();
+  values_.assign(roles * AsIndex(roles_.layers), kNoValue);
+  std::vector<Labels> of_role(roles);
+  for (size_t role = 0; role < roles; ++role) {
+    if (!AnyRow(role)) continue;
+    for (const DescribedDim& dim : description_.roles[role].dims) {
+      of_role[role].push_back(labels.Of(dim));
+    }
+  }
+  for (const bool in_layers : {false, true}) {
+    const int64_t layers = in_layers ? roles_.layers : 1;
+    for (int32_t layer = 0; layer < layers; ++layer) {
+      for (size_t role = 0; role < roles; ++role) {
+        if (roles_.in_layers[role] != in_layers) continue;
+        if (in_layers && !IsWritten(only_layers, layer) &&
+            !Serves(role, layer)) {
+          continue;
+        }
+        MakeOne(role, in_layers ? layer : -1, of_role[role]);
+      }
+    }
+  }
+  write_.layer = -1;
+}
+
+// Returns whether the other layers of a stack use the parameter of this layer,
+// because the role is shared.
+bool Parameters::Serves(size_t role, int64_t layer) const {
+  const DescribedRole& described = description_.roles[role];
+  return described.shared && layer == roles_.BeginOf(described.stack);
+}
+
+bool Parameters::AnyRow(size_t role) const {
+  const size_t begin = role * AsIndex(roles_.layers);
+  for (size_t i = 0; i < AsIndex(roles_.layers); ++i) {
+    if (!roles_.rows[begin + i].empty()) return true;
+  }
+  return false;
+}
+
+void Parameters::MakeOne(size_t role, int32_t layer, const Labels& labels) {
+  const size_t at = role * AsIndex(roles_.layers) + AsIndex(std::max(layer, 0));
+  if (roles_.rows[at].empty()) return;
+  const std::string& name = description_.roles[role].name;
+  write_.layer = layer;
+  write_.name = name;
+  values_[at] = write_.Input(labels);
+  // Parameters with one dimension, such as norms, have no weight decay.
+  const int64_t row = roles_.rows[at].front();
+  write_.graph().parameters.push_back(
+      {name, layer, values_[at], roles_.rows[at], labels.size() > 1, true,
+       row < 0 ? -1 : roles_.tensors[AsIndex(row)].stack_dim});
+}
+
+ValueId Parameters::Of(int32_t role, int32_t layer) const {
+  const bool in_layers = roles_.in_layers[AsIndex(role)];
+  const DescribedRole& described = description_.roles[AsIndex(role)];
+  if (in_layers && layer < 0) return kNoValue;
+  const ValueId value =
+      values_[AsIndex(role * roles_.layers + (in_layers ? layer : 0))];
+  if (value != kNoValue) return value;
+  const auto first = static_cast<int32_t>(roles_.BeginOf(described.stack));
+  if (described.shared && layer != first) return Of(role, first);
+  if (described.tied.empty()) return value;
+  const int32_t other = RoleNamed(described.tied);
+  return other < 0 ? kNoValue : Of(other, layer);
+}
+
+ValueId Parameters::BiasOf(int32_t role, int32_t layer) {
+  auto [at, is_new] = biases_.emplace(role, -1);
+  if (is_new) {
+    at->second = RoleNamed(description_.roles[AsIndex(role)].name + ".bias");
+  }
+  return at->second < 0 ? kNoValue : Of(at->second, layer);
+}
+
+int32_t Parameters::RoleNamed(std::string_view name) const {
+  for (size_t i = 0; i < description_.roles.size(); ++i) {
+    if (description_.roles[i].name == name) return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+// Removes the ops on which none of the loss, the logits and the caches depends.
+// An op comes after the ops that compute its operands, so one pass over the ops
+// in reverse order finds all values that are needed. For example, in the
+// decoding step of a model with an encoder, the cache already holds k, the keys
+// of the encoder's tokens:
+//
+//   e = encoder(..), k = linear(e, w)    removed
+//   logits = .., which reads k's cache   kept
+
+namespace {
+
+// Returns for each value whether it is needed: true for parameters, and for
+// values on which the loss, the logits or the caches depend.
+std::vector<bool> Needed(const Graph& graph) {
+  std::vector<bool> needed(graph.values.size(), false);
+  const auto need = [&](ValueId value) {
+    if (value != kNoValue) needed[AsIndex(value)] = true;
+  };
+  need(graph.loss);
+  need(graph.logits);
+  for (const Cache& cache : graph.caches) {
+    need(cache.before);
+    need(cache.after);
+  }
+  for (const Parameter& parameter : graph.parameters) need(parameter.value);
+  for (size_t i = graph.ops.size(); i > 0;) {
+    --i;
+    const Op& op = graph.ops[i];
+    if (!needed[AsIndex(op.out)]) continue;
+    for (const ValueId value : op.in) need(value);
+  }
+  return needed;
+}
+
+}  // namespace
+
+void Prune(Graph& graph) {
+  const std::vector<bool> needed = Needed(graph);
+  std::vector<ValueId> now(graph.values.size(), kNoValue);
+  std::vector<Value> values;
+  for (size_t i = 0; i < needed.size(); ++i) {
+    if (!needed[i]) continue;
+    now[i] = static_cast<ValueId>(values.size());
+    values.push_back(std::move(graph.values[i]));
+  }
+  graph.values = std::move(values);
+  const auto renumber = [&](ValueId& value) {
+    if (value != kNoValue) value = now[AsIndex(value)];
+  };
+  std::erase_if(graph.ops,
+                [&](const Op& op) { return !needed[AsIndex(op.out)]; });
+  for (Op& op : graph.ops) {
+    renumber(op.out);
+    for (ValueId& value : op.in) renumber(value);
+  }
+  std::erase_if(graph.data,
+                [&](const Data& data) { return !needed[AsIndex(data.value)]; });
+  for (Data& data : graph.data) renumber(data.value);
+  for (Parameter& parameter : graph.parameters) renumber(parameter.value);
+  for (Cache& cache : graph.caches) {
+    renumber(cache.before);
+    renumber(cache.after);
+  }
+  renumber(graph.loss);
+  renumber(graph.logits);
+}
+
+// Creates the inputs of a step other than parameters. A stream is the sequence
+// of tokens that a layer stack reads. Stream 0 has the model's own tokens, and
+// stream 1 has the tokens of an encoder. For example:
+//
+//   whisper: decoder tokens [b, t], encoder frames [b, te]
+//
+// Several lines of a description may read the same input, so its name describes
+// its contents ("encoder positions") and not one of the lines.
+
+void Streams::Make(size_t stacks, Mode mode, bool per_row, AttentionView view) {
+  const CommonLabels common = write_.graph().common;
+  const Labels tokens = {common.batch, common.query};
+  streams_.resize(stacks);
+  Stream& own = streams_[0];
+  own.query = common.query;
+  own.key = common.key;
+  own.ids = NewData(DataKind::kIds, "ids", tokens, true, "tokens");
+  own.positions =
+      NewData(DataKind::kPositions, "positions", tokens, true, "tokens");
+  if (mode == Mode::kTrain) {
+    const Labels each = per_row ? Labels{common.batch} : tokens;
+    labels_ = NewData(DataKind::kLabels, "labels", each, true, "tokens");
+    weights_ = NewData(DataKind::kWeights, "weights", each, false, "tokens");
+  }
+  if (mode == Mode::kDecode) {
+    own.key_positions =
+        NewData(DataKind::kCachePositions, "cache positions",
+                {common.batch, common.key}, true, "cache_positions");
+  }
+  if (common.encoder_query != kNoLabel) MakeEncoder();
+  for (Stream& stream : streams_) stream.query_positions = stream.positions;
+  if (view != AttentionView::kGlobal) MakeOwnPositions(mode);
+}
+
+void Streams::MakeEncoder() {
+  const CommonLabels common = write_.graph().common;
+  const Labels tokens = {common.batch, common.encoder_query};
+  Stream& stream = streams_[kEncoderStack];
+  stream.query = common.encoder_query;
+  stream.key = common.encoder_key;
+  stream.ids = NewData(DataKind::kIds, "encoder ids", tokens, true, "tokens");
+  stream.positions = NewData(DataKind::kPositions, "encoder positions", tokens,
+                             true, "tokens");
+  stream.causal = false;
+}
+
+void Streams::MakeOwnPositions(Mode mode) {
+  const CommonLabels common = write_.graph().common;
+  Stream& own = streams_[0];
+  own.query_positions =
+      NewData(DataKind::kPositions, "positions of queries",
+              {common.batch, common.query}, true, "op_positions");
+  own.key_positions = NewData(
+      mode == Mode::kDecode ? DataKind::kCachePositions : DataKind::kPositions,
+      "positions of keys", {common.batch, common.key}, true, "op_positions");
+}
+
+size_t Streams::StackOf(ValueId value) const {
+  const LabelId encoder = write_.graph().common.encoder_query;
+  return encoder != kNoLabel && write_.Has(value, encoder) ? kEncoderStack : 0;
+}
+
+ValueId Streams::NewData(DataKind kind, std::string name, Labels labels,
+                         bool integral, std::string_view constraint) {
+  std::swap(write_.name, name);
+  const ValueId value = write_.Input(std::move(labels), integral);
+  std::swap(write_.name, name);
+  write_.graph().data.push_back({kind, value});
+  write_.Producer(value).constraint = constraint;
+  return value;
+}
+
+void Streams::MakeKeys(const Stream& of, ValueId queries, ValueId& keys) {
+  if (keys != kNoValue) return;
+  keys = write_.Rename(queries, of.query, of.key);
+  write_.Producer(keys).layer = -1;
+  write_.graph().values[AsIndex(keys)].integral = true;
+}
+
+void Streams::MakeKeyPositions(Stream& of) {
+  MakeKeys(of, of.positions, of.key_positions);
+}
+
+void Streams::MakePlaces(Stream& of) {
+  if (of.places != kNoValue) return;
+  of.places =
+      NewData(DataKind::kPositions, "places", {of.query}, true, "tokens");
+  write_.Producer(of.places).layer = -1;
+  MakeKeys(of, of.places, of.key_places);
+}
+
+// Appends the optimizer to a graph. The gradients are clipped by their global
+// norm, the root of the sum of squares of all gradients. The squares of a
+// gradient are summed by an einsum of the gradient with itself. The einsum's
+// result is partial only over the axes that shard the gradient, so the elements
+// of replicas are counted once. For a parameter p with gradient g and moments m
+// and v:
+//
+//   norm = sqrt(the sum of einsum(g, g -> ) over all gradients g)
+//   clip = min(1, Adam::clip / norm)
+//   p', m', v' = AdamW(p, g, m, v, clip)
+
+namespace {
+
+ValueId Update(GraphWriter& write, const std::vector<ValueId>& in,
+               AdamWResult result, const Parameter& parameter) {
+  const Adam& adam = write.graph().adam;
+  const AdamWAttributes update{result, parameter.decays ? adam.decay : 0};
+  const ValueId out =
+      write.Append(OpKind::kAdamW, in, update, write.LabelsOf(in[0]));
+  write.Producer(out).constraint = "new:" + parameter.role;
+  return out;
+}
+
+// Appends the gradients' norm (the square root of `sum`), the factor that clips
+// gradients by this norm, and the updates.
+void AppendUpdates(GraphWriter& write, ValueId sum) {
+  Graph& graph = write.graph();
+  graph.gradient_norm = write.Fn("sqrt", sum);
+  const ValueId clip = write.Fn("clip", graph.gradient_norm, graph.adam.clip);
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const Parameter& parameter = graph.parameters[i];
+    const ValueId g = graph.gradients[i];
+    graph.moments.emplace_back();
+    graph.updated_moments.emplace_back();
+    graph.updated.push_back(kNoValue);
+    if (g == kNoValue) continue;
+    write.layer = parameter.layer;
+    write.name = "adamw " + parameter.role;
+    const Labels labels = write.LabelsOf(parameter.value);
+    Moments& moments = graph.moments.back();
+    moments = {write.Input(labels), write.Input(labels)};
+    const std::vector<ValueId> in = {parameter.value, g, moments.first,
+                                     moments.second, clip};
+    graph.updated.back() =
+        Update(write, in, AdamWResult::kParameter, parameter);
+    graph.updated_moments.back() = {
+        Update(write, in, AdamWResult::kFirstMoment, parameter),
+        Update(write, in, AdamWResult::kSecondMoment, parameter)};
+  }
+}
+
+}  // namespace
+
+void AppendOptimizer(Graph& graph) {
+  GraphWriter write(graph);
+  write.phase = Phase::kOptimizer;
+  write.name = "norm";
+  std::vector<ValueId> squares;
+  for (const ValueId g : graph.gradients) {
+    if (g != kNoValue) squares.push_back(write.Einsum(g, g, {}));
+  }
+  if (squares.empty()) return;
+  AppendUpdates(write, write.Add(std::move(squares)));
+}
+
+void AppendOptimizer(Graph& graph, std::vector<NormPart>& parts) {
+  GraphWriter write(graph);
+  write.phase = Phase::kOptimizer;
+  write.name = "norm";
+  std::vector<ValueId> sums;
+  for (NormPart& part : parts) {
+    std::vector<ValueId> squares;
+    for (const size_t parameter : part.parameters) {
+      const ValueId own = graph.gradients[parameter];
+      if (own != kNoValue) squares.push_back(write.Einsum(own, own, {}));
+    }
+    if (squares.empty()) continue;
+    part.sum = write.Add(std::move(squares));
+    sums.push_back(part.sum);
+  }
+  if (!sums.empty()) AppendUpdates(write, write.Add(std::move(sums)));
 }
 
 }  // namespace shardc::step

@@ -5,6 +5,8 @@
 #define SHARDC_STEP_CONSTRAINTS_H_
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -67,6 +69,56 @@ bool KeepsPartial(const ShardingConstraints& constraints, const Axes& axes,
 // backward pass the gather becomes a reduce_scatter of the gradient, so the
 // gradient needs no constraint.
 bool IsForwardOnly(std::string_view role);
+
+// The kind of a label of an op. It states which values have the label, and how
+// mesh axes may shard the label.
+enum class LabelKind : uint8_t {
+  kMap,  // In operands and result; the same axes shard it in all of them.
+  // In operands only; the result is partial over the axes that shard the label.
+  kSum,
+  // Only in the operand of a maximum; an all-reduce of maxima follows the op.
+  kMax,
+  kFresh,  // In the result only; any axes may shard it.
+  kNeed,   // The op needs the label unsharded, even if that takes a gather.
+};
+
+struct RuleLabel {
+  LabelId label = kNoLabel;
+  LabelKind kind = LabelKind::kMap;
+};
+
+// The distinct labels of an op. Each dimension of an operand and of the result
+// refers to its label by an index into `labels`. A label and the label to which
+// it is renamed are one entry.
+struct OpLabels {
+  static constexpr size_t kMost = 24;
+  std::array<RuleLabel, kMost> labels{};
+  size_t count = 0;
+  // For each operand and dimension, the index of its label in `labels`.
+  std::vector<std::array<int8_t, kMaxRank>> of{};
+  // For each dimension of the result, the index of its label in `labels`.
+  std::array<int8_t, kMaxRank> result{};
+};
+// Sets `out`. Returns false if the op has more labels than OpLabels::kMost or
+// more dimensions than kMaxRank.
+bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out);
+
+// The shardings of the operand and the result of an op that splits or merges a
+// dimension, repeats heads or sums groups of heads. PassThrough() chooses them
+// so that every device computes its part of the result without communication.
+// `wanted` is the preferred sharding of the result, or null.
+struct Structural {
+  Sharding operand = {};
+  Sharding result = {};
+};
+Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
+                       const Sizes& sizes, const Sharding& operand,
+                       const Sharding* wanted);
+// Returns the sharding of the operand with which the result has the sharding
+// `wanted`. Axes of `wanted` are left out if the op cannot shard its result
+// over them without communication.
+Sharding PullBack(const Graph& graph, const Op& op, const Axes& axes,
+                  const Sizes& sizes, const Sharding& wanted);
 
 }  // namespace shardc::step
 

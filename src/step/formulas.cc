@@ -1,5 +1,5 @@
 // Evaluates the expressions of a description in the language of model families
-// (families/expression.h). In an expression, a name is either a dimension of
+// (families/description.h). In an expression, a name is either a dimension of
 // the description or a key of the config.json. If the config.json has a part
 // for text, such as `text_config`, the keys of that part are used. For example,
 // in `h: head_dim ?? d // n`, d and n are dimensions, and head_dim is a key.
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "families/expression.h"
+#include "families/description.h"
 #include "model/legal_sizes.h"
 
 namespace shardc::step {

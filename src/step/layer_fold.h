@@ -8,7 +8,11 @@
 #include <span>
 #include <vector>
 
+#include "model/axis_rules.h"
+#include "model/model_description.h"
+#include "model/project.h"
 #include "step/program.h"
+#include "step/roles.h"
 
 namespace shardc::step {
 
@@ -42,6 +46,19 @@ LayerFold FoldLayers(std::span<const int32_t> kinds);
 std::optional<std::vector<int64_t>> InstructionTimes(const Graph& graph,
                                                      const Program& program,
                                                      const LayerFold& fold);
+
+// Returns a number for each layer of all stacks. Layers with the same number
+// have ops that differ only in the layer's number. These layers are in the same
+// stack, and have the same settings, the same lines whose `if` condition is
+// true, and the same roles. For each role, they have the same number of
+// tensors, and these tensors have the same class.
+//
+// `class_of_row` has the class of each tensor of the manifest. Tensors of one
+// class must have the same sharding. Returns nullopt if the settings or the
+// `if` conditions of a layer cannot be evaluated.
+std::optional<std::vector<int32_t>> LayerKinds(
+    const ModelDescription& description, const ModelConfig* config,
+    const Roles& roles, Mode mode, std::span<const uint32_t> class_of_row);
 
 }  // namespace shardc::step
 

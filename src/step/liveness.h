@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/step_graph.h"
 #include "step/program.h"
 
 namespace shardc::step {
@@ -52,6 +53,17 @@ PeakMemory PeakOf(const Graph& graph, const Program& program,
 // Returns for each instruction the bytes that are held while it runs.
 std::vector<HeldBytes> HeldOver(const Graph& graph, const Program& program,
                                 const Sizes& sizes, const ElementBytes& bytes);
+
+// Returns the floating-point operations of one device for an instruction. An
+// exponential, a root or a quotient is one operation. Collectives, and ops that
+// only move elements, have no operations. A slot of an expert's queue holds at
+// most one token, so a product over tokens and slots is counted as if it had
+// only the slots.
+double FlopsOf(const Graph& graph, const Program& program,
+               const Instruction& instruction, const Sizes& sizes);
+
+// Returns whether an op is a matrix product: an einsum that sums a dimension.
+bool IsMatrixProduct(const Graph& graph, const Op& op);
 
 }  // namespace shardc::step
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::step {
 namespace {

@@ -2,23 +2,25 @@
 // which the graph is lowered for a mesh: the same ops on shards, with the
 // collectives between them. Instructions contain no sizes, so shapes and bytes
 // can be computed for real sizes and for reduced ones.
-// Its files include headers of these directories: source, model, families,
-// match, resolve, roles, comm.
+// Its files include headers of these directories: source, model, match,
+// families, resolve, roles, comm.
 #ifndef SHARDC_STEP_PROGRAM_H_
 #define SHARDC_STEP_PROGRAM_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "comm/collective.h"
+#include "model/dtype.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
-#include "model/spec.h"
 #include "model/step_graph.h"
+#include "step/build.h"
 
 namespace shardc::step {
 
@@ -180,7 +182,7 @@ int64_t LocalElements(const Axes& axes, const Value& value,
                       const Sharding& sharding, const Sizes& sizes);
 
 // Returns the bytes of one element of a value: 4 for integers; for real values
-// Value::bytes (step/widths.h), or `element_bytes` if Value::bytes is 0.
+// Value::bytes (step/program.h), or `element_bytes` if Value::bytes is 0.
 int64_t ElementBytesOf(const Value& value, int64_t element_bytes);
 // Returns the bytes that the busiest device sends for an instruction; 0 if it
 // is no collective.
@@ -194,6 +196,54 @@ inline constexpr int64_t kIntegerBytes = 4;
 // `whole` are part of the format shardc.step/v1 and of committed steps.
 std::string ShardingText(const Graph& graph, const Axes& axes, ValueId value,
                          const Sharding& sharding);
+
+// Returns the sizes for `batch` sequences of `length` tokens. In decoding, each
+// sequence has one token after a cache of `length` tokens. If the queue of an
+// expert has no limit, it has as many slots as it needs when all experts get
+// the same number of tokens.
+Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length);
+
+// If there is no configuration, passes to the formulas the sizes that
+// AssignRoles has inferred from shapes.
+void SetInferredSizes(const ModelDescription& description, const Roles& roles,
+                      Formulas& formulas);
+
+// Sets the sizes of labels with factors or parts, and of the rows of a block in
+// ring attention.
+void FinishSizes(const Graph& graph, Sizes& sizes);
+
+// Returns whether parameters of this dtype are trained: floats of at least 16
+// bits. Integers and narrower floats are quantised weights.
+bool IsTrained(Dtype dtype);
+
+struct ElementWidths {
+  int64_t activations = 2;
+  int64_t cache = 2;
+  // The bytes of an element of each stored parameter; 0 if unknown.
+  std::vector<int64_t> parameters = {};
+  // The bytes of an element of a gradient while it is reduced; nullopt if each
+  // gradient has the width of its parameter.
+  std::optional<int64_t> gradients = {};
+  bool trains = false;
+};
+
+// Sets Value::bytes of values whose width differs from the activations' width.
+// In training, wider weights are cast to the activations' width before they are
+// gathered. In serving, weights have their stored width. An updated parameter
+// has its stored width.
+void SetWidths(Graph& graph, const ElementWidths& widths);
+
+// Returns for each value 1 if it is a parameter's gradient, or if it only
+// becomes part of a gradient by reshapes and additions. Returns 0 for all other
+// values.
+std::vector<char> FindGradientValues(const Graph& graph);
+
+// Finds the values that are treated as weights: parameters, and values that
+// depend on parameters only, such as the halves of a fused weight or `1 +
+// scale` of a norm.
+
+// Returns for each value 1 if it is treated as a weight, else 0.
+std::vector<char> FindWeights(const Graph& graph);
 
 }  // namespace shardc::step
 

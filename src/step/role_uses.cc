@@ -18,9 +18,9 @@
 #include <utility>
 
 #include "match/match.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "step/lines.h"
-#include "step/role_pattern.h"
+#include "step/roles.h"
 
 namespace shardc::step {
 namespace {

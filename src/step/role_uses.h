@@ -13,7 +13,7 @@
 
 #include "model/model_description.h"
 #include "roles/role.h"
-#include "source/texts.h"
+#include "source/text_order.h"
 
 namespace shardc::step {
 

@@ -12,20 +12,449 @@
 #include "step/roles.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <set>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "match/match.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "source/finding.h"
+#include "source/size.h"
 #include "source/wording.h"
-#include "step/role_checks.h"
-#include "step/role_pattern.h"
-#include "step/role_tree.h"
-#include "step/scanned_roles.h"
 
 namespace shardc::step {
+namespace {
+
+// Checks the roles of a model's tensors. The shape of every tensor is compared
+// with the sizes of its role's dimensions, and every layer with the roles that
+// it needs. Roles that no op uses are reported too. Examples of problems:
+//
+//   `layers.0.q` is [4096, 1024], but [n h, d] is [4096, 4096]
+//   layer 3 has no `k`
+//   no op takes the role `extra`
+
+std::string Text(const DescribedDim& dim) {
+  std::string out;
+  for (const auto& parts : dim.factors) {
+    if (!out.empty()) out += ' ';
+    if (parts.size() > 1) out += '(';
+    for (size_t i = 0; i < parts.size(); ++i) {
+      out += (i > 0 ? "+" : "") + parts[i];
+    }
+    if (parts.size() > 1) out += ')';
+  }
+  return out;
+}
+
+void AddNames(const DescribedLine& line,
+              std::set<std::string, std::less<>>& used) {
+  for (const DescribedArgument& argument : line.arguments) {
+    for (const std::string& name : argument.names) {
+      used.insert(name);
+      used.insert(name + ".bias");
+    }
+  }
+}
+
+// Returns the names of the roles that are used. A role is used if a line of
+// the description reads it, if it replaces a missing role (`tied`), or if it is
+// the bias with which routers choose experts.
+std::set<std::string, std::less<>> UsedNames(
+    const ModelDescription& description) {
+  std::set<std::string, std::less<>> used;
+  for (const DescribedStack& stack : description.stacks) {
+    for (const auto* lines : {&stack.begin, &stack.layer, &stack.end}) {
+      for (const DescribedLine& line : *lines) AddNames(line, used);
+    }
+  }
+  for (const DescribedRole& role : description.roles) {
+    if (used.contains(role.name) && !role.tied.empty()) used.insert(role.tied);
+  }
+  if (const auto* correction = description.Setting("router.correction")) {
+    used.insert(correction->text);
+  }
+  return used;
+}
+
+class RoleChecker {
+ public:
+  explicit RoleChecker(RoleTree& tree) : tree_(tree) {}
+
+  void Run() {
+    CheckShapes();
+    CheckMissing();
+    CheckUnused();
+  }
+
+ private:
+  int64_t SizeOf(const std::string& name) const {
+    for (size_t i = 0; i < tree_.description.dims.size(); ++i) {
+      if (tree_.description.dims[i].first == name) return tree_.roles.sizes[i];
+    }
+    return 0;
+  }
+
+  // Returns the size of a stored dimension, which is a product of sums such as
+  // (n h) or (q+k+v). Returns 0 if the size of one of these names is unknown or
+  // if the product is too large.
+  int64_t SizeOf(const DescribedDim& dim) const {
+    int64_t product = 1;
+    for (const auto& parts : dim.factors) {
+      int64_t sum = 0;
+      for (const std::string& part : parts) {
+        const int64_t size = SizeOf(part);
+        if (size == 0) return 0;
+        sum += size;
+      }
+      const auto next = CheckedMul(product, sum);
+      if (!next) return 0;
+      product = *next;
+    }
+    return product;
+  }
+
+  void CheckShapes() {
+    std::vector<Shape> expected(tree_.role_count());
+    for (size_t role = 0; role < tree_.role_count(); ++role) {
+      for (const DescribedDim& dim : tree_.Stored(static_cast<int32_t>(role))) {
+        expected[role].push_back(SizeOf(dim));
+      }
+    }
+    for (size_t i = 0; i < tree_.roles.tensors.size(); ++i) {
+      const int32_t role = tree_.roles.tensors[i].role;
+      if (role < 0) continue;
+      const auto shape = tree_.LayerShapeOf(static_cast<int64_t>(i));
+      if (!shape) continue;
+      const int dim = tree_.roles.tensors[i].stack_dim;
+      if (dim >= 0) CheckStack(i, dim);
+      if (*shape == expected[AsIndex(role)]) continue;
+      CheckShape(static_cast<int64_t>(i), role, *shape,
+                 expected[AsIndex(role)]);
+    }
+  }
+
+  void CheckStack(size_t tensor, int dim) {
+    const int32_t role = tree_.roles.tensors[tensor].role;
+    const size_t stack = tree_.StackOf(role);
+    const int64_t layers =
+        tree_.roles.stack_layers[stack] - tree_.leading[stack];
+    const auto index = static_cast<int64_t>(tensor);
+    if ((*tree_.ShapeOf(index))[AsIndex(dim)] == layers) return;
+    tree_.ProblemOf(
+        RoleFault::kShape, index, role,
+        "is " + ShapeText(*tree_.ShapeOf(index)) +
+            " without a dimension of the model's " + std::to_string(layers) +
+            (tree_.leading[stack] > 0 ? " scanned" : "") + " layers");
+  }
+
+  void CheckShape(int64_t tensor, int32_t role, const Shape& shape,
+                  const Shape& expected) {
+    std::string said;
+    for (const DescribedDim& dim : tree_.Stored(role)) {
+      said += (said.empty() ? "[" : ", ") + Text(dim);
+    }
+    const bool stacked = tree_.roles.tensors[AsIndex(tensor)].stack_dim >= 0;
+    const std::string has =
+        "is " + ShapeText(shape) + (stacked ? " in a layer" : "");
+    // An expected size is 0 if it is unknown. Without a config.json, the number
+    // of heads and the size of a head are unknown if every tensor has only
+    // their product. With the config.json of another family, a key that the
+    // description reads may be absent.
+    if (std::find(expected.begin(), expected.end(), 0) != expected.end()) {
+      const std::string why = tree_.formulas.has_config()
+                                  ? ", and the model's config.json does not "
+                                    "give all sizes of "
+                                  : ", and without the model's config.json not "
+                                    "all sizes of ";
+      tree_.ProblemOf(RoleFault::kShape, tensor, role,
+                      has + why + said +
+                          (tree_.formulas.has_config() ? "]" : "] are known"));
+      return;
+    }
+    tree_.ProblemOf(RoleFault::kShape, tensor, role,
+                    has + ", but " + said + "] is " + ShapeText(expected));
+  }
+
+  void CheckMissing() {
+    for (size_t role = 0; role < tree_.role_count(); ++role) {
+      const DescribedRole& described = tree_.description.roles[role];
+      if (!tree_.roles.exists[role]) continue;
+      const size_t stack = described.stack;
+      const int64_t layers =
+          tree_.roles.in_layers[role] ? tree_.roles.stack_layers[stack] : 1;
+      const int64_t begin =
+          tree_.roles.in_layers[role] ? tree_.roles.BeginOf(stack) : 0;
+      const int64_t experts =
+          tree_.roles.by_expert[role] ? tree_.Experts(role) : 0;
+      for (int64_t layer = begin; layer < begin + layers; ++layer) {
+        const auto& rows =
+            tree_.roles
+                .rows[role * AsIndex(tree_.roles.layers) + AsIndex(layer)];
+        const bool hole =
+            std::find(rows.begin(), rows.end(), -1) != rows.end() ||
+            (!rows.empty() && static_cast<int64_t>(rows.size()) < experts);
+        if (!hole && (!rows.empty() || described.optional)) continue;
+        if (rows.empty() && !tree_.ExistsIn(role, layer - begin)) continue;
+        std::string where;
+        if (tree_.roles.in_layers[role]) {
+          where = (stack == 0 ? "layer " : "the encoder's layer ") +
+                  std::to_string(layer - begin);
+        }
+        tree_.Problem(RoleFault::kMissing, -1, static_cast<int32_t>(role),
+                      (where.empty() ? "the tree" : where) + " has " +
+                          (hole ? "not every expert's" : "no") + " `" +
+                          described.name + "`");
+        break;
+      }
+    }
+  }
+
+  void CheckUnused() {
+    const auto used = UsedNames(tree_.description);
+    for (size_t role = 0; role < tree_.role_count(); ++role) {
+      const std::string& name = tree_.description.roles[role].name;
+      if (used.contains(name) || tree_.FirstTensor(role) < 0) continue;
+      tree_.Problem(RoleFault::kUnused, tree_.FirstTensor(role),
+                    static_cast<int32_t>(role),
+                    "no op takes the role `" + name + "`");
+    }
+  }
+
+  RoleTree& tree_;
+};
+
+// Appends the problems that it finds to `tree.roles.problems`. The rows of the
+// manifest for each role, and the sizes of dimensions, must already be known.
+void CheckRoles(RoleTree& tree) { RoleChecker(tree).Run(); }
+
+}  // namespace
+
+// Finds the roles of tensors that hold the parameters of all scanned layers. A
+// scan over layers stacks the parameters of a role in one tensor. The tensor's
+// name has no layer number, and its shape has an additional dimension that
+// counts the layers. The position of this dimension depends on the model. For
+// example, with 32 layers:
+//
+//   layers/$i/self_attn/q_proj/kernel [d, n h]
+//     ->  layers/self_attn/q_proj/kernel        [32, 4096, 4096]
+//         layers/block/self_attn/q_proj/kernel  [4096, 32, 4096]
+
+struct RoleTree;
+
+namespace {
+
+// Returns the size of a dimension according to the configuration; 0 if the size
+// is unknown.
+int64_t KnownSize(const RoleTree& tree, const DescribedDim& dim) {
+  if (!tree.formulas.has_config()) return 0;
+  int64_t product = 1;
+  for (const auto& parts : dim.factors) {
+    int64_t sum = 0;
+    for (const std::string& part : parts) {
+      const auto size = tree.formulas.Dim(part);
+      if (!size) return 0;
+      sum += *size;
+    }
+    const auto next = CheckedMul(product, sum);
+    if (!next) return 0;
+    product = *next;
+  }
+  return product;
+}
+
+bool IsLayerShape(const Shape& shape, const Shape& known) {
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (known[d] != 0 && known[d] != shape[d]) return false;
+  }
+  return true;
+}
+
+// Returns the first dimension that has `layers` elements and whose removal
+// leaves the shape of one layer's parameter. If there is no such dimension,
+// returns the first dimension with `layers` elements, or else 0.
+int StackDimOf(const Shape& shape, const Shape& known, int64_t layers) {
+  std::optional<int> of_size;
+  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
+    if (shape[AsIndex(dim)] != layers) continue;
+    if (IsLayerShape(WithoutDim(shape, dim), known)) return dim;
+    if (!of_size) of_size = dim;
+  }
+  return of_size.value_or(0);
+}
+
+// Returns the indices of the tensors that hold all scanned layers of a stack.
+std::vector<size_t> ScannedOf(const RoleTree& tree, size_t stack) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < tree.roles.tensors.size(); ++i) {
+    const TensorRole& at = tree.roles.tensors[i];
+    if (at.stack_dim >= 0 && tree.StackOf(at.role) == stack) out.push_back(i);
+  }
+  return out;
+}
+
+const Shape& ShapeOf(const RoleTree& tree, size_t tensor) {
+  return *tree.ShapeOf(static_cast<int64_t>(tensor));
+}
+
+}  // namespace
+
+// Finds the roles of tensors that hold the parameters of all layers. The name
+// of such a tensor is a name of the role without the layer's number, and the
+// tensor has one more dimension. Reports errors and returns false if a pattern
+// is invalid.
+bool MatchScanned(RoleTree& tree, Findings& findings) {
+  std::vector<size_t> tensors;
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < tree.roles.tensors.size(); ++i) {
+    if (tree.roles.tensors[i].role != kNoRole) continue;
+    tensors.push_back(i);
+    names.push_back(tree.manifest.tensors[i].name);
+  }
+  if (names.empty()) return true;
+  std::vector<Pattern> patterns;
+  std::vector<RolePattern> made;
+  // Maps the index of a pattern to the index of its role.
+  std::vector<size_t> role_of;
+  for (size_t role = 0; role < tree.role_count(); ++role) {
+    const DescribedText& text = tree.description.roles[role].pattern;
+    const char separator = tree.description.separator;
+    const std::string scanned = ScannedPattern(text.text, separator);
+    if (!tree.roles.exists[role] || scanned.empty()) continue;
+    made.push_back(MakePattern(scanned));
+    patterns.push_back({made.back().text, text.place, separator});
+    role_of.push_back(role);
+  }
+  if (patterns.empty()) return true;
+  const auto matcher = Matcher::Compile(patterns, findings);
+  if (!matcher) return false;
+  const Matches matches = matcher->Match(names, tree.manifest.separator);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = matches.Of(i);
+    if (found.empty()) continue;
+    const auto role = static_cast<int32_t>(role_of[found[0]]);
+    const Shape* const shape = tree.ShapeOf(static_cast<int64_t>(tensors[i]));
+    const size_t rank = tree.Stored(role).size() + 1;
+    if (shape == nullptr || shape->size() != rank) continue;
+    TensorRole& at = tree.roles.tensors[tensors[i]];
+    at.role = role;
+    at.expert = NumberIn(*matcher, found[0], names[i], tree.manifest.separator,
+                         made[found[0]].expert_group);
+    // The dimension is found later, when the number of layers is known.
+    at.stack_dim = 0;
+  }
+  return true;
+}
+
+// Finds further tensors that hold the parameters of scanned layers: those that
+// a role's pattern matches without a layer's number, such as `tower/q` of
+// `(block_$i|tower)/q`, if they have one more dimension than the role. Sets
+// `tree.leading` to the number of layers with numbers before them: 1 if the
+// tree also has `block_0/q`. Removes the role of a tensor that should have a
+// layer's number and has none.
+void FindTowers(RoleTree& tree) {
+  Roles& roles = tree.roles;
+  std::vector<std::set<std::string_view>> read(tree.description.stacks.size());
+  for (size_t stack = 0; stack < read.size(); ++stack) {
+    for (const DescribedLine& line : tree.description.stacks[stack].layer) {
+      for (const DescribedArgument& argument : line.arguments) {
+        read[stack].insert(argument.names.begin(), argument.names.end());
+      }
+    }
+  }
+  std::vector<bool> has_tower(read.size());
+  for (size_t i = 0; i < roles.tensors.size(); ++i) {
+    TensorRole& at = roles.tensors[i];
+    if (at.role < 0 || at.layer >= 0 || at.stack_dim >= 0) continue;
+    const size_t stack = tree.StackOf(at.role);
+    const std::string_view name = tree.description.roles[AsIndex(at.role)].name;
+    const Shape* const shape = tree.ShapeOf(static_cast<int64_t>(i));
+    if (!read[stack].contains(name.substr(0, name.find('.'))) ||
+        shape == nullptr || shape->size() != tree.Stored(at.role).size() + 1) {
+      continue;
+    }
+    at.stack_dim = 0;
+    roles.in_layers[AsIndex(at.role)] = true;
+    has_tower[stack] = true;
+  }
+  tree.leading.assign(read.size(), 0);
+  for (TensorRole& at : roles.tensors) {
+    if (at.role < 0 || at.stack_dim >= 0 || !roles.InLayers(at.role)) continue;
+    const size_t stack = tree.StackOf(at.role);
+    if (at.layer < 0) {
+      at.role = kNoRole;
+    } else if (has_tower[stack]) {
+      tree.leading[stack] =
+          std::max(tree.leading[stack], int64_t{at.layer} + 1);
+    }
+  }
+}
+
+// Returns the number of layers of a stack's scanned tensors: the size of the
+// first dimension that has the same size in all of these tensors. Returns
+// nullopt if there is no such dimension.
+std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack) {
+  const std::vector<size_t> scanned = ScannedOf(tree, stack);
+  if (scanned.empty()) return std::nullopt;
+  const Shape& first = ShapeOf(tree, scanned.front());
+  for (size_t d = 0; d < first.size(); ++d) {
+    const bool all =
+        std::all_of(scanned.begin(), scanned.end(), [&](size_t tensor) {
+          const Shape& shape = ShapeOf(tree, tensor);
+          return d < shape.size() && shape[d] == first[d];
+        });
+    if (all) return first[d];
+  }
+  return std::nullopt;
+}
+
+// Sets the dimension that counts the layers in each scanned tensor of a stack.
+// It is the first dimension of size `layers` whose removal leaves the shape of
+// one layer's parameter. If there is no such dimension, it is the first
+// dimension of size `layers`, or else dimension 0.
+void FindStackDims(RoleTree& tree, size_t stack, int64_t layers) {
+  for (const size_t tensor : ScannedOf(tree, stack)) {
+    TensorRole& at = tree.roles.tensors[tensor];
+    Shape known;
+    for (const DescribedDim& dim : tree.Stored(at.role)) {
+      known.push_back(KnownSize(tree, dim));
+    }
+    at.stack_dim = StackDimOf(ShapeOf(tree, tensor), known, layers);
+  }
+}
+
+// Adds each scanned tensor to the rows of its role in every layer of its stack
+// except the leading ones. If the role already has a tensor in the first of
+// these layers, the scanned tensor is not added, and a problem (kTwo) is added
+// instead. The tensors of single experts are always added.
+void GatherScanned(RoleTree& tree) {
+  Roles& roles = tree.roles;
+  for (size_t i = 0; i < roles.tensors.size(); ++i) {
+    const TensorRole& at = roles.tensors[i];
+    if (at.stack_dim < 0) continue;
+    const size_t stack = tree.StackOf(at.role);
+    const auto begin = static_cast<int32_t>(roles.BeginOf(stack));
+    const auto first = static_cast<int32_t>(begin + tree.leading[stack]);
+    if (tree.leading[stack] >= roles.stack_layers[stack]) continue;
+    if (at.expert < 0 && !roles.RowsOf(at.role, first).empty()) {
+      tree.ProblemOf(
+          RoleFault::kTwo, static_cast<int64_t>(i), at.role,
+          "holds `" + tree.description.roles[AsIndex(at.role)].name +
+              "` of all layers, and another parameter is that of a layer");
+      continue;
+    }
+    for (int64_t layer = tree.leading[stack]; layer < roles.stack_layers[stack];
+         ++layer) {
+      tree.AddRow(i, begin + layer);
+    }
+  }
+}
+
 namespace {
 
 constexpr int64_t kMostLayers = 10000;
@@ -283,6 +712,65 @@ std::optional<Roles> AssignRoles(const ModelDescription& description,
   auto roles = Assigner(description, formulas, manifest, findings).Run();
   if (findings.errors() > before) return std::nullopt;
   return roles;
+}
+
+// Replaces `$i` and `$e` in a pattern by groups of digits. RE2 numbers the
+// groups of a pattern from left to right, so the other groups of the pattern
+// are counted as well:
+//
+//   (model\.)?layers\.$i\.w1  ->  (model\.)?layers\.(\d+)\.w1, $i is group 2
+
+namespace {
+
+// The largest number of a group in a rewrite of RE2.
+constexpr int kMostGroups = 9;
+
+}  // namespace
+
+RolePattern MakePattern(const std::string& text) {
+  RolePattern out;
+  int groups = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size()) {
+      out.text += text.substr(i++, 2);
+      continue;
+    }
+    const char next = i + 1 < text.size() ? text[i + 1] : ' ';
+    if (text[i] == '$' && (next == 'i' || next == 'e')) {
+      out.text += "(\\d+)";
+      (next == 'i' ? out.layer_group : out.expert_group) = ++groups;
+      ++i;
+      continue;
+    }
+    if (text[i] == '(' && next != '?') ++groups;
+    out.text += text[i];
+  }
+  return out;
+}
+
+std::string ScannedPattern(const std::string& pattern, char separator) {
+  const bool dotted = separator == '.';
+  const std::string_view part = dotted ? "$i\\." : "$i/";
+  const size_t at = pattern.find(part);
+  if (at == std::string::npos) return "";
+  const std::string other = dotted ? "[^.]" : "[^/]";
+  const std::string word = dotted ? "[^.0-9]" : "[^/0-9]";
+  std::string between = "(?:";
+  between += other + "*" + word + other + "*" + std::string(part.substr(2));
+  between += ")?";
+  return pattern.substr(0, at) + between + pattern.substr(at + part.size());
+}
+
+int32_t NumberIn(const Matcher& matcher, size_t pattern, std::string_view name,
+                 char separator, int group) {
+  if (group == 0 || group > kMostGroups) return -1;
+  const auto text =
+      matcher.Rewrite(pattern, name, separator, "\\" + std::to_string(group));
+  int32_t value = -1;
+  if (!text) return value;
+  const auto read =
+      std::from_chars(text->data(), text->data() + text->size(), value);
+  return read.ec == std::errc::result_out_of_range ? INT32_MAX : value;
 }
 
 }  // namespace shardc::step

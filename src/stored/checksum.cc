@@ -19,8 +19,6 @@
 #include <cstring>
 
 #include "floats/targets_simd.h"
-#include "stored/checksum_polynomial.h"
-#include "stored/checksum_simd.h"
 
 #if defined(__x86_64__)
 #define SHARDC_CRC_INSTRUCTION __attribute__((target("sse4.2")))

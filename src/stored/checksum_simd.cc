@@ -6,9 +6,7 @@
 // of the first block's two halves with x^(D+32) and x^(D-32), modulo the
 // polynomial. Four vectors are folded in parallel, which are 16 blocks with
 // AVX-512 and 4 with NEON.
-#include "stored/checksum_simd.h"
-
-#include "stored/checksum_polynomial.h"
+#include "stored/checksum.h"
 
 // Enables the AVX-512 target of highway that has carry-less multiplication of
 // vectors.

@@ -28,8 +28,8 @@
 
 #include "source/digest.h"
 #include "source/file_sink.h"
-#include "source/index.h"
 #include "source/input_file.h"
+#include "source/size.h"
 #include "stored/checksum.h"
 
 namespace shardc::stored {

@@ -4,6 +4,7 @@
 #ifndef SHARDC_STORED_CODECS_H_
 #define SHARDC_STORED_CODECS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -33,6 +34,26 @@ std::optional<std::string> Decode(std::string bytes,
 
 // Returns the bytes as one zstd frame.
 std::string EncodeZstd(std::string_view bytes, int level);
+
+// Returns the decoded bytes. Returns nullopt, with the reason in `*why`, in
+// these cases: the chunk is damaged, its format version is not 2, other bytes
+// follow the chunk, or it decodes to more than `limit_bytes` bytes. All five
+// compressors are supported: blosclz, lz4 (with lz4hc), snappy, zlib and zstd.
+std::optional<std::string> DecodeBlosc(std::string_view bytes,
+                                       int64_t limit_bytes, std::string* why);
+
+// Decodes the three LZ77 formats that blosc chunks contain. The data of each
+// format are literal bytes and matches. A match repeats `length` earlier bytes
+// of the output, which begin `distance` bytes before its end. None of the
+// formats has a checksum.
+
+// Each function decodes `bytes` and appends the result, which must have `size`
+// bytes, to `out`. Returns false if `bytes` is damaged, has a match that refers
+// to bytes from before the call, or decodes to another number of bytes. The
+// memory of `out` grows only as data is decoded.
+bool AppendLz4(std::string_view bytes, size_t size, std::string& out);
+bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out);
+bool AppendSnappy(std::string_view bytes, size_t size, std::string& out);
 
 }  // namespace shardc::stored
 

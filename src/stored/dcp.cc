@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "source/file.h"
-#include "source/index.h"
 #include "source/input_file.h"
+#include "source/size.h"
 #include "source/wording.h"
-#include "stored/cover.h"
+#include "stored/box.h"
 #include "stored/dcp_metadata.h"
-#include "stored/format.h"
 #include "stored/torch_archive.h"
+#include "stored/tree.h"
 
 namespace shardc::stored {
 namespace {

@@ -13,7 +13,7 @@
 #include "source/finding.h"
 #include "source/source.h"
 #include "stored/box.h"
-#include "stored/torch_dtypes.h"
+#include "stored/torch_archive.h"
 
 namespace shardc::stored {
 

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "source/directory.h"
+#include "source/file.h"
 #include "source/file_sink.h"
 
 namespace shardc::stored {

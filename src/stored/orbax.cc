@@ -12,20 +12,26 @@
 #include "stored/orbax.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "source/directory.h"
+#include "source/file.h"
+#include "source/json.h"
+#include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
-#include "stored/format.h"
 #include "stored/ocdbt.h"
-#include "stored/orbax_metadata.h"
 #include "stored/store.h"
+#include "stored/tree.h"
 #include "stored/zarr_tree.h"
 
 namespace shardc::stored {
@@ -269,5 +275,406 @@ bool IsOrbaxTree(const Folder& folder) { return folder.Has(kOrbaxMetadata); }
 
 extern const Format kOrbaxTree;
 const Format kOrbaxTree{"orbax", IsOrbaxTree, OpenOrbaxTree};
+
+// Reads `_METADATA`, which has a member for each leaf. The path of a leaf is
+// read from `key_metadata`. It cannot be read from the storage name, because a
+// `.` in a key is not escaped in storage names:
+//
+//   {"tree_metadata": {"('a.b',)": {"key_metadata": [{"key": "a.b", ...}],
+//    "value_metadata": {"value_type": "jax.Array", "write_shape": [2, 4]}}}}
+//     ->  path [`a.b`]
+//
+// `write_shape` is not read, because it is the shape of one device's shard;
+// shapes are in the zarr metadata. `_sharding` has a member for each array: the
+// storage name in base64, and a JSON text that describes the sharding.
+
+namespace {
+
+constexpr int64_t kLimitBytes = int64_t{128} << 20;
+
+std::unique_ptr<const JsonDocument> Parse(const std::string& path,
+                                          Findings& findings) {
+  // Messages quote these files, so a link must not refer to a file outside the
+  // folder.
+  const auto folder = std::filesystem::path(path).parent_path().string();
+  if (!IsInside(folder, path, findings)) return nullptr;
+  const SourceRef source = ReadSource(path, findings, kLimitBytes);
+  if (source == nullptr) return nullptr;
+  auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr || document->root().IsObject()) return document;
+  findings.Add(code::kSchema, {source}, "the file must hold a JSON object");
+  return nullptr;
+}
+
+std::nullopt_t Refuse(const JsonValue& value, const std::string& what,
+                      Findings& findings) {
+  findings.Add(code::kSchema, value.place(), what);
+  return std::nullopt;
+}
+
+// Returns the member if it exists and its value has this kind; nullopt
+// otherwise.
+std::optional<JsonValue> Member(const JsonValue& object, std::string_view name,
+                                JsonKind kind) {
+  if (!object.IsObject()) return std::nullopt;
+  auto out = object.Find(name);
+  return out && out->kind() == kind ? out : std::nullopt;
+}
+
+std::optional<OrbaxLeaf> ReadLeaf(const JsonMember& member,
+                                  Findings& findings) {
+  const auto keys = Member(member.value, "key_metadata", JsonKind::kArray);
+  const auto value = Member(member.value, "value_metadata", JsonKind::kObject);
+  if (!keys || !value) {
+    return Refuse(member.value,
+                  "the leaf " + ShortQuote(member.name()) +
+                      " lacks `key_metadata` or `value_metadata`",
+                  findings);
+  }
+  OrbaxLeaf out;
+  for (const JsonValue& entry : keys->items()) {
+    const auto key = Member(entry, "key", JsonKind::kString);
+    if (!key) return Refuse(entry, "a step of a path lacks `key`", findings);
+    out.path.emplace_back(key->string());
+    constexpr int64_t kSequence = 1;
+    const auto type = Member(entry, "key_type", JsonKind::kInteger);
+    out.in_sequence.push_back(type && type->integer() == kSequence);
+  }
+  const auto type = Member(*value, "value_type", JsonKind::kString);
+  if (type) out.value_type = type->string();
+  const auto skip = Member(*value, "skip_deserialize", JsonKind::kBool);
+  out.empty = skip && skip->boolean();
+  return out;
+}
+
+// Reads the mesh axes of one dimension: null (no axis), a name, or a list of
+// names.
+std::optional<AxisGroup> ReadGroup(const JsonValue& value) {
+  AxisGroup out;
+  if (value.IsNull()) return out;
+  if (value.IsString()) return AxisGroup{std::string(value.string())};
+  if (!value.IsArray()) return std::nullopt;
+  for (const JsonValue& name : value.items()) {
+    if (!name.IsString()) return std::nullopt;
+    out.emplace_back(name.string());
+  }
+  return out;
+}
+
+std::optional<Sharding> ReadNamed(const JsonValue& root) {
+  const auto shape = Member(root, "shape", JsonKind::kArray);
+  const auto names = Member(root, "axis_names", JsonKind::kArray);
+  const auto spec = Member(root, "partition_spec", JsonKind::kArray);
+  if (!shape || !names || !spec || shape->size() != names->size()) {
+    return std::nullopt;
+  }
+  Sharding out;
+  std::set<std::string> seen;
+  for (const JsonValue& name : names->items()) {
+    if (!name.IsString()) return std::nullopt;
+    out.mesh.axes.push_back({std::string(name.string())});
+    if (!seen.insert(out.mesh.axes.back().name).second) return std::nullopt;
+  }
+  size_t axis = 0;
+  for (const JsonValue& size : shape->items()) {
+    if (size.kind() != JsonKind::kInteger || size.integer() < 1) {
+      return std::nullopt;
+    }
+    out.mesh.axes[axis++].size = size.integer();
+    const auto devices = CheckedMul(out.mesh.devices, size.integer());
+    if (!devices) return std::nullopt;
+    out.mesh.devices = *devices;
+  }
+  for (const JsonValue& entry : spec->items()) {
+    auto group = ReadGroup(entry);
+    if (!group) return std::nullopt;
+    for (const std::string& name : *group) {
+      if (!seen.contains(name)) return std::nullopt;
+    }
+    out.spec.push_back(std::move(*group));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
+                                               Findings& findings) {
+  const auto document = Parse(path, findings);
+  if (document == nullptr) return std::nullopt;
+  OrbaxMetadata out;
+  const auto ocdbt = Member(document->root(), "use_ocdbt", JsonKind::kBool);
+  if (ocdbt) out.use_ocdbt = ocdbt->boolean();
+  const auto filled =
+      Member(document->root(), "store_array_data_equal_to_fill_value",
+             JsonKind::kBool);
+  out.stores_fill_values = filled && filled->boolean();
+  const auto tree =
+      Member(document->root(), "tree_metadata", JsonKind::kObject);
+  out.has_tree = tree.has_value();
+  if (!tree) return out;
+  for (const JsonMember& member : tree->members()) {
+    auto leaf = ReadLeaf(member, findings);
+    if (!leaf) return std::nullopt;
+    out.leaves.push_back(std::move(*leaf));
+  }
+  return out;
+}
+
+std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
+    const std::string& path, Findings& findings) {
+  const auto document = Parse(path, findings);
+  if (document == nullptr) return std::nullopt;
+  std::map<std::string, Sharding> out;
+  for (const JsonMember& member : document->root().members()) {
+    const auto name = DecodeUrlBase64(member.name());
+    if (!name || !IsUtf8(*name) || !member.value.IsString()) {
+      return Refuse(member.key, "a sharding must be a text, named in base64",
+                    findings);
+    }
+    const auto source =
+        MakeSource(path + ": " + *name, std::string(member.value.string()));
+    const auto inner = JsonDocument::Parse(source, findings);
+    if (inner == nullptr) return std::nullopt;
+    const auto type = Member(inner->root(), "sharding_type", JsonKind::kString);
+    if (!type || type->string() != "NamedSharding") continue;
+    auto sharding = ReadNamed(inner->root());
+    if (!sharding) {
+      return Refuse(inner->root(),
+                    "the sharding of " + ShortQuote(*name) +
+                        " is malformed: it needs `shape`, as many distinct "
+                        "`axis_names`, and a `partition_spec` of these",
+                    findings);
+    }
+    out.emplace(*name, std::move(*sharding));
+  }
+  return out;
+}
+
+std::optional<std::map<std::string, std::string>> ReadOrbaxRandomKeys(
+    const std::string& path, Findings& findings) {
+  const auto document = Parse(path, findings);
+  if (document == nullptr) return std::nullopt;
+  std::map<std::string, std::string> out;
+  const auto list =
+      Member(document->root(), "array_metadatas", JsonKind::kArray);
+  if (!list) return out;
+  for (const JsonValue& item : list->items()) {
+    const auto array = Member(item, "array_metadata", JsonKind::kObject);
+    if (!array) continue;
+    const auto name = Member(*array, "param_name", JsonKind::kString);
+    const auto more = Member(*array, "ext_metadata", JsonKind::kObject);
+    if (!name || !more) continue;
+    const auto type = Member(*more, "random_key_impl", JsonKind::kString);
+    if (type) out.emplace(name->string(), type->string());
+  }
+  return out;
+}
+
+std::optional<std::map<std::string, std::string>> ReadOrbaxStrings(
+    const std::string& path, Findings& findings) {
+  const auto document = Parse(path, findings);
+  if (document == nullptr) return std::nullopt;
+  std::map<std::string, std::string> out;
+  for (const JsonMember& member : document->root().members()) {
+    if (!member.value.IsString()) continue;
+    out.emplace(member.name(), member.value.string());
+  }
+  return out;
+}
+
+// Finds the trees of arrays in the nested folders of an orbax checkpoint. The
+// root folder of a CheckpointManager contains one folder for each step, named
+// by its number. The folder of a step contains one folder for each item. The v1
+// API stores a single tree as the item `state`. It stores each of several trees
+// as an item of its own.
+//
+//   run/5, run/10/params, run/10/extra (no tree)  ->  run/10/params
+//
+// If a step has several trees, their arrays and leaves are named ITEM/NAME.
+
+namespace {
+
+constexpr std::string_view kStepFile = "_CHECKPOINT_METADATA";
+constexpr std::string_view kV1File = "orbax.checkpoint";
+constexpr std::string_view kV1Tree = "state";
+
+// The name of a step's folder, such as `1000`, `00001000` or `checkpoint_1000`.
+// In the last example, `prefix` is "checkpoint_" with the underscore.
+struct StepName {
+  std::string prefix;
+  int64_t step = 0;
+};
+std::optional<StepName> ParseStepName(std::string_view name) {
+  StepName out;
+  const size_t underscore = name.rfind('_');
+  if (underscore != std::string_view::npos) {
+    out.prefix = name.substr(0, underscore + 1);
+  }
+  name.remove_prefix(out.prefix.size());
+  const char* end = name.data() + name.size();
+  const auto [at, error] = std::from_chars(name.data(), end, out.step);
+  if (error != std::errc() || at != end || name[0] == '-') return std::nullopt;
+  return out;
+}
+
+// Returns the items (subfolders) of a step that are trees.
+std::vector<Folder> TreesIn(const Folder& folder) {
+  std::vector<Folder> out;
+  for (const std::string& name : folder.names) {
+    if (IsUnfinishedName(name)) continue;
+    auto item = ReadFolder(folder.PathOf(name));
+    if (item && IsOrbaxTree(*item)) out.push_back(std::move(*item));
+  }
+  return out;
+}
+
+// Returns whether a folder is a step. A tree whose `_METADATA` is lost may
+// contain kStepFile or kV1File too. A folder with a database is therefore not
+// treated as a step, so that its arrays are read from the database.
+bool IsStep(const Folder& folder) {
+  return !IsOrbaxTree(folder) && !folder.Has(kOcdbtManifest) &&
+         (folder.Has(kStepFile) || folder.Has(kV1File));
+}
+
+// Reads chunks of several trees. The arrays of all trees are numbered
+// consecutively, beginning with those of the first tree.
+class JoinedReader : public ChunkReader {
+ public:
+  void Add(std::shared_ptr<const ChunkReader> reader, size_t arrays) {
+    for (size_t i = 0; i < arrays; ++i) members_.push_back({reader, i});
+  }
+  std::optional<std::string> Read(size_t array, int64_t chunk,
+                                  Findings& findings) const override {
+    const auto& [reader, number] = members_[array];
+    return reader->Read(number, chunk, findings);
+  }
+  std::optional<ChunkPlace> Find(size_t array, int64_t chunk,
+                                 Findings& findings) const override {
+    const auto& [reader, number] = members_[array];
+    return reader->Find(number, chunk, findings);
+  }
+
+ private:
+  std::vector<std::pair<std::shared_ptr<const ChunkReader>, size_t>> members_;
+};
+
+// Prepends the name of an item to the name and the path of an array or a leaf.
+template <class Member>
+void PutInside(const std::string& item, Member& member) {
+  member.name = item + "/" + member.name;
+  member.path.insert(member.path.begin(), item);
+  if (!member.in_sequence.empty() || member.path.size() == 1) {
+    member.in_sequence.insert(member.in_sequence.begin(), false);
+  }
+}
+
+// Adds a finding and returns true if an item has arrays but no `_METADATA` with
+// their paths. Without this check, the item would be omitted silently.
+bool RefuseItemWithoutPaths(const Folder& folder, Findings& findings) {
+  for (const std::string& name : folder.names) {
+    if (IsUnfinishedName(name)) continue;
+    const auto item = ReadFolder(folder.PathOf(name));
+    if (!item || IsOrbaxTree(*item) || FormatOf(*item) == nullptr) continue;
+    findings.Add(code::kMissing, {MakeSource(item->path, {})},
+                 "the item " + ShortQuote(name) +
+                     " of the checkpoint holds arrays and no `" +
+                     std::string(kOrbaxMetadata) + "`, which lists their paths",
+                 "copy the checkpoint again, or name the folder of one item");
+    return true;
+  }
+  return false;
+}
+
+std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
+  std::vector<Folder> items;
+  if (RefuseItemWithoutPaths(folder, findings)) return std::nullopt;
+  if (folder.Has(kV1File)) {
+    auto state = ReadFolder(folder.PathOf(kV1Tree));
+    if (state && IsOrbaxTree(*state)) items.push_back(std::move(*state));
+  }
+  // If the folder `state` is not a tree, all items that are trees are opened:
+  // `save_checkpointables` of the v1 API may give items any name.
+  if (items.empty()) items = TreesIn(folder);
+  if (items.empty()) {
+    findings.Add(code::kMissing, {MakeSource(folder.path, {})},
+                 "the checkpoint's step has no item with arrays",
+                 "give a step that was saved completely");
+    return std::nullopt;
+  }
+  Tree out;
+  const auto reader = std::make_shared<JoinedReader>();
+  for (const Folder& item : items) {
+    auto tree = OpenTree(item.path, findings);
+    if (!tree) return std::nullopt;
+    reader->Add(tree->reader, tree->arrays.size());
+    const std::string name(AfterLast(item.path, '/'));
+    for (Array& array : tree->arrays) {
+      if (items.size() > 1) PutInside(name, array);
+      out.arrays.push_back(std::move(array));
+    }
+    for (Leaf& leaf : tree->leaves) {
+      if (items.size() > 1) PutInside(name, leaf);
+      out.leaves.push_back(std::move(leaf));
+    }
+    out.form = tree->form;
+    out.notes.insert(out.notes.end(), tree->notes.begin(), tree->notes.end());
+  }
+  out.path = folder.path;
+  out.reader = reader;
+  return out;
+}
+
+using Steps = std::vector<std::pair<int64_t, std::string>>;
+
+// Returns the folders that have the name of a complete step, in ascending order
+// of the steps. If some names are plain numbers, only these folders are
+// returned. Otherwise all names must have the same prefix, such as
+// `checkpoint_`.
+Steps StepsIn(const Folder& folder) {
+  std::map<std::string, Steps> by_prefix;
+  for (const std::string& name : folder.names) {
+    const auto parsed = ParseStepName(name);
+    if (parsed) by_prefix[parsed->prefix].emplace_back(parsed->step, name);
+  }
+  const auto plain = by_prefix.find("");
+  if (plain == by_prefix.end() && by_prefix.size() != 1) return {};
+  Steps out = plain == by_prefix.end() ? std::move(by_prefix.begin()->second)
+                                       : std::move(plain->second);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+bool IsRoot(const Folder& folder) {
+  const auto steps = StepsIn(folder);
+  if (steps.empty() || HasEnding(folder, ".safetensors")) return false;
+  const auto last = ReadFolder(folder.PathOf(steps.back().second));
+  return last &&
+         (IsStep(*last) || IsOrbaxTree(*last) || !TreesIn(*last).empty());
+}
+
+std::optional<Tree> OpenRoot(const Folder& folder, Findings& findings) {
+  const auto steps = StepsIn(folder);
+  const auto last = ReadFolder(folder.PathOf(steps.back().second));
+  std::optional<Tree> tree;
+  if (last) {
+    tree = IsOrbaxTree(*last) ? OpenTree(last->path, findings)
+                              : OpenStep(*last, findings);
+  }
+  if (!tree) return std::nullopt;
+  tree->notes.insert(tree->notes.begin(),
+                     "step " + std::to_string(steps.back().first) +
+                         ", the latest of " +
+                         Counted(static_cast<int64_t>(steps.size()), "step"));
+  tree->path = folder.path;
+  return tree;
+}
+
+}  // namespace
+
+extern const Format kOrbaxStep;
+extern const Format kOrbaxRoot;
+const Format kOrbaxStep{"orbax step", IsStep, OpenStep};
+const Format kOrbaxRoot{"orbax CheckpointManager", IsRoot, OpenRoot};
 
 }  // namespace shardc::stored

@@ -18,21 +18,136 @@
 #include "stored/pickle.h"
 
 #include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
 
+#include "source/input_file.h"
+#include "source/utf8.h"
 #include "source/wording.h"
-#include "stored/pickle_bytes.h"
-#include "stored/pickle_operations.h"
+#include "stored/write_ocdbt.h"
 
 namespace shardc::stored {
-namespace {
+
+// Reads the operations of a pickle, and the operands that follow them, from its
+// bytes.
+
+// A reader with a position in the bytes. All functions that return bool return
+// false after they have called Refuse().
+class PickleBytes {
+ public:
+  // `bytes` and `why` must outlive the reader.
+  PickleBytes(std::string_view bytes, std::string* why)
+      : bytes_(bytes), why_(why) {}
+
+  // Sets `*why` to the reason why the pickle is refused, with the place of the
+  // current operation. Returns false.
+  bool Refuse(const std::string& what);
+
+  // Reads the operation PROTO, with which pickles of protocol 2 to 5 begin.
+  bool Begin();
+  // Reads the next operation.
+  bool Operation(uint8_t* op);
+
+  // Reads an unsigned integer of `count` bytes, low byte first.
+  bool Unsigned(size_t count, uint64_t* out);
+  // Reads a signed integer (two's complement) of at most 8 bytes.
+  bool Signed(size_t count, int64_t* out);
+  // Reads a line, and skips the newline that ends the line.
+  bool Line(std::string_view* out);
+  // Reads the length of a text, which is an integer of `length_bytes` bytes,
+  // and skips the text. Sets `*begin` to the position of the text.
+  bool Text(size_t length_bytes, size_t* begin, uint32_t* length);
+  // Reads the length of a frame. Refuses the pickle if fewer bytes remain.
+  bool Frame();
+
+  // Returns the number of bytes that have not been read yet.
+  size_t left() const { return bytes_.size() - at_; }
+
+ private:
+  bool Truncated();
+  uint8_t Byte(size_t at) const { return static_cast<uint8_t>(bytes_[at]); }
+
+  std::string_view bytes_;
+  std::string* why_;
+  size_t at_ = 0;
+  size_t op_at_ = 0;  // start of the current operation
+};
+
+bool PickleBytes::Refuse(const std::string& what) {
+  *why_ = what + " (at byte " + std::to_string(op_at_) + ")";
+  return false;
+}
+
+bool PickleBytes::Truncated() {
+  return Refuse("the pickle ends inside an operation");
+}
+
+bool PickleBytes::Begin() {
+  using enum pickle::Op;
+  if (bytes_.size() < 2 || Byte(0) != kProto || Byte(1) < 2 || Byte(1) > 5) {
+    return Refuse("the file does not begin as a pickle of protocol 2 to 5");
+  }
+  at_ = 2;
+  return true;
+}
+
+bool PickleBytes::Operation(uint8_t* op) {
+  op_at_ = at_;
+  if (left() == 0) return Refuse("the pickle ends without a STOP");
+  *op = Byte(at_++);
+  return true;
+}
+
+bool PickleBytes::Unsigned(size_t count, uint64_t* out) {
+  if (left() < count) return Truncated();
+  *out = LittleEndian(bytes_.substr(at_, count));
+  at_ += count;
+  return true;
+}
+
+bool PickleBytes::Signed(size_t count, int64_t* out) {
+  uint64_t value = 0;
+  if (!Unsigned(count, &value)) return false;
+  if (count > 0 && count < 8 && (value >> (8 * count - 1) & 1) != 0) {
+    value |= UINT64_MAX - ((uint64_t{1} << (8 * count)) - 1);
+  }
+  *out = std::bit_cast<int64_t>(value);
+  return true;
+}
+
+bool PickleBytes::Line(std::string_view* out) {
+  const size_t end = bytes_.find('\n', at_);
+  if (end == std::string_view::npos) return Truncated();
+  *out = bytes_.substr(at_, end - at_);
+  at_ = end + 1;
+  return true;
+}
+
+bool PickleBytes::Text(size_t length_bytes, size_t* begin, uint32_t* length) {
+  uint64_t size = 0;
+  if (!Unsigned(length_bytes, &size)) return false;
+  if (size > left() || size >= UINT32_MAX) return Truncated();
+  if (!IsUtf8(bytes_.substr(at_, size))) {
+    return Refuse("a text of the pickle is not UTF-8");
+  }
+  *begin = at_;
+  *length = static_cast<uint32_t>(size);
+  at_ += size;
+  return true;
+}
+
+bool PickleBytes::Frame() {
+  uint64_t length = 0;
+  return Unsigned(8, &length) && (length <= left() || Truncated());
+}
 
 using enum pickle::Op;
 using Type = PickleValue::Type;
 using Use = PickleGlobal::Use;
 
 constexpr uint32_t kNoNode = PickleValue::kNoId;
-
-}  // namespace
 
 class PickleParser {
  public:
@@ -452,6 +567,191 @@ class PickleParser {
 std::optional<Pickle> Pickle::Parse(std::string_view bytes,
                                     const Options& options, std::string* why) {
   return PickleParser(bytes, options, why).Run();
+}
+
+// Accesses values of a parsed pickle. Lists, tuples and dictionaries store the
+// ids of their elements. In a dictionary, keys and values alternate. For
+// example, {'a': 3, 'b': 3} stores the ids of 'a', 3, 'b' and 3. Both ids of 3
+// are equal, because small integers are stored once.
+
+namespace {
+
+using Type = PickleValue::Type;
+
+}  // namespace
+
+std::span<const uint32_t> Pickle::Elements(const Node& node) const {
+  switch (node.type) {
+    case Type::kTuple:
+      return std::span(items_).subspan(node.value, node.count);
+    case Type::kList:
+    case Type::kDictionary:
+      return lists_[node.value];
+    default:
+      return {};
+  }
+}
+
+PickleValue::Type PickleValue::type() const {
+  return pickle_ == nullptr ? Type::kAbsent : pickle_->nodes_[id_].type;
+}
+
+std::optional<int64_t> PickleValue::Int() const {
+  if (type() != Type::kInt) return std::nullopt;
+  return std::bit_cast<int64_t>(pickle_->nodes_[id_].value);
+}
+
+std::optional<bool> PickleValue::Bool() const {
+  if (type() != Type::kBool) return std::nullopt;
+  return pickle_->nodes_[id_].value != 0;
+}
+
+std::optional<double> PickleValue::Float() const {
+  if (type() != Type::kFloat) return std::nullopt;
+  return std::bit_cast<double>(pickle_->nodes_[id_].value);
+}
+
+std::optional<std::string_view> PickleValue::Text() const {
+  if (type() != Type::kText) return std::nullopt;
+  const Pickle::Node& node = pickle_->nodes_[id_];
+  return pickle_->bytes_.substr(node.value, node.count);
+}
+
+size_t PickleValue::size() const {
+  if (pickle_ == nullptr) return 0;
+  const size_t count = pickle_->Elements(pickle_->nodes_[id_]).size();
+  return type() == Type::kDictionary ? count / 2 : count;
+}
+
+PickleValue PickleValue::operator[](size_t i) const {
+  return {pickle_, pickle_->Elements(pickle_->nodes_[id_])[i]};
+}
+
+PickleValue PickleValue::Key(size_t i) const { return (*this)[2 * i]; }
+
+PickleValue PickleValue::Value(size_t i) const { return (*this)[2 * i + 1]; }
+
+const PickleGlobal* PickleValue::Global() const {
+  switch (type()) {
+    case Type::kGlobal:
+    case Type::kRecord:
+    case Type::kCall:
+      return &pickle_->globals_[pickle_->nodes_[id_].count];
+    default:
+      return nullptr;
+  }
+}
+
+bool PickleValue::Is(std::string_view name) const {
+  const PickleGlobal* global = Global();
+  return global != nullptr && global->name == name;
+}
+
+PickleValue PickleValue::Content() const {
+  switch (type()) {
+    case Type::kRecord:
+    case Type::kCall:
+    case Type::kPersistent: {
+      const uint64_t id = pickle_->nodes_[id_].value;
+      if (id == kNoId) return {};
+      return {pickle_, static_cast<uint32_t>(id)};
+    }
+    default:
+      return {};
+  }
+}
+
+PickleValue PickleValue::Field(std::string_view name) const {
+  if (type() != Type::kRecord) return {};
+  const PickleValue state = Content();
+  if (state.type() != Type::kDictionary || state.size() > kMaxFields) return {};
+  // As in Python, the last assignment to a key is the valid one.
+  for (size_t i = state.size(); i > 0; --i) {
+    if (state.Key(i - 1).Text() == name) return state.Value(i - 1);
+  }
+  return {};
+}
+
+// Writes pickles, which are programs of a stack machine. The tuple (2, 300) is
+//
+//   (       MARK
+//   K\x02   BININT1, 2
+//   M\x2c\x01   BININT2, 300
+//   t       TUPLE of everything above the mark
+//
+// All operations are of protocol 2, which every version of torch reads.
+
+PickleWriter::PickleWriter() {
+  Op(pickle::kProto);
+  out_ += '\x02';
+}
+
+void PickleWriter::Int(int64_t value) {
+  const auto bits = static_cast<uint64_t>(value);
+  if (value >= 0 && value <= UINT8_MAX) {
+    Op(pickle::kBinInt1);
+    AppendLittle(out_, bits, 1);
+  } else if (value >= 0 && value <= UINT16_MAX) {
+    Op(pickle::kBinInt2);
+    AppendLittle(out_, bits, 2);
+  } else if (value >= INT32_MIN && value <= INT32_MAX) {
+    Op(pickle::kBinInt);
+    AppendLittle(out_, bits, 4);
+  } else {
+    Op(pickle::kLong1);
+    out_ += '\x08';
+    AppendLittle(out_, bits, 8);
+  }
+}
+
+void PickleWriter::Text(std::string_view text) {
+  const std::string key = "t" + std::string(text);
+  if (Recall(key)) return;
+  Op(pickle::kBinUnicode);
+  AppendLittle(out_, text.size(), 4);
+  out_ += text;
+  Keep(key);
+}
+
+void PickleWriter::Global(std::string_view module, std::string_view name) {
+  std::string key = "c";
+  key.append(module).append("\n").append(name).append("\n");
+  if (Recall(key)) return;
+  out_ += key;  // GLOBAL: the letter c, and module and name as lines
+  Keep(key);
+}
+
+void PickleWriter::Ints(std::span<const int64_t> values) {
+  Op(pickle::kMark);
+  for (const int64_t value : values) Int(value);
+  Op(pickle::kTuple);
+}
+
+void PickleWriter::Sizes(std::span<const int64_t> values) {
+  Global("torch", "Size");
+  Ints(values);
+  Op(pickle::kTuple1);
+  Op(pickle::kReduce);
+}
+
+std::string PickleWriter::Take() {
+  Op(pickle::kStop);
+  return std::move(out_);
+}
+
+bool PickleWriter::Recall(const std::string& key) {
+  const auto found = memo_.find(key);
+  if (found == memo_.end()) return false;
+  Op(pickle::kLongBinGet);
+  AppendLittle(out_, found->second, 4);
+  return true;
+}
+
+void PickleWriter::Keep(const std::string& key) {
+  const auto number = static_cast<uint32_t>(memo_.size());
+  memo_.emplace(key, number);
+  Op(pickle::kLongBinPut);
+  AppendLittle(out_, number, 4);
 }
 
 }  // namespace shardc::stored

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -151,6 +152,111 @@ class Pickle {
   std::vector<uint32_t> items_;
   std::vector<std::vector<uint32_t>> lists_;
   uint32_t root_ = 0;
+};
+
+}  // namespace shardc::stored
+
+namespace shardc::stored::pickle {
+
+enum Op : uint8_t {
+  kMark = '(',
+  kEmptyTuple = ')',
+  kStop = '.',
+  kPop = '0',
+  kBinFloat = 'G',
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kNone = 'N',
+  kBinPersId = 'Q',
+  kReduce = 'R',
+  kBinUnicode = 'X',
+  kEmptyList = ']',
+  kAppend = 'a',
+  kBuild = 'b',
+  kGlobalName = 'c',
+  kAppends = 'e',
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kSetItem = 's',
+  kTuple = 't',
+  kSetItems = 'u',
+  kEmptyDict = '}',
+  kProto = 0x80,
+  kNewObj = 0x81,
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kNewTrue = 0x88,
+  kNewFalse = 0x89,
+  kLong1 = 0x8a,
+  kShortBinUnicode = 0x8c,
+  kBinUnicode8 = 0x8d,
+  kStackGlobal = 0x93,
+  kMemoize = 0x94,
+  kFrame = 0x95,
+};
+
+// Returns the name of an operation that is not supported. Returns its number if
+// the name is not listed here.
+inline std::string NameOfUnknown(uint8_t op) {
+  switch (op) {
+    case 'i':
+      return "INST";
+    case 'o':
+      return "OBJ";
+    case 0x82:
+    case 0x83:
+    case 0x84:
+      return "EXT";
+    case 0x92:
+      return "NEWOBJ_EX";
+    case 'P':
+      return "PERSID";
+    case 'd':
+      return "DICT";
+    case 'l':
+      return "LIST";
+    case '2':
+      return "DUP";
+    default:
+      break;
+  }
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return {'0', 'x', kDigits[op >> 4], kDigits[op & 15]};
+}
+
+}  // namespace shardc::stored::pickle
+
+namespace shardc::stored {
+
+// Builds a pickle. Op appends a single operation. Int, Text, Global, Ints and
+// Sizes append the operations that push a value. If a text or a global was
+// pushed before, it is pushed from the pickle's memo.
+class PickleWriter {
+ public:
+  PickleWriter();
+
+  void Op(pickle::Op op) { out_ += static_cast<char>(op); }
+  void Int(int64_t value);
+  // Pushes a text in UTF-8 of less than 4 GiB.
+  void Text(std::string_view text);
+  void Global(std::string_view module, std::string_view name);
+  void Ints(std::span<const int64_t> values);   // pushes a tuple
+  void Sizes(std::span<const int64_t> values);  // pushes a torch.Size
+  // Ends the pickle and returns it.
+  std::string Take();
+
+ private:
+  // If the memo has the value, pushes the value and returns true. Otherwise
+  // returns false, and the caller must push the value and call Keep.
+  bool Recall(const std::string& key);
+  void Keep(const std::string& key);
+
+  std::string out_;
+  std::map<std::string, uint32_t> memo_;
 };
 
 }  // namespace shardc::stored

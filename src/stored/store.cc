@@ -12,12 +12,10 @@
 #include <system_error>
 #include <utility>
 
-#include "source/after_last.h"
-#include "source/directory.h"
 #include "source/file.h"
-#include "source/index.h"
 #include "source/input_file.h"
 #include "source/json.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::stored {

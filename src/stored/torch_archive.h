@@ -5,15 +5,30 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "model/dtype.h"
 #include "model/manifest.h"
 #include "source/finding.h"
 #include "source/input_file.h"
-#include "stored/torch_dtypes.h"
+#include "stored/tree.h"
 
 namespace shardc::stored {
+
+struct TorchDtype {
+  std::string_view name;       // name in the module `torch`
+  std::string_view storage;    // storage class in archives; may be empty
+  int64_t bytes = 0;           // bytes of one element
+  std::optional<Dtype> dtype;  // nullopt: shardc has no such type
+};
+
+std::span<const TorchDtype> TorchDtypes();
+// Both functions return null if the name belongs to no type.
+const TorchDtype* TorchDtypeByName(std::string_view name);
+const TorchDtype* TorchDtypeByStorage(std::string_view storage);
 
 struct TorchTensor {
   const TorchDtype* dtype = nullptr;  // never null
@@ -58,6 +73,44 @@ std::optional<TorchTensor> ParseTorchTensor(std::string_view pickle,
 std::optional<std::string> ReadTorchData(const InputFile& file,
                                          const TorchTensor& tensor,
                                          Findings& findings);
+
+// Reads the plain values of a DCP checkpoint: numbers, strings and empty
+// containers. DCP stores them as pickles. Other formats store the values
+// themselves, so a conversion to another format must read the pickles.
+
+// If the leaf is a pickle that contains only a string, a number or an empty
+// container, returns a leaf with this value. Returns nullopt for any other
+// leaf, or if the `torch.save` archive with the pickle cannot be read.
+std::optional<Leaf> PlainValueOf(const Leaf& leaf);
+
+// The number of bytes of a local header before its name and extra fields.
+inline constexpr int64_t kZipLocalBytes = 30;
+
+struct ZipMember {
+  std::string name;
+  // The offset of the member's local header from the start of the archive.
+  int64_t header_offset = 0;
+  int64_t bytes = 0;
+  uint32_t crc = 0;
+};
+
+// Reads the directory of a zip archive. The archive has `bytes` bytes at byte
+// `offset` of the file. All members must be stored without compression. On
+// failure, returns nullopt and adds a finding with the code header or
+// unreadable.
+std::optional<std::vector<ZipMember>> ReadZipDirectory(const InputFile& file,
+                                                       int64_t offset,
+                                                       int64_t bytes,
+                                                       Findings& findings);
+
+// Returns the offset in the file at which the bytes of a member begin. Returns
+// nullopt after a finding if these bytes are not inside the archive.
+std::optional<int64_t> ZipDataOffset(const InputFile& file, int64_t offset,
+                                     int64_t bytes, const ZipMember& member,
+                                     Findings& findings);
+
+// Returns the CRC-32 as zip archives use it.
+uint32_t ZipCrc(std::string_view bytes);
 
 }  // namespace shardc::stored
 

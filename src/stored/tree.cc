@@ -12,13 +12,10 @@
 #include <system_error>
 #include <utility>
 
-#include "model/name_fault.h"
-#include "source/checked.h"
-#include "source/directory.h"
-#include "source/index.h"
-#include "stored/format.h"
-#include "stored/gather.h"
-#include "stored/region.h"
+#include "model/name.h"
+#include "source/file.h"
+#include "source/size.h"
+#include "stored/box.h"
 
 namespace shardc::stored {
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,10 +21,8 @@
 #include "model/dtype.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
-#include "model/spec.h"
 #include "source/finding.h"
 #include "stored/box.h"
-#include "stored/region.h"
 
 namespace shardc::stored {
 
@@ -172,6 +171,35 @@ bool ForEachChunk(const Array& array, const Box& box,
 // finding.
 bool ReadBox(const Tree& tree, size_t array, const Box& box, char* out,
              Findings& findings);
+
+struct Format {
+  std::string_view name;  // for messages, such as "PyTorch DCP"
+  // Returns whether the folder has this format. The format is recognised by the
+  // names of files and subfolders, and by the first bytes of some files. An
+  // incomplete or damaged folder may be recognised too.
+  bool (*detect)(const Folder& folder);
+  // Opens a folder that `detect` recognised. Returns nullopt after a finding.
+  std::optional<Tree> (*open)(const Folder& folder, Findings& findings);
+};
+
+// Returns the first format that recognises the folder, or nullptr if there is
+// none.
+const Format* FormatOf(const Folder& folder);
+
+// Returns whether `name` is the name of a folder in which orbax or shardc has
+// not finished a checkpoint.
+bool IsUnfinishedName(std::string_view name);
+
+// Opens a folder of this format. Refuses a folder with the name of an
+// unfinished checkpoint. Such a folder may lack the file that identifies its
+// format, and would then be opened in another format.
+std::optional<Tree> OpenAs(const Format& format, const Folder& folder,
+                           Findings& findings);
+
+bool HasEnding(const Folder& folder, std::string_view ending);
+
+// Returns all formats, in the order in which they are tried.
+std::span<const Format* const> Formats();
 
 }  // namespace shardc::stored
 

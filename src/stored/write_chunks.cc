@@ -4,22 +4,28 @@
 // number of threads:
 //
 //   memory for 4 chunks, 10 chunks  ->  batches of 4, 4 and 2
-#include "stored/write_chunks.h"
+#include <errno.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "model/name.h"
-#include "model/name_fault.h"
-#include "source/checked.h"
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "source/digest.h"
+#include "source/file.h"
+#include "source/file_sink.h"
+#include "source/input_file.h"
+#include "source/process.h"
+#include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
+#include "stored/checksum.h"
+#include "stored/write.h"
 
 namespace shardc::stored {
 namespace {
@@ -253,7 +259,7 @@ ChunkRange ShareOf(std::span<const Array> arrays, int64_t process,
                    int64_t processes) {
   // The bytes of all arrays are divided into one section of equal size for each
   // process. A chunk belongs to the process whose section contains the middle
-  // of the chunk, as in checkpoint/ownership.cc.
+  // of the chunk, as in checkpoint/transfer.cc.
   double total = 0;
   int64_t chunks = 0;
   for (const Array& array : arrays) {
@@ -303,6 +309,345 @@ bool WriteChunks(std::span<const Array> arrays, ChunkRange range,
     }
   }
   return true;
+}
+
+// Runs one process of a save. Each process has a data file, to which it appends
+// its share of the chunks, and a journal that lists them. When all processes
+// have ended, the checkpoint is completed from their journals:
+//
+//   ckpt.dcp-tmp-shardc/__0_0.distcp                      chunks 0 to 4
+//                      /__1_0.distcp                      chunks 5 to 9
+//                      /.shardc-00000-of-00002.journal    5 lines, done
+//                      /.shardc-00001-of-00002.journal    3 lines: was killed
+//
+// If process 1 is run again, it keeps chunks 5 to 7 if their checksums are
+// correct, and writes chunks 8 and 9. Several processes share the lock of the
+// folder. The process that completes the checkpoint needs an exclusive lock.
+
+namespace {
+
+constexpr int64_t kMostProcesses = 1'000'000;
+constexpr size_t kMostListed = 20;
+
+// Returns a digest of everything that determines the bytes of the data files
+// except WriteOptions::state. It covers the sources, the format, whether chunks
+// are compressed, the number of processes, and the grids of chunks. Returns an
+// empty text if the caller states no sources, because such a run must not be
+// continued.
+std::string KeyOf(std::span<const Array> arrays, const WriteOptions& options,
+                  WriteForm form, int64_t processes) {
+  if (options.sources.empty()) return {};
+  Sha256Sink sink;
+  sink.Append(options.sources + "\n" + std::to_string(static_cast<int>(form)) +
+              (options.compress ? " compressed " : " ") +
+              std::to_string(processes) + "\n");
+  for (const Array& array : arrays) {
+    sink.Append(std::to_string(array.key.size()) + " " + array.key +
+                ShapeText(array.shape) + std::string(DtypeName(*array.dtype)) +
+                ShapeText(array.chunk) + "\n");
+  }
+  return sink.Hex();
+}
+
+// Returns the end of the last chunk in the data file; 0 if the file has none.
+int64_t EndOf(std::span<const WrittenChunk> chunks) {
+  for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) {
+    if (!at->is_held) return at->offset + at->bytes;
+  }
+  return 0;
+}
+
+class PartsRun {
+ public:
+  PartsRun(std::span<const Array> arrays, const BoxSource& source,
+           const WriteOptions& options, PartsFormat& format, Findings& findings)
+      : arrays_(arrays),
+        source_(source),
+        options_(options),
+        format_(format),
+        findings_(findings),
+        processes_(std::max<int64_t>(options.processes, 1)) {}
+
+  bool Run() {
+    if (options_.finalize && FinishPublished()) return true;
+    const FolderUse use = options_.finalize ? FolderUse::kComplete
+                          : processes_ > 1  ? FolderUse::kShared
+                                            : FolderUse::kAlone;
+    auto folder = NewFolder::Create(
+        options_.folder, UnfinishedEnding(format_.form()), findings_, use);
+    if (!folder) return false;
+    folder_.emplace(std::move(*folder));
+    if (options_.finalize && processes_ == 1) processes_ = FindProcesses();
+    key_ = {KeyOf(arrays_, options_, format_.form(), processes_),
+            options_.state};
+    if (!options_.finalize) {
+      if (!WriteShare()) return false;
+      if (processes_ > 1) {
+        folder_->Leave();
+        return true;
+      }
+    }
+    return Complete();
+  }
+
+ private:
+  // The share of one process: its range of chunks, its data file and its
+  // journal.
+  struct Share {
+    ChunkRange range;
+    std::string file;     // path of the data file in the checkpoint's folder
+    std::string journal;  // path of the journal in the checkpoint's folder
+  };
+  Share ShareOfProcess(int64_t process) const {
+    return {ShareOf(arrays_, process, processes_),
+            format_.DataFile(process, processes_),
+            ChunkJournalName(process, processes_)};
+  }
+
+  static std::vector<std::string> JournalNamesIn(const std::string& folder) {
+    std::error_code error;
+    auto names = NamesIn(folder, error);
+    if (!names) return {};
+    std::erase_if(*names, [](const auto& name) { return !ProcessesIn(name); });
+    return std::move(*names);
+  }
+
+  std::vector<std::string> JournalNames() const {
+    return JournalNamesIn(folder_->PathOf(""));
+  }
+
+  // Removes the journals of a checkpoint that an earlier run with the same
+  // options completed and renamed before it was killed. Returns false if there
+  // is no such checkpoint.
+  bool FinishPublished() {
+    const auto names = JournalNamesIn(options_.folder);
+    if (names.empty()) return false;
+    const int64_t processes = *ProcessesIn(names.front());
+    const JournalKey key{KeyOf(arrays_, options_, format_.form(), processes),
+                         options_.state};
+    for (const std::string& name : names) {
+      if (!ChunkJournal::Read(options_.folder + "/" + name, key)) return false;
+    }
+    RemoveJournals(options_.folder, names);
+    if (options_.report != nullptr) options_.report->complete = true;
+    return true;
+  }
+
+  int64_t FindProcesses() const {
+    const auto names = JournalNames();
+    return names.empty()
+               ? 1
+               : std::min(*ProcessesIn(names.front()), kMostProcesses);
+  }
+
+  bool RefuseJournal(const std::string& name) {
+    AddWriteError(folder_->PathOf(name), errno, findings_);
+    return false;
+  }
+
+  bool RefuseOtherRuns(const Share& share) {
+    for (const std::string& name : JournalNames()) {
+      const std::string path = folder_->PathOf(name);
+      if (name == share.journal || !ChunkJournal::IsOfAnotherRun(path, key_)) {
+        continue;
+      }
+      findings_.Add(code::kWrite, {MakeSource(options_.folder, {})},
+                    "a run with other options or another number of processes "
+                    "is writing `" +
+                        options_.folder + "`",
+                    "wait for it or choose another name");
+      return true;
+    }
+    return false;
+  }
+
+  // Writes the chunks of this process. Returns false after a finding.
+  bool WriteShare() {
+    const Share share = ShareOfProcess(options_.process);
+    auto journal =
+        ChunkJournal::Open(folder_->PathOf(share.journal), key_, findings_);
+    if (!journal) return false;
+    if (RefuseOtherRuns(share)) {
+      // The data file is not removed, because another run may have written it.
+      if (journal->chunks().empty()) journal->Remove();
+      return false;
+    }
+    if (WriteRange(share, *journal)) return true;
+    ::unlink(folder_->PathOf(share.file).c_str());
+    journal->Remove();
+    return false;
+  }
+
+  bool WriteRange(const Share& share, ChunkJournal& journal) {
+    const std::string kept[] = {share.file, share.journal};
+    if (processes_ == 1 && !folder_->RemoveOthers(kept, findings_)) {
+      return false;
+    }
+    const size_t slash = share.file.find('/');
+    if (slash != std::string::npos &&
+        !folder_->MakeFolder(share.file.substr(0, slash), findings_)) {
+      return false;
+    }
+    const std::string path = folder_->PathOf(share.file);
+    const auto wanted = AsIndex(share.range.end - share.range.begin);
+    size_t intact = 0;
+    if (!journal.chunks().empty()) {
+      intact = std::min(CountIntact(path, journal.chunks()), wanted);
+    }
+    if (!journal.Keep(intact)) return RefuseJournal(share.journal);
+    auto file = NewFile::Continue(path, EndOf(journal.chunks()), findings_);
+    if (!file) return false;
+    const auto store = [&](size_t, int64_t, std::string_view bytes) {
+      WrittenChunk chunk;
+      chunk.offset = file->size();
+      chunk.bytes = static_cast<int64_t>(bytes.size());
+      chunk.crc = Crc32c(bytes);
+      chunk.is_held = chunk.bytes <= format_.held_bytes();
+      if (chunk.is_held) {
+        chunk.held = bytes;
+      } else if (!file->Append(bytes, findings_)) {
+        return false;
+      }
+      return journal.Add(std::move(chunk)) || RefuseJournal(share.journal);
+    };
+    const auto encode = [&](const Array& array, const Box& box,
+                            std::string elements) {
+      return format_.Encode(array, box, std::move(elements));
+    };
+    const ChunkRange rest{share.range.begin + static_cast<int64_t>(intact),
+                          share.range.end};
+    if (!WriteChunks(arrays_, rest, source_, options_, encode, store,
+                     findings_) ||
+        !source_.Finish(findings_) || !file->Close(findings_) ||
+        (options_.verify && !Verify(path, journal.chunks()))) {
+      return false;
+    }
+    if (options_.report != nullptr) {
+      options_.report->chunks = share.range.end - share.range.begin;
+      options_.report->chunks_kept = static_cast<int64_t>(intact);
+    }
+    return journal.MarkDone() || RefuseJournal(share.journal);
+  }
+
+  bool Verify(const std::string& path, std::span<const WrittenChunk> chunks) {
+    if (CountIntact(path, chunks) == chunks.size()) return true;
+    findings_.Add(
+        code::kWrite, {MakeSource(path, {})},
+        "`" + path + "` differs from what was written to it",
+        "run the command again; if the error repeats, check the disk");
+    return false;
+  }
+
+  // Collects the chunks of all processes. Returns nullopt after a finding.
+  std::optional<WrittenParts> Gather() {
+    std::vector<std::string> files;
+    std::vector<WrittenChunk> chunks;
+    std::vector<int64_t> unfinished;
+    int64_t first_bytes = 0;
+    for (int64_t process = 0; process < processes_; ++process) {
+      const Share share = ShareOfProcess(process);
+      const auto journal =
+          ChunkJournal::Read(folder_->PathOf(share.journal), key_);
+      const auto wanted = AsIndex(share.range.end - share.range.begin);
+      if (!journal || !journal->done() || journal->chunks().size() != wanted) {
+        unfinished.push_back(process);
+        continue;
+      }
+      const std::string path = folder_->PathOf(share.file);
+      const int64_t end = EndOf(journal->chunks());
+      if (process == 0) first_bytes = end;
+      const auto file = InputFile::Open(path, findings_);
+      if (!file) return std::nullopt;
+      if (file->size() < end) {
+        findings_.Add(code::kMissing, {MakeSource(path, {})},
+                      "`" + path + "` is not complete",
+                      "run process " + std::to_string(process) +
+                          " again, then --finalize");
+        return std::nullopt;
+      }
+      if (options_.finalize && options_.verify &&
+          !Verify(path, journal->chunks())) {
+        return std::nullopt;
+      }
+      files.push_back(share.file);
+      for (WrittenChunk chunk : journal->chunks()) {
+        chunk.process = AsIndex(process);
+        chunks.push_back(std::move(chunk));
+      }
+    }
+    if (!unfinished.empty()) return RefuseUnfinished(unfinished);
+    auto first =
+        NewFile::Continue(folder_->PathOf(files[0]), first_bytes, findings_);
+    if (!first) return std::nullopt;
+    return WrittenParts{std::move(files), std::move(chunks), std::move(*first)};
+  }
+
+  std::nullopt_t RefuseUnfinished(const std::vector<int64_t>& unfinished) {
+    std::string list;
+    for (size_t i = 0; i < unfinished.size() && i < kMostListed; ++i) {
+      list += (i == 0 ? "" : ", ") + std::to_string(unfinished[i]);
+    }
+    if (unfinished.size() > kMostListed) list += ", ...";
+    findings_.Add(code::kMissing, {MakeSource(options_.folder, {})},
+                  "the parts of " +
+                      Counted(static_cast<int64_t>(unfinished.size()),
+                              "process", "processes") +
+                      " of " + std::to_string(processes_) +
+                      " are not complete: " + list,
+                  "run these again with the same options and "
+                  "--process-index, then --finalize");
+    return std::nullopt;
+  }
+
+  static void RemoveJournals(const std::string& folder,
+                             const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      ::unlink(PathIn(folder, name).c_str());
+    }
+  }
+
+  bool Complete() {
+    auto parts = Gather();
+    if (!parts) return false;
+    std::vector<std::string> kept = parts->files;
+    std::vector<std::string> journals;
+    for (int64_t process = 0; process < processes_; ++process) {
+      journals.push_back(ChunkJournalName(process, processes_));
+    }
+    kept.insert(kept.end(), journals.begin(), journals.end());
+    if (!folder_->RemoveOthers(kept, findings_) ||
+        !format_.Complete(std::move(*parts), *folder_, findings_)) {
+      return false;
+    }
+    // A single process removes its journal before the folder is renamed. If the
+    // process is killed in between, only its own work is lost. If there are
+    // several processes, the journals are removed after renaming, so that the
+    // work of no process can be lost. If the run is killed in between, journals
+    // remain in the checkpoint, where they do no harm.
+    const bool alone = processes_ == 1;
+    if (alone) RemoveJournals(folder_->PathOf(""), journals);
+    if (!folder_->Publish(findings_)) return false;
+    if (!alone) RemoveJournals(options_.folder, journals);
+    if (options_.report != nullptr) options_.report->complete = true;
+    return true;
+  }
+
+  std::span<const Array> arrays_;
+  const BoxSource& source_;
+  const WriteOptions& options_;
+  PartsFormat& format_;
+  Findings& findings_;
+  int64_t processes_;
+  JournalKey key_;
+  std::optional<NewFolder> folder_;
+};
+
+}  // namespace
+
+bool WriteParts(std::span<const Array> arrays, const BoxSource& source,
+                const WriteOptions& options, PartsFormat& format,
+                Findings& findings) {
+  return PartsRun(arrays, source, options, format, findings).Run();
 }
 
 }  // namespace shardc::stored

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "source/digest.h"
-#include "stored/append_integer.h"
 #include "stored/checksum.h"
 #include "stored/ocdbt.h"
 

@@ -80,6 +80,22 @@ class OcdbtWriter {
   std::vector<Entry> entries_;
 };
 
+// Appends the lowest `bytes` bytes of the value in little-endian order.
+inline void AppendLittle(std::string& out, uint64_t value, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    out += static_cast<char>(value >> (8 * i) & 0xFF);
+  }
+}
+
+// Appends the value as a varint: seven bits in each byte, low bits first. Every
+// byte except the last one has its highest bit set.
+inline void AppendVarint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) {
+    out += static_cast<char>((value & 0x7F) | 0x80);
+  }
+  out += static_cast<char>(value);
+}
+
 }  // namespace shardc::stored
 
 #endif  // SHARDC_STORED_WRITE_OCDBT_H_

@@ -20,11 +20,10 @@
 #include <utility>
 
 #include "floats/convert.h"
-#include "source/checked.h"
-#include "source/index.h"
 #include "source/json.h"
+#include "source/size.h"
 #include "source/wording.h"
-#include "stored/append_integer.h"
+#include "stored/write_ocdbt.h"
 
 namespace shardc::stored {
 namespace {

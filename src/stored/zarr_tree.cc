@@ -10,17 +10,23 @@
 #include "stored/zarr_tree.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
 #include <mutex>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "source/checked.h"
-#include "source/index.h"
-#include "source/little_endian.h"
+#include "source/input_file.h"
+#include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 #include "stored/checksum.h"
 #include "stored/codecs.h"
+#include "stored/ocdbt.h"
+#include "stored/store.h"
+#include "stored/tree.h"
 #include "stored/zarr.h"
 
 namespace shardc::stored {
@@ -336,5 +342,81 @@ bool ZarrTree::AddAll(Tree& tree, Findings& findings) {
   tree.reader = Reader();
   return true;
 }
+
+// Opens zarr arrays that are in an OCDBT database or in nested folders, if no
+// file describes a tree of the arrays. The arrays are named by their keys.
+//
+//   w/.zarray, blocks/0/k/zarr.json  ->  `blocks/0/k`, `w`
+
+namespace {
+
+// The largest number of names that are examined in the search for an array's
+// metadata.
+constexpr size_t kNamesTried = 1000;
+constexpr int kDepthTried = 8;
+
+std::optional<Tree> OpenAll(const Folder& folder, std::string_view form,
+                            std::shared_ptr<const Store> store,
+                            Findings& findings) {
+  Tree tree;
+  tree.path = folder.path;
+  tree.form = form;
+  // In zarr, a chunk without a value in the store consists of fill values. In
+  // these folders nothing shows whether such a chunk was lost, so its absence
+  // is an error.
+  ZarrTree zarr(folder.path, std::move(store), AbsentChunks::kLost);
+  if (!zarr.AddAll(tree, findings)) return std::nullopt;
+  return tree;
+}
+
+bool IsDatabase(const Folder& folder) { return folder.Has(kOcdbtManifest); }
+
+std::optional<Tree> OpenDatabase(const Folder& folder, Findings& findings) {
+  auto store = OcdbtStore::Open(folder.path, {""}, findings);
+  if (store == nullptr) return std::nullopt;
+  return OpenAll(folder, "OCDBT", std::move(store), findings);
+}
+
+// Returns whether any folder inside this folder has zarr metadata. The search
+// examines at most kNamesTried names, and does not enter deeply nested folders.
+bool HoldsZarr(const Folder& folder, int depth, size_t& tried) {
+  for (const std::string& name : folder.names) {
+    if (++tried > kNamesTried) return false;
+    const std::string path = folder.PathOf(name);
+    std::error_code error;
+    // Links are not followed, because a link could refer to a parent folder.
+    const auto status = std::filesystem::symlink_status(path, error);
+    if (status.type() != std::filesystem::file_type::directory) continue;
+    const auto below = ReadFolder(path);
+    if (!below) continue;
+    if (below->Has(".zarray") || below->Has("zarr.json")) return true;
+    if (depth < kDepthTried && HoldsZarr(*below, depth + 1, tried)) return true;
+  }
+  return false;
+}
+
+bool IsZarr(const Folder& folder) {
+  if (folder.Has(".zarray") || folder.Has("zarr.json") ||
+      folder.Has(".zgroup")) {
+    return true;
+  }
+  // A folder that contains safetensors files is opened as safetensors files,
+  // even if it also contains zarr folders.
+  if (HasEnding(folder, ".safetensors")) return false;
+  size_t tried = 0;
+  return HoldsZarr(folder, 0, tried);
+}
+
+std::optional<Tree> OpenZarr(const Folder& folder, Findings& findings) {
+  return OpenAll(folder, "zarr", std::make_shared<FolderStore>(folder.path),
+                 findings);
+}
+
+}  // namespace
+
+extern const Format kOcdbtDatabase;
+extern const Format kZarrFolder;
+const Format kOcdbtDatabase{"OCDBT", IsDatabase, OpenDatabase};
+const Format kZarrFolder{"zarr", IsZarr, OpenZarr};
 
 }  // namespace shardc::stored

@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "model/project.h"
+#include "roles/layer_stacks.h"
 #include "roles/orientation.h"
 #include "suggest/dims.h"
 #include "suggest/parameter_groups.h"
@@ -52,6 +54,45 @@ Matrices FindMatrices(const Tree& tree, const ModelConfig* model,
 // Returns whether the dtype of the group may store several weights in one
 // number.
 bool MayPack(const ParameterGroup& group);
+
+LayerStacks StacksOf(const Tree& tree, const ModelConfig* model,
+                     const ScanAxis& axis);
+
+// Returns a copy of the tree in which each group has the shape of one layer.
+Tree WithoutLayers(const Tree& tree, const LayerStacks& stacks);
+
+// Adds the dimensions that count layers to `dims`, which were inferred for the
+// tree that WithoutLayers() returned. `tree` is the original tree, which has
+// these dimensions.
+void RestoreLayers(const Tree& tree, const LayerStacks& stacks,
+                   ModelDims& dims);
+
+// Returns whether a group belongs to numbered layers: it is in a stack of
+// scanned layers, or its name contains a counter.
+bool InLayers(const ParameterGroup& group);
+
+// Finds the experts. Marks the dimension that counts them. If each expert has
+// its own tensor, sets `expert_count` to the number of experts. `model` is the
+// configuration, and may be null.
+void MarkExperts(const Tree& tree, const ModelConfig* model, ModelDims& dims);
+
+// Links the companions of a weight (bias, scales and other vectors) to the
+// weight, and finds the blocks of elements that must stay in one shard because
+// they share a scale or are stored together.
+
+// Sets `weight` of each bias, scale and other vector to the index of the group
+// of weights with the same module path. If several groups have this path, the
+// group with the most tensors is chosen. If no group has it, `weight` stays -1.
+// Must be called after the roles were corrected by the sizes of the dimensions.
+void LinkCompanions(const Tree& tree, ModelDims& dims);
+
+// Sets `block` of each dimension: the number of elements that must stay in one
+// shard because they share a scale, or because the dtype stores them together.
+// LinkCompanions must be called before. If the model has no scales, the input
+// and the output dimension of attention and MLP matrices get the quantisation
+// blocks that the configuration `model` has for their modules. A group has one
+// spec, so its block keeps those of all members together. `model` may be null.
+void SetBlocks(const Tree& tree, const ModelConfig* model, ModelDims& dims);
 
 }  // namespace shardc::suggest
 

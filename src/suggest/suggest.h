@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "model/imported.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/not_known.h"
 #include "model/project.h"
+#include "model/rules.h"
 #include "suggest/choice.h"
 #include "suggest/dims.h"
-#include "suggest/mesh_axes.h"
 #include "suggest/parameter_groups.h"
 #include "suggest/patterns.h"
 

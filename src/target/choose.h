@@ -2,20 +2,24 @@
 // them: a project's target, rules and packs, a mesh, a manifest, and a model's
 // config.
 // Its files include headers of these directories: source, model, parse,
-// families, importers, match, resolve, roles, plan.
+// importers, match, families, resolve, roles, plan.
 //
 // This header finds the project file and chooses among its targets.
 #ifndef SHARDC_TARGET_CHOOSE_H_
 #define SHARDC_TARGET_CHOOSE_H_
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "model/project.h"
-#include "source/boundary.h"
+#include "model/rules.h"
+#include "resolve/resolve.h"
+#include "source/file.h"
 #include "source/finding.h"
+#include "source/repository.h"
 
 namespace shardc {
 
@@ -32,7 +36,8 @@ struct TargetRequest {
   std::vector<std::string> rules;  // files, `builtin:PACK` or `auto`
   std::string manifest;
   std::string model;
-  std::string families;  // a folder with descriptions of model families
+  std::string families;       // a folder with descriptions of model families
+  std::string weights_dtype;  // the dtype of the weights of `model`
 
   bool NamesAnInput() const {
     return !mesh.empty() || !rules.empty() || !manifest.empty();
@@ -73,6 +78,35 @@ Boundary RulesBoundary(const Target& target, const TargetRequest& request);
 std::optional<std::vector<Target>> ChooseTargets(
     const TargetRequest& request, std::span<const std::string> names,
     Findings& findings);
+
+// Returns the target of the request:
+// - If the request names a mesh or rules, but neither a target nor a project,
+//   the target has only the mesh, rules and model of the request.
+// - Otherwise it is the target that ChooseTarget() returns. If ChooseTarget()
+//   fails, for example because there are several targets, there are two cases.
+//   If the request names a target or a project, adds a finding and returns
+//   nullopt. If it names neither, returns an empty target.
+std::optional<Target> ChooseForResolver(const TargetRequest& request,
+                                        Findings& findings);
+
+// The resolver of a target's rules and mesh, each of which may be absent. A
+// resolver removes the axes that its mesh lacks from a spec. If there is no
+// mesh, it therefore gets a mesh of all axes that axis rules and registrations
+// name, each of size 1.
+struct OpenedResolver {
+  Resolver resolver;
+  // Whether the target has a mesh.
+  bool has_mesh = false;
+  Policy policy;  // the policy of the rules files
+};
+// Makes the resolver of a target. If `texts` is not null, it replaces the
+// contents of files. Rules files must be inside `boundary`. Returns nullopt
+// after a finding.
+std::optional<OpenedResolver> OpenResolver(const Target& target,
+                                           std::optional<int64_t> devices,
+                                           Findings& findings,
+                                           const FileTexts* texts = nullptr,
+                                           const Boundary& boundary = {});
 
 }  // namespace shardc
 

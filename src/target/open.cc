@@ -11,27 +11,31 @@
 // to the folder of the first rules file.
 #include "target/open.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "families/families.h"
-#include "model/pack_name.h"
+#include "match/match.h"
+#include "model/name.h"
+#include "model/not_known.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
 #include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "parse/rules.h"
 #include "parse/stages_read.h"
-#include "plan/divide.h"
+#include "plan/compile.h"
 #include "plan/kv_layout.h"
-#include "plan/pack_axes.h"
-#include "plan/rule_patterns.h"
+#include "plan/mesh_purposes.h"
+#include "plan/planned_stages.h"
 #include "resolve/resolve.h"
-#include "source/thread_pool.h"
+#include "source/file.h"
+#include "source/process.h"
 #include "source/wording.h"
 #include "target/packs.h"
-#include "target/scanned_rules.h"
 
 namespace shardc {
 namespace {
@@ -286,13 +290,37 @@ void CheckNames(const RuleSet& rules, Findings& findings) {
 namespace {
 
 // Returns the naming of the tree that is built from a config.json. It is flax
-// if the rules name a pack such as builtin:llama/flax, and hf otherwise.
+// if the rules name a pack such as builtin:llama/flax. Otherwise it is empty,
+// and the tree has its default naming.
 std::string_view NamingFor(const Target& target) {
   const bool flax = std::any_of(
       target.rules.begin(), target.rules.end(), [](const std::string& file) {
         return IsPackName(file) && file.ends_with("/flax");
       });
-  return flax ? "flax" : "hf";
+  return flax ? "flax" : "";
+}
+
+// Returns whether the tree has the tensors of a quantised checkpoint, and all
+// rules are those of packs, which have no rule for some of these tensors. The
+// packs of most families have rules for unquantised weights only.
+bool PacksLackQuantised(const Manifest& tree, const RuleSet& rules) {
+  const auto quantised = [](const std::string& note) {
+    return note.starts_with(kQuantisedAs);
+  };
+  const auto in_pack = [](const Rule& rule) {
+    return IsPackName(rule.source_name);
+  };
+  if (std::none_of(tree.notes.begin(), tree.notes.end(), quantised) ||
+      !std::all_of(rules.rules.begin(), rules.rules.end(), in_pack)) {
+    return false;
+  }
+  Findings ignored;
+  const auto matcher = Matcher::Compile(PatternsOf(rules.rules), ignored);
+  if (!matcher) return false;
+  std::vector<std::string_view> names;
+  for (const Tensor& tensor : tree.tensors) names.push_back(tensor.name);
+  const auto first = matcher->Match(names, tree.separator).first;
+  return std::find(first.begin(), first.end(), Matches::kNone) != first.end();
 }
 
 }  // namespace
@@ -378,10 +406,15 @@ std::optional<Opened> OpenTarget(const Target& target,
     SetProcesses(*mesh, *options.processes, findings);
   }
   const bool builds = target.manifest.empty();
-  auto manifest = builds ? families::BuildTree(target.model, NamingFor(target),
-                                               findings, target.families)
-                         : OpenManifest(target.manifest, options.manifest,
-                                        findings, options.held.manifests);
+  families::TreeWeights weights = options.weights;
+  const std::vector<Mode>& modes =
+      options.modes.empty() ? target.modes : options.modes;
+  weights.trained = weights.trained || modes == std::vector<Mode>{Mode::kTrain};
+  auto manifest = builds
+                      ? families::BuildTree(target.model, NamingFor(target),
+                                            findings, target.families, weights)
+                      : OpenManifest(target.manifest, options.manifest,
+                                     findings, options.held.manifests);
   // If no tree could be built from the config.json, its errors have already
   // been reported, so the file is not read again.
   if (!target.model.empty() && (manifest || !builds)) {
@@ -407,6 +440,15 @@ std::optional<Opened> OpenTarget(const Target& target,
   }
   if (findings.errors() > before || !mesh || !manifest || !rules) {
     return std::nullopt;
+  }
+  if (builds && PacksLackQuantised(*manifest, *rules)) {
+    // The packs' rules are for the tree before quantisation.
+    weights.trained = true;
+    weights.dtype.clear();
+    manifest = families::BuildTree(target.model, NamingFor(target), findings,
+                                   target.families, weights);
+    if (!manifest) return std::nullopt;
+    FitPacksToStacks(*rules, *manifest);
   }
   if (options.policy.kv_replicate) {
     rules->policy.kv_replicate = options.policy.kv_replicate;
@@ -436,6 +478,37 @@ std::unique_ptr<const Compiled> CompileTarget(Opened opened,
   if (!opened.stages) return compiled;
   DivideByStages(*opened.stages, config, *compiled, findings);
   return compiled;
+}
+
+FileStamp StampOf(const std::string& path) {
+  FileStamp stamp;
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return stamp;
+  }
+  stamp.file = FileIdOf(status);
+  stamp.size = status.st_size;
+  stamp.modified_ns = ModifiedNs(status);
+  stamp.changed_ns = ChangedNs(status);
+  return stamp;
+}
+
+std::optional<Manifest> ManifestCache::Find(const std::string& path,
+                                            const FileStamp& stamp) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = entries_.find(path);
+  if (stamp.size < 0 || at == entries_.end() || at->second.stamp != stamp) {
+    return std::nullopt;
+  }
+  return at->second.manifest;
+}
+
+void ManifestCache::Keep(const std::string& path, const FileStamp& stamp,
+                         const Manifest& manifest) {
+  if (stamp.size < 0) return;
+  const std::lock_guard lock(mutex_);
+  if (entries_.size() >= kLimit) entries_.clear();
+  entries_.insert_or_assign(path, Entry{stamp, manifest});
 }
 
 }  // namespace shardc

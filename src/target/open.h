@@ -8,25 +8,62 @@
 #define SHARDC_TARGET_OPEN_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "families/families.h"
 #include "importers/manifest.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/project.h"
 #include "model/rules.h"
-#include "model/stages.h"
 #include "parse/rules.h"
 #include "plan/compile.h"
-#include "source/boundary.h"
-#include "source/file_texts.h"
+#include "source/file.h"
 #include "source/finding.h"
-#include "target/manifest_cache.h"
+#include "source/repository.h"
 
 namespace shardc {
+
+// The identity, size and times of a file. If two stamps of a file are equal,
+// the file was not written between them, except for writes that keep its size
+// and are too quick for the resolution of its times.
+struct FileStamp {
+  FileId file;
+  int64_t size = -1;  // negative if the path is not a regular file
+  int64_t modified_ns = 0;
+  int64_t changed_ns = 0;
+
+  bool operator==(const FileStamp&) const = default;
+};
+FileStamp StampOf(const std::string& path);
+
+// A cache of manifests by path. Several threads may use it at the same time.
+class ManifestCache {
+ public:
+  // Returns the manifest that was kept for this path, if its stamp equals
+  // `stamp`; otherwise nullopt.
+  std::optional<Manifest> Find(const std::string& path,
+                               const FileStamp& stamp) const;
+  // Keeps the manifest of a regular file. `stamp` must have been taken before
+  // the file was read. If the cache is full, all its entries are removed first.
+  void Keep(const std::string& path, const FileStamp& stamp,
+            const Manifest& manifest);
+
+ private:
+  struct Entry {
+    FileStamp stamp;
+    Manifest manifest;
+  };
+  static constexpr size_t kLimit = 64;  // the largest number of entries
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> entries_;
+};
 
 // What a caller such as the language server keeps between reads. Each member
 // may be null.
@@ -52,6 +89,8 @@ struct OpenOptions {
   Policy policy;
   // If empty, the target's modes are used, or all modes if it has none.
   std::vector<Mode> modes;
+  // The weights of a tree that is built from a config.json.
+  families::TreeWeights weights;
   int threads = 0;  // number of threads; 0 for one per core
   Held held;
 };
@@ -133,8 +172,8 @@ std::optional<Opened> OpenTarget(const Target& target,
                                  const OpenOptions& options,
                                  Findings& findings);
 // Compiles the target. If the target declares pipeline stages, the parameters
-// are assigned to them (plan/divide.h). Returns null if the target cannot be
-// compiled.
+// are assigned to them (plan/planned_stages.h). Returns null if the target
+// cannot be compiled.
 std::unique_ptr<const Compiled> CompileTarget(Opened opened,
                                               Findings& findings);
 

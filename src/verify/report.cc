@@ -11,15 +11,12 @@
 #include <mutex>
 #include <utility>
 
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
+#include "source/size.h"
 #include "source/wording.h"
-#include "verify/cases/stress_cases.h"
-#include "verify/judge/given.h"
+#include "verify/cases/matrix.h"
+#include "verify/judge/explain.h"
 #include "verify/traces/cache_trace.h"
-#include "verify/traces/paged_trace.h"
-#include "verify/traces/trace_bytes.h"
-#include "verify/traces/trace_layouts.h"
 
 namespace shardc::verify {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/machine/transport.h"
+#include "exec/machine/machine.h"
 #include "verify/cases/case.h"
 #include "verify/cases/matrix.h"
 #include "verify/judge/run_case.h"

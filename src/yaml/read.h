@@ -4,18 +4,79 @@
 #ifndef SHARDC_YAML_READ_H_
 #define SHARDC_YAML_READ_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "yaml/core.h"
-#include "yaml/fields.h"
+#include "yaml/yaml.h"
 
 namespace shardc {
+
+// The types of scalars. A quoted scalar or a block scalar is always a string.
+enum class CoreType : uint8_t { kString, kBool, kInteger, kReal };
+CoreType CoreTypeOf(const YamlNode& scalar);
+bool IsCoreInteger(std::string_view text);
+
+// Returns "a list", "the number `8`", "the string `x`", "null" ...
+std::string Describe(const YamlNode& node);
+
+// Counts the decimal digits from `at` on.
+size_t CountDigits(std::string_view text, size_t at);
+
+struct KeyTable {
+  // Path of the mapping in its file: `rules.rules[]` is a rule of a rules file.
+  std::string_view path;
+  std::string_view what;  // for messages: "a rule"
+  std::span<const std::string_view> keys;
+};
+
+// A file that is being read, and the list to which its findings are added.
+struct YamlContext {
+  const YamlDocument& document;
+  Findings& findings;
+
+  Finding& Add(const Code& code, const YamlNode& node, std::string message,
+               std::string help = {}) const {
+    return findings.Add(code, document.PlaceOf(node), std::move(message),
+                        std::move(help));
+  }
+};
+
+class Fields {
+ public:
+  // Reads the members of a mapping. Returns nullopt after a finding (schema) if
+  // the node is not a mapping. Leaves out unknown keys and keys that are not
+  // scalars. Reports each unknown key, and the first key that is not a scalar.
+  static std::optional<Fields> Read(const YamlContext& context,
+                                    const YamlNode& node,
+                                    const KeyTable& table);
+  const YamlNode* Find(std::string_view key) const;
+  // Returns the value of a key. If the key is absent, returns null and adds a
+  // finding (schema) with `help`. The finding is not added if a misspelling of
+  // the key has been reported.
+  const YamlNode* Require(const YamlContext& context, const YamlNode& node,
+                          std::string_view key, std::string help = {}) const;
+
+ private:
+  explicit Fields(const KeyTable& table) : table_(&table) {}
+  const KeyTable* table_;
+  // The values of the known keys, in the order of table_->keys; null if the
+  // mapping lacks the key.
+  std::vector<const YamlNode*> values_;
+  // The known keys of which a misspelling was found. Require() does not report
+  // them as missing.
+  std::vector<std::string> meant_;
+};
+
+// Alternatives() returns "`a`, `b` or `c`", and Listed() "`a`, `b` and `c`".
+std::string Alternatives(std::span<const std::string_view> choices);
+std::string Listed(std::span<const std::string_view> names);
 
 struct IntegerRange {
   int64_t least = 0;
@@ -62,7 +123,7 @@ std::optional<bool> ReadBool(const YamlContext& context, const YamlNode& node,
 std::optional<size_t> ReadChoice(const YamlContext& context,
                                  const YamlNode& node, std::string_view what,
                                  std::span<const std::string_view> choices);
-// Reads a size in bytes (source/byte_size.h).
+// Reads a size in bytes (source/size.h).
 std::optional<int64_t> ReadBytes(const YamlContext& context,
                                  const YamlNode& node, std::string_view what);
 // Reads a list of strings, or one string as a list of one. Refuses plain

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "source/finding.h"
+
 namespace shardc {
 
 // The reason why bytes are not YAML text. Control characters are refused too,
@@ -62,6 +64,25 @@ size_t LineEnd(std::string_view text, size_t at);
 inline size_t ColumnOf(std::string_view text, size_t at) {
   return at - LineBegin(text, at);
 }
+
+// The largest size of a YAML key without `?` before it.
+inline constexpr size_t kLongestKeyBytes = 1024;
+inline constexpr std::string_view kLongKeyMessage =
+    "a key of more than 1,024 characters";
+inline constexpr std::string_view kLongKeyHelp =
+    "shorten it, or write `? ` before it and its `: ` on the next line";
+
+struct YamlFailure {
+  size_t offset = 0;                // where the parser stopped
+  size_t last_end = 0;              // end of the last complete token
+  std::optional<size_t> open_flow;  // innermost open `[` or `{`
+  // The beginning of the last quoted string that extends over several lines.
+  std::optional<size_t> long_quote;
+};
+
+// Adds a finding for a syntax error. `reason` is the event parser's message.
+void ReportYamlError(const SourceRef& source, const std::string& reason,
+                     const YamlFailure& failure, Findings& findings);
 
 }  // namespace shardc
 

@@ -4,8 +4,7 @@
 
 #include <string>
 
-#include "audit/origin.h"
-#include "audit/table.h"
+#include "audit/runs.h"
 #include "meshes.h"
 
 namespace shardc::audit {

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "audit/audit.h"
-#include "audit/table.h"
 #include "meshes.h"
 
 namespace shardc::audit {

@@ -8,10 +8,8 @@
 #include <string>
 
 #include "audit/audit.h"
-#include "audit/budget.h"
 #include "audit/equivalent.h"
-#include "audit/lock.h"
-#include "audit/table.h"
+#include "audit/growth.h"
 #include "devices/profiles.h"
 #include "parse/mesh.h"
 #include "source/file.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/ownership.h"
+#include "checkpoint/transfer.h"
 
 #include <doctest/doctest.h>
 

@@ -8,8 +8,8 @@
 #include <map>
 #include <sstream>
 
+#include "model/manifest.h"
 #include "model/mesh_layout.h"
-#include "model/safetensors_header.h"
 #include "source/file.h"
 #include "stored/checksum.h"
 

@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/merge_plan.h"
 #include "checkpoint/run.h"
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/stored.h"

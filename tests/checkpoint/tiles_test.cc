@@ -1,4 +1,4 @@
-#include "checkpoint/tiles.h"
+#include "checkpoint/tree_copy.h"
 
 #include <doctest/doctest.h>
 

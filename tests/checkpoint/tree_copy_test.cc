@@ -10,12 +10,10 @@
 #include <cstring>
 #include <memory>
 
-#include "checkpoint/chunk_cache.h"
-#include "checkpoint/tiles.h"
 #include "round_trip.h"
-#include "source/index.h"
-#include "source/thread_pool.h"
-#include "stored/gather.h"
+#include "source/process.h"
+#include "source/size.h"
+#include "stored/box.h"
 
 namespace shardc {
 namespace {

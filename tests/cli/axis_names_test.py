@@ -471,6 +471,41 @@ class MeshesWithOtherNames(Folder):
                       done.err)
         self.assertIn("`axes: {tensor_parallel: x}`", done.err)
 
+    def test_rules_are_suggested_for_no_axis_of_stages(self):
+        for mesh, axis in (("stage:4", "stage"), ("data:2,pp:4", "pp"),
+                           ("pipe:2,x:4", "pipe")):
+            done = self.check(run("suggest", "--no-project", "--mesh", mesh,
+                                  "--manifest", LLAMA), 1)
+            with self.subTest(mesh=mesh):
+                self.assertIn("no rules are suggested for these axes of "
+                              f"pipeline stages: `{axis}`", done.err)
+                self.assertIn(f"`stages: {{axis: {axis}}}`", done.err)
+                self.assertNotIn(f"tensor_parallel: {axis}", done.err)
+                self.assertEqual("tensor_parallel: x" in done.err,
+                                 "x" in mesh)
+
+    def test_an_unused_axis_may_be_one_that_the_rules_name(self):
+        """`zz` may be the axis that the rules call FSDP; `ep` has a purpose."""
+        for mesh, expected in (("zz:4,tp:2", True), ("ep:4,tp:2", False),
+                               ("zz:4,fsdp:2", False)):
+            self.write("u.yaml", "version: 1\nrules:\n"
+                                 "  - {match: '.*', spec: [FSDP]}\n"
+                                 if "fsdp" in mesh else
+                       "version: 1\nrules:\n"
+                       "  - {match: 'lm_head', spec: [TP]}\n"
+                       "  - {match: '.*', spec: [FSDP, TP]}\n")
+            done = self.shardc("check", "--no-project", "--mesh", mesh,
+                               "--rules", "u.yaml", "--manifest", LLAMA,
+                               "--select", "SHD206")
+            axis = mesh.split(":")[0]
+            with self.subTest(mesh=mesh):
+                self.assertIn(f"nothing uses mesh axis `{axis}`",
+                              done.out + done.err)
+                self.assertEqual(
+                    "write `axes: {fully_sharded_data_parallel: zz}` in the "
+                    "rules file if it is the axis `fsdp` of the rules" in
+                    done.out + done.err, expected)
+
     def test_the_error_can_be_ignored_or_lowered(self):
         comment = ("rules:\n  # shardc: ignore[SHD207] a test of replicas\n"
                    "  - {match: '.*', spec: Replicated}\n")

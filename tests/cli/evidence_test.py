@@ -192,6 +192,21 @@ class Evidence(DescribedCase):
         # A `model:` section is as good as the names.
         self.assertGreaterEqual(known, 2 * TREES)
 
+    def test_one_odd_word_changes_no_figure(self):
+        """Each word of a tree alone is replaced."""
+        for seed in range(len(MODELS)):
+            tree = self.tree(seed)
+            words = tree.words
+            named = [self.cost(tree.inputs(False, False), tree.mesh, settings)
+                     for settings in (TRAIN, DECODE)]
+            for word, other in words.items():
+                tree.words = {word: other}
+                odd = tree.inputs(True, False)
+                for wanted, settings in zip(named, (TRAIN, DECODE)):
+                    with self.subTest(seed=seed, word=word,
+                                      settings=settings):
+                        self.agree(wanted, self.cost(odd, tree.mesh, settings))
+
     def test_a_section_counts_more_than_names(self):
         """The words of roles change places, so that each name is that of
         another role."""
@@ -247,6 +262,47 @@ class Evidence(DescribedCase):
                 found = self.check(run("cost", *odd, *stages), 0).json()
                 self.assertEqual(found["ranks"], wanted["ranks"])
                 self.assertEqual(found["time"], wanted["time"])
+
+    def test_a_section_counts_more_than_the_names_of_towers(self):
+        """A language model whose container has the name of a vision tower or
+        of an encoder, and stages whose costs follow from the section."""
+        for seed, words in ((0, {"model": "visual"}),
+                            (0, {"model": "encoder", "layers": "vision_model"}),
+                            (4, {"mlp": "img", "experts": "audio_tower"})):
+            tree = self.tree(seed)
+            self.assertLessEqual(set(words), set(tree.words))
+            tree.words = words
+            for section in (False, True):
+                odd = tree.inputs(True, section)
+                named = tree.inputs(False, section)
+                for settings in (TRAIN, DECODE):
+                    with self.subTest(words=words, section=section,
+                                      settings=settings):
+                        found = self.cost(odd, tree.mesh, settings)
+                        self.assertTrue(not section or
+                                        not found[0]["at_least"])
+                        self.agree(self.cost(named, tree.mesh, settings),
+                                   found)
+
+    def test_a_section_shows_the_costs_of_stages(self):
+        for seed in (0, 4, 9):
+            tree = self.tree(seed)
+            bounds = []
+            for odd in (False, True):
+                inputs = list(tree.inputs(odd, True))
+                path = inputs[inputs.index("--rules") + 1]
+                with open(path, encoding="utf-8") as file:
+                    rules = json.load(file)
+                rules["stages"] = {"axis": "pp", "assign": "cost",
+                                   "microbatches": 8}
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump(rules, file)
+                plan = self.check(run("plan", *inputs, "--mesh", "pp:4,fsdp:2",
+                                      "--illegal", "shrink"), 0).json()
+                bounds.append([stage["layers"] for stage in
+                               plan["stages"]["of"]])
+            with self.subTest(seed=seed):
+                self.assertEqual(*bounds)
 
     def test_neighbours_show_gates_and_experts(self):
         """`gate` next to an equal `up` is no router, and as many blocks as

@@ -237,6 +237,45 @@ class Fit(DescribedCase):
         self.assertTrue(sizes[4]["legal"])
         self.assertIn("a part of 64 splits blocks of 128", sizes[8]["reason"])
 
+    def test_blocks_are_those_of_the_modules_that_have_them(self):
+        """A part of 512 / 8 = 64 splits a block of 128 and none of 64."""
+        def groups(**of):
+            return {"config_groups": {name: {
+                "targets": targets, "weights": {"group_size": size}}
+                for name, (size, targets) in of.items()}}
+        two = groups(a=(64, ["re:.*down"]), b=(128, ["Linear"]))
+        for quantisation, legal in (
+                (groups(a=(128, ["Linear"])), False),
+                ({**groups(a=(128, ["Linear"])), "ignore": ["re:.*down"]},
+                 True),
+                ({**groups(a=(128, ["Linear"])), "ignore": ["layers.0"]},
+                 False),
+                ({"weight_block_size": [128, 128],
+                  "modules_to_not_convert": ["mlp.down_proj"]}, True),
+                (two, True),
+                (groups(a=(64, ["re:.*up"]), b=(128, ["Linear"])), False)):
+            with tempfile.TemporaryDirectory() as folder:
+                def path(name, text):
+                    full = os.path.join(folder, name)
+                    with open(full, "w", encoding="utf-8") as file:
+                        file.write(text)
+                    return full
+                value = self.fit(
+                    "--no-project", "--axes", "tp",
+                    "--rules", path("r.yaml", "version: 1\nrules:\n"
+                                    "  - {match: 'down', spec: [null, TP]}\n"
+                                    "  - {match: '.*', spec: []}\n"),
+                    "--manifest", path("m.json", json.dumps(
+                        {f"layers.{i}.mlp.down_proj.weight":
+                         {"shape": [256, 512], "dtype": "F8_E4M3"}
+                         for i in range(2)})),
+                    "--model", path("config.json", json.dumps(
+                        {"hidden_size": 256,
+                         "quantization_config": quantisation})))
+            sizes = {one["size"]: one for one in value["sizes"]}
+            with self.subTest(quantisation=quantisation):
+                self.assertEqual(sizes[8]["legal"], legal)
+
     def test_blocks_may_be_split_where_weights_are_gathered(self):
         # 2,880 inputs in blocks of 32: a part of 360 splits one.
         config = os.path.join(TESTDATA, "configs", "gpt-oss-20b.config.json")

@@ -30,6 +30,7 @@ TREE, CONFIG = f"--manifest {MANIFEST}", f"--model {MODEL}"
 INPUTS = {"--mesh": MESH, "--rules": RULES, "--manifest": TREE,
           "--model": CONFIG}
 AUDITED = os.path.join(TESTDATA, "audit", "tpu.hlo.txt.gz")
+PROGRAM = os.path.join(TESTDATA, "regions", "mlp.program.json.gz")
 # The command with what it needs apart from its inputs, and which inputs it takes.
 COMMANDS = {
     "plan": ("plan -o {O}/plan.json", "mesh rules manifest model"),
@@ -66,6 +67,9 @@ OTHERS = [
     "explain model.norm.weight --plan {P} --program {F}",
     f"check {MESH} {RULES} {TREE} --program {{F}}",
     f"suggest {MESH} --program {{F}} -o {{O}}/rules.yaml",
+    f"verify step {MESH} {RULES} --program {{F}}",
+    "verify step --plan {P} --program {F} --reference {F}",
+    f"verify step --plan {{F}} --program {PROGRAM}",
     f"export torch-pipeline --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp "
     "--schedule {F} -o {O}/e",
     f"cost --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp --schedule {{F}}",

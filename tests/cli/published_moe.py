@@ -9,7 +9,10 @@ from driver import TESTDATA, run
 
 RUNS = os.path.join(TESTDATA, "published", "moe.csv")
 PACKS = {"qwen3-235b-a22b": "qwen_moe", "qwen3-30b-a3b": "qwen_moe",
-         "deepseek-v3": "deepseek", "gpt-oss-120b": "gpt_oss"}
+         "deepseek-v3": "deepseek", "gpt-oss-120b": "gpt_oss",
+         "llama4-maverick": "llama4"}
+# The configurations whose names differ from those of the rows.
+CONFIGS = {"llama4-maverick": "llama-4-maverick"}
 DEVICES = {"h100": "h100-sxm", "b200": "b200-hgx"}
 GRAPHS = {"none": "none", "te": "partial", "full": "step"}
 # The tensors that the recomputed modules of Megatron do not keep. `mlp` is that
@@ -25,7 +28,7 @@ DEEPSEEK = {4: [16] * 3 + [13], 8: [8] * 7 + [5], 16: [4] * 15 + [1],
             32: [1] + [2] * 30 + [0]}
 # The layers of models whose recipes count the embedding and the loss as a layer
 # each if the stages divide their sum.
-LAYERS = {"qwen3-235b-a22b": 94, "qwen3-30b-a3b": 48}
+LAYERS = {"qwen3-235b-a22b": 94, "qwen3-30b-a3b": 48, "llama4-maverick": 48}
 
 
 def policy(row):
@@ -80,17 +83,14 @@ class Runs:
                 axes[key] = ["sp", "sq"]
         rules = {"version": 1, "axes": axes,
                  "extends": [f"builtin:{PACKS[row['model']]}/hf"]}
-        if tp > 1:
-            # An expert is on one device: tp distributes experts.
-            rules["rules"] = [
-                {"match": r"mlp\.experts\.gate_up_proj$",
-                 "spec": ["EXPERT", None, "FSDP"]},
-                {"match": r"mlp\.experts\.down_proj$",
-                 "spec": ["EXPERT", "FSDP", None]}]
         path = os.path.join(self.folder, row["id"] + ".yaml")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(rules, file)
         return path
+
+    @staticmethod
+    def device(name):
+        return DEVICES.get(name, name)
 
     def mesh(self, row):
         tp, cp, dp, _, experts_cp, ep = folded(row)
@@ -105,10 +105,11 @@ class Runs:
         device = row["device"]
         xla = row["stack"] == "xla"
         fused = row["software"][:10] in ("NeMo 26.06", "NeMo 26.08")
+        config = CONFIGS.get(row["model"], row["model"])
         out = ["--model", os.path.join(TESTDATA, "configs",
-                                       row["model"] + ".config.json"),
+                                       config + ".config.json"),
                "--mesh", self.mesh(row), "--illegal", "drop",
-               "--profile", DEVICES.get(device, device),
+               "--profile", self.device(device),
                "--batch", row["gbs"], "--microbatches", row["ga"],
                "--seq", row["seq"], "--remat", policy(row), "--stack",
                "xla" if xla else "megatron-2026-06" if fused else "megatron"]

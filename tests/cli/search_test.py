@@ -164,73 +164,74 @@ class Search(SearchCase):
                 self.check(again, 2)
                 self.assertIn("mesh.yaml", again.err)
 
-    def test_a_faster_pipeline_is_written_with_its_stages(self):
+    def test_a_pipeline_that_wins_is_written_with_its_stages(self):
         step = [*config("llama-3.1-405b"), "--devices", "128", "--batch", "128",
                 "--seq", "4096", *H100, "--prove", "0"]
         folder = self.path("405b")
         found = self.search(*step, "-o", folder)
-        pipeline = found["pipeline"]
-        self.assertLess(1.05 * pipeline["expected_s"],
-                        found["winner"]["expected_s"])
+        pipeline, winner = found["pipeline"], found["winner"]
+        self.assertTrue(pipeline["wins"])
+        self.assertEqual(winner["mesh"], pipeline["mesh"])
+        self.assertEqual(winner["stages"], len(pipeline["layers"]))
+        for key in ("expected_s", "least_s", "most_s"):
+            self.assertEqual(winner[key], pipeline[key])
+        self.assertLess(winner["least_s"], winner["expected_s"])
+        self.assertLess(winner["expected_s"], winner["most_s"])
+        other = found["without_stages"]
+        self.assertLess(1.05 * winner["expected_s"], other["expected_s"])
+        self.assertEqual(other["stages"], 1)
         self.assertEqual(sum(pipeline["layers"]), 126)
         self.assertEqual(len(pipeline["layers"]), pipeline["virtual"] *
                          pipeline["mesh"][pipeline["axis"]])
+        # Published runs divide the layers evenly; a faster division is
+        # printed.
+        inner = pipeline["layers"][1:-1]
+        self.assertLessEqual(max(inner) - min(inner), 1)
+        if pipeline["by_times"]:
+            self.assertLess(pipeline["by_times"]["expected_s"],
+                            pipeline["expected_s"])
+            self.assertEqual(sum(pipeline["by_times"]["layers"]), 126)
         project = os.path.join(folder, "shardc.yaml")
-        flags = ["--batch", "128", "--seq", "4096", *H100,
+        flags = ["--batch", "128", "--seq", "4096", *H100, "--p2p", "exposed",
                  *self.settings(pipeline)]
         stages = ["--stages", pipeline["axis"], "--schedule",
                   pipeline["schedule"], "--virtual", pipeline["virtual"],
                   "--assign", ",".join(map(str, pipeline["layers"]))]
         for arguments in (
-                ["--project", project, "--target", "searched-pipeline"],
-                [*config("llama-3.1-405b"), "--rules", pipeline["rules"],
+                ["--project", project],
+                [*config("llama-3.1-405b"), "--rules",
+                 *pipeline["rules"].split(", ")[:1],
                  "--mesh", self.mesh(pipeline), *stages]):
             cost = self.cost(*arguments, *flags)
             self.assertEqual(cost["time"]["step"], pipeline["expected_s"])
+            self.assertEqual(cost["time"]["least"], pipeline["least_s"])
+            self.assertEqual(cost["time"]["most"], pipeline["most_s"])
             self.assertEqual(max(rank["total"] for rank in cost["ranks"]),
                              pipeline["tensor_bytes"])
             self.assertTrue(cost["fits"])
         self.check(run("check", "--project", project), 0)
         plan = json.loads(self.check(
-            run("plan", "--project", project, "--target", "searched-pipeline",
-                "-o", "-"), 0).out)
+            run("plan", "--project", project, "-o", "-"), 0).out)
         self.assertEqual(plan["summary"]["bytes_by_rank"]["of"],
                          [rank["parameters"] for rank in cost["ranks"]])
         text = self.check(run("search", *step), 0).out
-        self.assertIn("no time of a pipeline is calibrated", text)
+        self.assertIn("\nno stages ", text)
+        self.assertIn("whose layers are divided " + pipeline["division"], text)
+        self.assertIn("--p2p exposed", text)
         self.assertIsNone(pipeline["proved"])
-        self.assertTrue(self.search(*step[:-2])["pipeline"]["proved"])
-        self.assertIn("the pipeline's figures: shardc cost", text)
-        self.assertTrue(pipeline["would_win"])
-        self.assertIn(f"{self.mesh(pipeline)} would win: -", text)
+        self.assertTrue(self.search(*step[:-2])["winner"]["proved"])
         self.assertEqual(found["front"][0]["mesh"], pipeline["mesh"])
         self.assertEqual(found["front"][0]["stages"], len(pipeline["layers"]))
         ranks = pipeline["mesh"][pipeline["axis"]]
         line = next(one for one in found["why_not"]
                     if one["change"] == f"pp 1 -> {ranks}")
         self.assertEqual(line["verdict"], "faster")
-        self.assertIn("excluded: no time of a pipeline", line["because"])
+        self.assertNotIn("excluded", line["because"])
         self.assertAlmostEqual(sum(part["seconds"] for part in line["parts"]),
-                               line["expected_s"] -
-                               found["winner"]["expected_s"])
+                               line["expected_s"] - other["expected_s"])
         page = self.check(run("search", *step, "--format", "html"), 0).out
         self.assertIn("<h2>Pipelines</h2>", page)
-        self.assertIn("a pipeline of the front, not calibrated", page)
-
-    def test_a_pipeline_with_changed_rules_is_written_with_them(self):
-        step = [*config("mixtral-8x7b"), "--batch", "64", "--seq", "4096",
-                "--profile", "a100-80-sxm", "--devices", "16", "--prove",
-                "0"]
-        found = self.search(*step)["pipeline"]
-        self.assertTrue(found["would_win"])
-        self.assertIn("batch over the experts' axis", found["rules"])
-        # Without a folder no file has the rules.
-        self.assertNotIn("the pipeline's figures", run("search", *step).out)
-        text = run("search", *step, "-o", self.path("out")).out
-        command = re.search("^the pipeline's figures: shardc (.*)$", text,
-                            re.M)[1]
-        cost = self.cost(*shlex.split(command)[1:])
-        self.assertEqual(cost["time"]["step"], found["expected_s"])
+        self.assertIn("<b>Without stages</b>", page)
 
     def test_models_with_experts_have_pipelines(self):
         found = self.search(*config("mixtral-8x7b"), *STEP, *H100, "--devices",

@@ -210,6 +210,179 @@ class Structure(Case):
             self.assertEqual(done.json()["memory"]["kv_cache"],
                              2 * 100 * heads * of_head)
 
+    def of_tree(self, layer, rules, path="model.layers.{}.", layers=2):
+        """The findings about a tree of equal layers."""
+        with tempfile.TemporaryDirectory() as folder:
+            manifest = os.path.join(folder, "m.json")
+            with open(manifest, "w", encoding="utf-8") as file:
+                json.dump({"schema": "shardc.manifest/v1", "separator": ".",
+                           "params": {path.format(i) + name:
+                                      {"shape": shape, "dtype": "BF16"}
+                                      for i in range(layers)
+                                      for name, shape in layer.items()}}, file)
+            written = os.path.join(folder, "r.yaml")
+            with open(written, "w", encoding="utf-8") as file:
+                file.write("version: 1\nseparator: '.'\nrules:\n" + "".join(
+                    f"  - {{match: '{match}', spec: {spec}}}\n"
+                    for match, spec in rules))
+            return self.found("--rules", written, "--manifest", manifest)
+
+    def whole(self, found, layer):
+        """The replicated parameters of a layer, next to split ones."""
+        names = {param.split(".", 3)[3] for f in found
+                 if f["code"] == "SHD231" for param in f["params"]}
+        self.assertLessEqual(names, set(layer))
+        return names
+
+    def test_each_projection_of_a_delta_net_has_its_convolution(self):
+        for keys, values in ((2048, 4096), (2048, 2048)):
+            layer = {"q_proj.weight": [keys, 2048],
+                     "k_proj.weight": [keys, 2048],
+                     "v_proj.weight": [values, 2048],
+                     "g_proj.weight": [values, 2048],
+                     "q_conv1d.weight": [keys, 1, 4],
+                     "k_conv1d.weight": [keys, 1, 4],
+                     "v_conv1d.weight": [values, 1, 4],
+                     "a_proj.weight": [32, 2048], "b_proj.weight": [32, 2048],
+                     "A_log": [32], "dt_bias": [32],
+                     "o_norm.weight": [values // 32],
+                     "o_proj.weight": [2048, values]}
+            own = {name for name in layer if re.search("conv1d|A_log|dt_b", name)}
+            split = [("(q|k|v|g|a|b)_proj", "[tp]"), ("o_proj", "[null, tp]")]
+            for more, expected in (([], own), ([("conv1d", "[tp]")],
+                                               {"A_log", "dt_bias"}),
+                                   ([("conv1d|A_log|dt_bias", "[tp]")], set())):
+                found = self.of_tree(layer, [*split, *more, (".", "[]")],
+                                     "model.layers.{}.")
+                with self.subTest(keys=keys, values=values, more=more):
+                    self.assertEqual(
+                        {p.split(".", 3)[3] for f in found
+                         if f["code"] == "SHD231" for p in f["params"]},
+                        expected)
+                    self.assertFalse({"SHD230", "SHD232"} & {
+                        f["code"] for f in found})
+        # Without a name that shows the output, nothing is stated of matrices
+        # that all have one shape.
+        odd = {renamed(name): shape for name, shape in layer.items()}
+        rules = [(re.escape(renamed(name)), "[tp]" if "proj" in name else "[]")
+                 for name in layer]
+        self.assertFalse({"SHD230", "SHD231", "SHD232"} & {
+            f["code"] for f in self.of_tree(odd, rules)})
+
+    def test_the_channels_of_mamba_1_are_split_with_its_projections(self):
+        layer = {"norm.weight": [2560], "in_proj.weight": [10240, 2560],
+                 "conv1d.weight": [5120, 1, 4], "conv1d.bias": [5120],
+                 "x_proj.weight": [192, 5120], "dt_proj.weight": [5120, 160],
+                 "dt_proj.bias": [5120], "A_log": [5120, 16], "D": [5120],
+                 "out_proj.weight": [2560, 5120]}
+        split = [("in_proj|dt_proj", "[tp]"), ("(x|out)_proj", "[null, tp]")]
+        for more, expected in (
+                ([], {"conv1d.weight", "A_log", "D"}),
+                ([("conv1d|A_log", "[tp]")], {"D"}),
+                ([(r"conv1d|A_log|\bD$", "[tp]")], set())):
+            for name in (str, renamed):
+                rules = [*split, *more, (".", "[]")]
+                tree = {name(one): shape for one, shape in layer.items()}
+                if name is renamed:
+                    rules = [("^.*" + re.escape(name(one)) + "$", next(
+                        spec for match, spec in rules if re.search(match, one)))
+                             for one in layer]
+                found = self.of_tree(tree, rules)
+                with self.subTest(more=more, name=name):
+                    # No name shows that a vector is a bias.
+                    if name is renamed and not more:
+                        expected = {*expected, "conv1d.bias"}
+                    self.assertEqual(self.whole(found, tree),
+                                     {name(one) for one in expected})
+
+    def test_parts_of_siblings_are_found_by_shape(self):
+        """What the publishers' names and other names show."""
+        def fused(layer, parts, names=(str, renamed)):
+            for name in names:
+                tree = {name(one): shape for one, shape in layer.items()}
+                rules = [(re.escape(name(one)) + "$",
+                          "[null, tp]" if re.search("out|linear2|w3|pw2", one)
+                          and len(layer[one]) > 1 else "[tp]" if
+                          layer[one][0] > 128 else "[]") for one in layer]
+                found = {re.sub("^model.layers.0.", "", param):
+                         re.search(r"parts (?:one after the other )?\(([^;)]*)",
+                                   f["message"]).group(1)
+                         for f in self.of_tree(tree, rules)
+                         if f["code"] == "SHD230" for param in f["params"]
+                         if ".0." in param}
+                with self.subTest(tree=tree):
+                    self.assertEqual(found, {name(one): text for one, text
+                                             in parts.items()})
+        fused({"linear1.weight": [21504, 3072], "linear1.bias": [21504],
+               "linear2.weight": [3072, 15360], "linear2.bias": [3072],
+               "modulation.lin.weight": [9216, 3072],
+               "modulation.lin.bias": [9216],
+               "norm.query_norm.scale": [128], "norm.key_norm.scale": [128]},
+              {"linear1.weight": "queries, keys and values each 3072 and up "
+                                 "12288",
+               "modulation.lin.weight": "3 equal parts, each 3072"}, (str,))
+        for groups in (1024, 256):
+            fused({"attn.to_q.weight": [1024, 1024],
+                   "attn.to_kv.weight": [2 * groups, 1024],
+                   "attn.to_out.weight": [1024, 1024]},
+                  {"attn.to_kv.weight": f"keys and values each {groups}"},
+                  (str,))
+        fused({"x.a_in.weight": [1024, 1024], "x.b_in.weight": [2048, 1024],
+               "x.out.weight": [1024, 1024]},
+              {"x.b_in.weight": "2 equal parts, each 1024"})
+        fused({"attn.qkv.weight": [3072, 1024],
+               "attn.proj_out.weight": [1024, 1024],
+               "ff.w12.weight": [8192, 1024], "ff.w3.weight": [1024, 4096]},
+              {"attn.qkv.weight": "queries, keys and values each 1024",
+               "ff.w12.weight": "gate and up each 4096"}, (str,))
+        fused({"pw1.weight": [2048, 1024, 1], "dw.weight": [1024, 1, 31],
+               "pw2.weight": [1024, 1024, 1]},
+              {"pw1.weight": "of unknown sizes"})
+        for count in (3, 4):
+            fused({"weight_ih": [count * 512, 300],
+                   "weight_hh": [count * 512, 512], "bias": [count * 512]},
+                  {name: f"{count} equal parts, each 512"
+                   for name in ("weight_ih", "weight_hh")})
+        # Matrices of one part.
+        fused({"attn.to_q.weight": [1024, 1024],
+               "attn.to_k.weight": [256, 1024],
+               "attn.to_v.weight": [256, 1024],
+               "attn.to_out.weight": [1024, 1024],
+               "ff.fc1.weight": [2048, 1024],
+               "ff.fc2_out.weight": [1024, 2048]}, {})
+
+    def test_splits_of_adapters_without_their_base(self):
+        sizes = {"q_proj": (4096, 4096), "up_proj": (14336, 4096),
+                 "o_proj": (4096, 4096), "down_proj": (4096, 14336)}
+        names = {"{}.lora_A.weight": "{}.lora_B.weight",
+                 "{}.lora_A.default.weight": "{}.lora_B.default.weight",
+                 "{}.lora.down.weight": "{}.lora.up.weight",
+                 "processor.{}_lora.down.weight":
+                 "processor.{}_lora.up.weight"}
+        for down, up in names.items():
+            layer = {}
+            for name, (out, width) in sizes.items():
+                layer[down.format(name)] = [16, width]
+                layer[up.format(name)] = [out, 16]
+            half = "({})(_|.)lora(_A|.down)", "({})(_|.)lora(_B|.up)"
+            columns, rows = "q_proj|up_proj", "o_proj|down_proj"
+            standard = [(half[1].format(columns), "[tp]"),
+                        (half[0].format(rows), "[null, tp]")]
+            ranks = [("lora(_A|.down)", "[tp]"), ("lora(_B|.up)", "[null, tp]")]
+            for rules, expected in (
+                    ([*standard, (".", "[]")], set()),
+                    ([*standard, ("lora", "[]")], set()),
+                    (ranks, {name for name in layer})):
+                found = self.of_tree(layer, rules)
+                with self.subTest(down=down, rules=rules):
+                    self.assertEqual(
+                        {p.split(".", 3)[3] for f in found
+                         if f["code"] == "SHD229" for p in f["params"]},
+                        expected)
+                    self.assertFalse({"SHD101", "SHD103", "SHD207", "SHD214",
+                                      "SHD215"} & {f["code"] for f in found},
+                                     found)
+
     def test_standard_split_of_adapters(self):
         folder = "lora-standard-split"
         self.assertEqual(self.codes("--rules", named(folder, "strict.yaml"),

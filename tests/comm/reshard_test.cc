@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "comm/joint_mesh.h"
 #include "model/mesh_layout.h"
 
 namespace shardc {

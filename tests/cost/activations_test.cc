@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cost/models.h"
-#include "cost/streams.h"
+#include "cost/unknown_roles.h"
 
 namespace shardc::cost {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cost/expected.h"
 #include "cost/models.h"
-#include "cost/stack.h"
+#include "cost/rates.h"
 
 namespace shardc::cost {
 namespace {

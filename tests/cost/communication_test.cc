@@ -7,8 +7,8 @@
 
 #include "cost/memory.h"
 #include "cost/models.h"
-#include "cost/stack.h"
-#include "exec/operations/all.h"
+#include "cost/rates.h"
+#include "exec/operations/operation.h"
 
 namespace shardc::cost {
 namespace {

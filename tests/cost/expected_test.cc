@@ -8,9 +8,9 @@
 
 #include "cost/communication.h"
 #include "cost/models.h"
+#include "cost/rates.h"
 #include "cost/report.h"
-#include "cost/stack.h"
-#include "exec/operations/all.h"
+#include "exec/operations/operation.h"
 
 namespace shardc::cost {
 namespace {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "cost/models.h"
-#include "cost/stack.h"
+#include "cost/rates.h"
 #include "parse/rules.h"
-#include "step/remat.h"
+#include "step/recompute.h"
 #include "verify/step/random_models.h"
 
 namespace shardc::cost {

@@ -1,4 +1,4 @@
-#include "cost/found_experts.h"
+#include "cost/matrix_dims.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,6 @@
 
 #include "comm/memory.h"
 #include "cost/models.h"
-#include "cost/states.h"
 
 namespace shardc::cost {
 namespace {

@@ -1,4 +1,4 @@
-#include "cost/memory_traffic.h"
+#include "cost/products.h"
 
 #include <doctest/doctest.h>
 

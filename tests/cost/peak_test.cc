@@ -1,4 +1,4 @@
-#include "cost/peak.h"
+#include "cost/memory.h"
 
 #include <doctest/doctest.h>
 
@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "cost/memory.h"
 #include "cost/models.h"
-#include "cost/stack.h"
-#include "step/remat.h"
+#include "cost/rates.h"
+#include "step/recompute.h"
 
 namespace shardc::cost {
 namespace {

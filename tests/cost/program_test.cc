@@ -15,7 +15,6 @@
 
 #include "verify/step/prove.h"
 #include "verify/step/random_models.h"
-#include "verify/step/reduced_case.h"
 #include "verify/step/step_report.h"
 
 namespace shardc::cost {

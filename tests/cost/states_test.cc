@@ -1,4 +1,4 @@
-#include "cost/states.h"
+#include "cost/memory.h"
 
 #include <doctest/doctest.h>
 

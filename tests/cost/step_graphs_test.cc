@@ -1,7 +1,7 @@
 // Checks which steps share a graph, that threads get the same graph, and that
 // the communication computed with a shared graph is that of a graph built for
 // the rules file alone.
-#include "cost/step_graphs.h"
+#include "cost/program.h"
 
 #include <doctest/doctest.h>
 
@@ -14,8 +14,7 @@
 
 #include "cost/inputs.h"
 #include "cost/models.h"
-#include "cost/program.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
 #include "verify/step/random_models.h"
 
 namespace shardc::cost {

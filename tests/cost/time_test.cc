@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cost/models.h"
-#include "cost/stack.h"
+#include "cost/rates.h"
 #include "model/mesh_layout.h"
 
 namespace shardc::cost {

@@ -1,4 +1,4 @@
-#include "cost/unusual_words.h"
+#include "cost/unknown_roles.h"
 
 #include <doctest/doctest.h>
 

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "dense/dropout.h"
-#include "dense/layouts.h"
+#include "dense/array.h"
 #include "exec/machine/random.h"
 
 namespace shardc::dense {

@@ -1,4 +1,4 @@
-#include "dense/latent.h"
+#include "dense/attention.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "dense/attention.h"
 #include "exec/machine/random.h"
 
 namespace shardc::dense {

@@ -8,8 +8,6 @@
 #include <functional>
 #include <vector>
 
-#include "dense/rounding.h"
-
 namespace shardc::dense {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "dense/rounding.h"
+#include "dense/narrow.h"
 
 #include <doctest/doctest.h>
 
@@ -6,10 +6,10 @@
 #include <limits>
 #include <vector>
 
-#include "dense/dropout.h"
-#include "exec/kernels/quantize.h"
+#include "dense/attention.h"
+#include "exec/kernels/arithmetic.h"
 #include "exec/machine/random.h"
-#include "floats/half.h"
+#include "floats/convert.h"
 
 namespace shardc::dense {
 namespace {

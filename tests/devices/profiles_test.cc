@@ -8,9 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "devices/curve.h"
-#include "devices/embedded.h"
-#include "devices/profile_file.h"
 #include "tables.h"
 
 namespace shardc {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "audit/audit.h"
-#include "emit/audits/difference_report.h"
+#include "emit/audits/audit_report.h"
 
 namespace shardc {
 

@@ -1,4 +1,4 @@
-#include "families/config_dtype.h"
+#include "families/families.h"
 
 #include <algorithm>
 #include <string>

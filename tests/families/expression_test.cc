@@ -1,4 +1,4 @@
-#include "families/expression.h"
+#include "families/description.h"
 
 #include <doctest/doctest.h>
 

@@ -11,7 +11,6 @@
 #include "families/configs.h"
 #include "families/description.h"
 #include "families/evaluate.h"
-#include "families/expression.h"
 #include "parse/project.h"
 
 namespace shardc::families {

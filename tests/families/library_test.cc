@@ -1,4 +1,4 @@
-#include "families/library.h"
+#include "families/description.h"
 
 #include <array>
 #include <optional>
@@ -167,6 +167,25 @@ tree:
   CHECK(tree->TypeOf(tree->tensors[1]) == TensorType{{{2}}, Dtype::kF32});
   CHECK(tree->TypeOf(tree->tensors[2]) == TensorType{{{2}}, Dtype::kBF16});
   CHECK(findings.empty());
+}
+
+TEST_CASE("roots are rounded down, and a description can refuse a config") {
+  const std::string family = R"(
+let:
+  size: isqrt(square) if not has(odd) else refuse('odd models are unknown')
+tree: {a: norm(size)}
+)";
+  Findings findings;
+  const auto tree = Built({{"a.yaml", family}},
+                          R"({"model_type": "a", "square": 99})", findings);
+  REQUIRE(tree);
+  CHECK(tree->TypeOf(tree->tensors[0]) == TensorType{{{9}}, Dtype::kF32});
+  CHECK(
+      RefusedWith({{"a.yaml", family}},
+                  R"({"model_type": "a", "square": 9, "odd": 1})")
+          .find("odd models are unknown -> give a manifest of its checkpoint, "
+                "or a folder with a description: `--families DIR`") !=
+      std::string::npos);
 }
 
 }  // namespace

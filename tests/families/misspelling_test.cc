@@ -1,10 +1,9 @@
-#include "families/misspelling.h"
+#include "families/families.h"
 
 #include <string_view>
 #include <vector>
 
 #include "doctest/doctest.h"
-#include "families/families.h"
 
 namespace shardc::families {
 namespace {
@@ -36,7 +35,7 @@ TEST_CASE("a model type is misspelled, and not that of another model") {
       {"mistral4", ""},
       {"nemotron_h2", ""},
       {"qwen3_5", ""},
-      {"qwen3_vl", ""},
+      {"internvl_chat", ""},
       {"voxtral", ""},
       {"---", ""},
       {"", ""},

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "emit/plans/manifest_text.h"
+#include "emit/plans/input_text.h"
 #include "families/families.h"
 #include "tables.h"
 

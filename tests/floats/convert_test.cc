@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "exec/kernels/kernels.h"
-#include "floats/half.h"
 #include "floats/oracle.h"
 
 namespace shardc {

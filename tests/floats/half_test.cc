@@ -1,4 +1,4 @@
-#include "floats/half.h"
+#include "floats/convert.h"
 
 #include <doctest/doctest.h>
 

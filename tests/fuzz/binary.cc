@@ -10,7 +10,7 @@
 #include "importers/safetensors.h"
 #include "source/file.h"
 #include "source/utf8.h"
-#include "stored/cover.h"
+#include "stored/box.h"
 #include "stored/dcp_metadata.h"
 #include "stored/pickle.h"
 #include "stored/torch_archive.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/parser.h"
-#include "emit/plans/manifest_text.h"
+#include "emit/plans/input_text.h"
 #include "families/families.h"
 #include "fuzz/reading.h"
 #include "source/sink.h"

@@ -5,15 +5,11 @@
 
 #include "fuzz/targets.h"
 #include "lsp/complete.h"
-#include "lsp/context.h"
-#include "lsp/define.h"
 #include "lsp/format.h"
-#include "lsp/frame.h"
 #include "lsp/hover.h"
-#include "lsp/inlay.h"
+#include "lsp/position.h"
 #include "lsp/references.h"
 #include "lsp/server.h"
-#include "lsp/tokens.h"
 #include "source/json_writer.h"
 #include "source/utf8.h"
 

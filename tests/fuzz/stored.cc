@@ -6,9 +6,9 @@
 #include <string>
 
 #include "fuzz/reading.h"
-#include "stored/blosc.h"
+#include "stored/codecs.h"
 #include "stored/ocdbt_bytes.h"
-#include "stored/orbax_metadata.h"
+#include "stored/orbax.h"
 #include "stored/tree.h"
 #include "stored/zarr.h"
 #include "temporary_folder.h"

@@ -5,16 +5,15 @@
 #include "audit/audit.h"
 #include "audit/growth.h"
 #include "emit/audits/audit_report.h"
-#include "emit/plans/mesh_grid.h"
+#include "emit/plans/input_text.h"
 #include "fuzz/reading.h"
 #include "hlo/program.h"
 #include "match/match.h"
 #include "parse/mesh.h"
 #include "parse/operations.h"
 #include "parse/project.h"
-#include "parse/rule_file.h"
 #include "parse/rules.h"
-#include "source/byte_size.h"
+#include "source/size.h"
 #include "yaml/yaml.h"
 
 namespace shardc::fuzz {

@@ -5,9 +5,7 @@
 #include <string_view>
 
 #include "hlo/groups.h"
-#include "hlo/instruction.h"
 #include "hlo/program.h"
-#include "hlo/shapes.h"
 
 namespace shardc::hlo {
 namespace {

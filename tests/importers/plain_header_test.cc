@@ -1,4 +1,4 @@
-#include "importers/plain_header.h"
+#include "importers/safetensors.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,6 @@
 #include <random>
 #include <string>
 #include <string_view>
-
-#include "importers/safetensors.h"
 
 namespace shardc {
 namespace {

@@ -17,7 +17,7 @@
 #include "draws.h"
 #include "kv/side.h"
 #include "meshes.h"
-#include "model/sub_axis.h"
+#include "model/mesh_layout.h"
 
 namespace shardc::kv {
 namespace {

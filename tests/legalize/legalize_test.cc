@@ -5,8 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "legalize/blocks.h"
-#include "model/block_types.h"
+#include "model/manifest.h"
 
 namespace shardc {
 namespace {

@@ -1,4 +1,4 @@
-#include "lint/once.h"
+#include "lint/run.h"
 
 #include <set>
 #include <string>

@@ -5,15 +5,15 @@
 #include "doctest/doctest.h"
 #include "emit/emit.h"
 #include "exec/operations/operation.h"
-#include "lint/analysis/rings.h"
-#include "lint/locked.h"
+#include "lint/analysis/facts.h"
+#include "lint/baseline.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
 #include "parse/operations.h"
 #include "parse/project.h"
 #include "parse/rules.h"
 #include "parse/stages_read.h"
-#include "plan/divide.h"
+#include "plan/planned_stages.h"
 #include "temporary_folder.h"
 
 namespace shardc {

@@ -1,4 +1,4 @@
-#include "lsp/context.h"
+#include "lsp/position.h"
 
 #include <doctest/doctest.h>
 

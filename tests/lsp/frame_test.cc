@@ -1,4 +1,4 @@
-#include "lsp/frame.h"
+#include "lsp/server.h"
 
 #include <doctest/doctest.h>
 

@@ -8,8 +8,6 @@
 #include <string_view>
 
 #include "draws.h"
-#include "lsp/edit_buffer.h"
-#include "lsp/uri.h"
 
 namespace shardc::lsp {
 namespace {

@@ -12,9 +12,8 @@
 #include <utility>
 
 #include "lint/run.h"
-#include "lint/select.h"
+#include "lsp/position.h"
 #include "lsp/recover.h"
-#include "lsp/uri.h"
 #include "parse/project.h"
 #include "source/json_writer.h"
 #include "tables.h"

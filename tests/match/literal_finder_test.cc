@@ -1,4 +1,4 @@
-#include "match/literal_finder.h"
+#include "match/pattern_filter.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "match/required_texts.h"
+#include "match/pattern_filter.h"
 
 #include <doctest/doctest.h>
 

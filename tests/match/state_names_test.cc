@@ -1,4 +1,4 @@
-#include "match/state_names.h"
+#include "match/sketch.h"
 
 #include <doctest/doctest.h>
 

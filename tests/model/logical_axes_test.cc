@@ -1,4 +1,4 @@
-#include "model/logical_axes.h"
+#include "model/rules.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {

@@ -4,13 +4,10 @@
 #include <set>
 #include <vector>
 
-#include "model/block_types.h"
 #include "model/dtype.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"
-#include "model/spec.h"
-#include "model/type_numbers.h"
 
 namespace shardc {
 namespace {

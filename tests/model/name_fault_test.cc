@@ -1,4 +1,4 @@
-#include "model/name_fault.h"
+#include "model/name.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "model/safetensors_header.h"
+#include "model/manifest.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "model/shard_range.h"
+#include "model/mesh_layout.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "draws.h"
-#include "model/mesh_layout.h"
 
 namespace shardc {
 namespace {

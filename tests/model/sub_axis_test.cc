@@ -1,11 +1,9 @@
-#include "model/sub_axis.h"
+#include "model/mesh_layout.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
-
-#include "model/mesh_layout.h"
 
 namespace shardc {
 namespace {

@@ -5,9 +5,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/block_types.h"
+#include "model/axis_rules.h"
 #include "model/dtype.h"
-#include "model/layout.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"

@@ -1,6 +1,6 @@
 // Reads files of measured runs, which `calibrate` reads: files with all keys,
 // and files that are refused.
-#include "parse/measured_run.h"
+#include "parse/operations.h"
 
 #include <doctest/doctest.h>
 

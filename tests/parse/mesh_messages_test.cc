@@ -6,7 +6,7 @@
 
 #include "devices/profiles.h"
 #include "parse/render.h"
-#include "yaml/fields.h"
+#include "yaml/read.h"
 
 namespace shardc {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "parse/model_text.h"
-#include "parse/rule_file.h"
+#include "parse/rules.h"
 
 namespace shardc {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "parse/manifest.h"
 #include "same_manifest.h"
-#include "source/plain_text.h"
+#include "source/plain_json.h"
 #include "temporary_folder.h"
 
 namespace shardc {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "parse/render.h"
-#include "parse/rule_file.h"
 #include "temporary_folder.h"
 
 namespace shardc {

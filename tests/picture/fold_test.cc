@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "draws.h"
-#include "picture/coverage.h"
 #include "source/source.h"
 
 namespace shardc::picture {

@@ -12,10 +12,8 @@
 #include "draws.h"
 #include "model/mesh_layout.h"
 #include "picture/array.h"
-#include "picture/axis_color.h"
-#include "picture/device_set.h"
+#include "picture/bars.h"
 #include "picture/mesh.h"
-#include "picture/shown.h"
 
 namespace shardc::picture {
 namespace {

@@ -1,4 +1,4 @@
-#include "picture/treemap.h"
+#include "picture/bars.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/digits_between.h"
+#include "plan/placement.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/misspelt_words.h"
+#include "plan/nearest.h"
 
 #include <doctest/doctest.h>
 

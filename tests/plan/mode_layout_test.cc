@@ -1,4 +1,4 @@
-#include "plan/mode_layout.h"
+#include "plan/compile.h"
 
 #include <doctest/doctest.h>
 

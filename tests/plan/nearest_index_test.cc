@@ -1,4 +1,4 @@
-#include "plan/nearest_index.h"
+#include "plan/nearest.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "model/name.h"
-#include "plan/nearest.h"
-#include "source/edit_distance.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/pack_axes.h"
+#include "plan/mesh_purposes.h"
 
 #include <doctest/doctest.h>
 

@@ -12,7 +12,6 @@
 #include "parse/mesh.h"
 #include "parse/rules.h"
 #include "parse/stages_read.h"
-#include "plan/divide.h"
 #include "source/json.h"
 
 namespace shardc {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "legalize/legalize.h"
-#include "model/shard_range.h"
+#include "model/mesh_layout.h"
 #include "plan/compile.h"
 #include "plan/fingerprint.h"
 #include "random_case.h"

@@ -1,4 +1,4 @@
-#include "plan/read_stages.h"
+#include "plan/read.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "plan/difference/stage_moves.h"
-#include "plan/without_stages.h"
+#include "plan/staged_plan.h"
 
 namespace shardc {
 namespace {

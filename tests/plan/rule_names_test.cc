@@ -1,4 +1,4 @@
-#include "plan/rule_names.h"
+#include "plan/view.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-#include "plan/zero.h"
 #include "meshes.h"
+#include "plan/lowered_step.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "program/factors.h"
+#include "program/ties.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "cli/describe.h"
+#include "cli/command.h"
 #include "comm/collective_def.h"
 #include "devices/profiles.h"
 #include "exec/operations/operation.h"

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "source/digest.h"
-#include "source/index.h"
 #include "source/json_writer.h"
 #include "source/sink.h"
+#include "source/size.h"
 #include "stored/tree.h"
 
 namespace shardc::stored {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "source/file.h"
-#include "source/index.h"
 #include "source/input_file.h"
 #include "source/json.h"
-#include "stored/gather.h"
+#include "source/size.h"
+#include "stored/box.h"
 #include "stored/write.h"
 
 namespace shardc::stored {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "source/checked.h"
+#include "source/size.h"
 
 namespace shardc::reference {
 namespace {

@@ -11,7 +11,6 @@
 #include <string>
 
 #include "model/mesh.h"
-#include "model/spec.h"
 
 namespace shardc::reference {
 

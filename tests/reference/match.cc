@@ -9,7 +9,7 @@
 
 #include "match/match.h"
 #include "reference/python_pattern.h"
-#include "source/checked.h"
+#include "source/size.h"
 
 namespace shardc::reference {
 namespace {

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "model/mesh_layout.h"
-#include "source/checked.h"
+#include "source/size.h"
 
 namespace shardc::reference {
 namespace {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exec/kernels/quantize.h"
+#include "exec/kernels/arithmetic.h"
 
 namespace shardc::reference {
 namespace {

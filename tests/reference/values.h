@@ -21,7 +21,7 @@
 
 #include "model/axis_rules.h"
 #include "model/manifest.h"
-#include "model/spec.h"
+#include "model/mesh.h"
 
 namespace shardc::reference {
 

@@ -1,4 +1,4 @@
-#include "resolve/attention.h"
+#include "resolve/resolve.h"
 
 #include <doctest/doctest.h>
 

@@ -98,6 +98,30 @@ TEST_CASE("names of every kind") {
   }
 }
 
+TEST_CASE("axes of whole experts shard no other dimension of an expert") {
+  RuleSet rules;
+  rules.axes.Set(AxisRule::kExpert, {false, {"ep", "tp"}});
+  struct {
+    std::vector<Names> entries;
+    std::string expected;
+  } const cases[] = {
+      {{{"EXPERT"}, {"MLP_INTERMEDIATE"}, {"FSDP", "SP"}},
+       R"([["ep", "tp"], null, ["fsdp", "sp"]])"},
+      {{{"FSDP", "TP"}, {"EXPERT"}}, R"(["fsdp", ["ep", "tp"]])"},
+      // Without experts, tp shards the dimension.
+      {{{"MLP_INTERMEDIATE"}, {"FSDP"}}, R"(["tp", "fsdp"])"},
+      // An axis that the spec names itself stays; legalization reports it.
+      {{{"EXPERT"}, {"tp"}}, R"([["ep", "tp"], "tp"])"},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.expected);
+    CHECK(Text(rules, Full(), c.entries, Mode::kTrain) == c.expected);
+  }
+  rules.policy.compat = Compat::kEformer;
+  CHECK(Text(rules, Full(), {{"EXPERT"}, {"MLP_INTERMEDIATE"}}, Mode::kTrain) ==
+        R"([["ep", "tp"], "tp"])");
+}
+
 // Resolves the entries as the spec of a file, whose names have a place.
 std::string TextInFile(const RuleSet& rules, const Mesh& mesh,
                        const std::vector<Names>& entries, Mode mode,

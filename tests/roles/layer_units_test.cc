@@ -1,4 +1,4 @@
-#include "roles/layer_units.h"
+#include "roles/layer_stacks.h"
 
 #include <doctest/doctest.h>
 

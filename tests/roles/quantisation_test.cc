@@ -1,4 +1,4 @@
-#include "roles/quantisation.h"
+#include "roles/classify.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "roles/unknown_roles.h"
+#include "roles/classify.h"
 
 #include "doctest/doctest.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/box.h"
+#include "checkpoint/transfer.h"
 #include "doctest/doctest.h"
 #include "model/mesh_layout.h"
 #include "records.h"

@@ -173,6 +173,103 @@ FAMILIES = {
     "wav2vec2": ("Wav2Vec2Model", {}),
 }
 
+# Families whose trees are recorded for whole models only.
+LARGE = {
+    "blt": "BltForCausalLM",
+    "qwen3_vl": "Qwen3VLForConditionalGeneration",
+    "qwen3_vl_moe": "Qwen3VLMoeForConditionalGeneration",
+    "siglip_vision_model": "SiglipVisionModel",
+}
+
+# Configs as the files of published models have them, as far as their keys decide
+# the tree: the classes of these rewrite keys.
+PUBLISHED = {
+    "kimi-linear-48b-a3b": {
+        "architectures": ["KimiLinearForCausalLM"], "model_type": "kimi_linear",
+        "first_k_dense_replace": 1, "head_dim": 72, "hidden_size": 2304,
+        "intermediate_size": 9216, "kv_lora_rank": 512,
+        "linear_attn_config": {
+            "full_attn_layers": [4, 8, 12, 16, 20, 24, 27], "head_dim": 128,
+            "kda_layers": [1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19,
+                           21, 22, 23, 25, 26],
+            "num_heads": 32, "short_conv_kernel_size": 4},
+        "mla_use_nope": True, "moe_intermediate_size": 1024,
+        "moe_layer_freq": 1, "moe_renormalize": True,
+        "num_attention_heads": 32, "num_expert_group": 1, "num_experts": 256,
+        "num_experts_per_token": 8, "num_hidden_layers": 27,
+        "num_key_value_heads": 32, "num_shared_experts": 1,
+        "q_lora_rank": None, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+        "tie_word_embeddings": False, "topk_group": 1, "v_head_dim": 128,
+        "vocab_size": 163840},
+    "mimo-v2-flash": {
+        "architectures": ["MiMoV2FlashForCausalLM"],
+        "model_type": "mimo_v2_flash", "add_full_attention_sink_bias": False,
+        "add_swa_attention_sink_bias": True, "attention_bias": False,
+        "head_dim": 192, "hidden_size": 4096,
+        "hybrid_layer_pattern": [0 if i == 0 or (i + 1) % 6 == 0 else 1
+                                 for i in range(48)],
+        "intermediate_size": 16384, "moe_intermediate_size": 2048,
+        "moe_layer_freq": [0] + [1] * 47, "n_group": 1,
+        "n_routed_experts": 256, "n_shared_experts": None,
+        "num_attention_heads": 64, "num_experts_per_tok": 8,
+        "num_hidden_layers": 48, "num_key_value_heads": 4,
+        "sliding_window": 128, "sliding_window_size": 128, "swa_head_dim": 192,
+        "swa_num_attention_heads": 64, "swa_num_key_value_heads": 8,
+        "swa_v_head_dim": 128, "tie_word_embeddings": False, "topk_group": 1,
+        "v_head_dim": 128, "vocab_size": 152576},
+    "longcat-flash": {
+        "architectures": ["LongcatFlashForCausalLM"],
+        "model_type": "longcat_flash", "attention_bias": False,
+        "attention_method": "MLA", "expert_ffn_hidden_size": 2048,
+        "ffn_hidden_size": 12288, "hidden_size": 6144, "kv_lora_rank": 512,
+        "moe_topk": 12, "n_routed_experts": 512, "num_attention_heads": 64,
+        "num_layers": 28, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 131072,
+        "zero_expert_num": 256, "zero_expert_type": "identity"},
+    "qwen3-vl-8b": {
+        "architectures": ["Qwen3VLForConditionalGeneration"],
+        "model_type": "qwen3_vl", "tie_word_embeddings": False,
+        "text_config": {
+            "attention_bias": False, "head_dim": 128, "hidden_size": 4096,
+            "intermediate_size": 12288, "model_type": "qwen3_vl_text",
+            "num_attention_heads": 32, "num_hidden_layers": 36,
+            "num_key_value_heads": 8, "vocab_size": 151936},
+        "vision_config": {
+            "deepstack_visual_indexes": [8, 16, 24], "depth": 27,
+            "hidden_size": 1152, "in_channels": 3, "intermediate_size": 4304,
+            "model_type": "qwen3_vl", "num_heads": 16,
+            "num_position_embeddings": 2304, "out_hidden_size": 4096,
+            "patch_size": 16, "spatial_merge_size": 2,
+            "temporal_patch_size": 2}},
+    "qwen3-vl-30b-a3b": {
+        "architectures": ["Qwen3VLMoeForConditionalGeneration"],
+        "model_type": "qwen3_vl_moe", "tie_word_embeddings": False,
+        "text_config": {
+            "attention_bias": False, "decoder_sparse_step": 1, "head_dim": 128,
+            "hidden_size": 2048, "intermediate_size": 6144,
+            "mlp_only_layers": [], "model_type": "qwen3_vl_moe_text",
+            "moe_intermediate_size": 768, "num_attention_heads": 32,
+            "num_experts": 128, "num_experts_per_tok": 8,
+            "num_hidden_layers": 48, "num_key_value_heads": 4,
+            "vocab_size": 151936},
+        "vision_config": {
+            "deepstack_visual_indexes": [8, 16, 24], "depth": 27,
+            "hidden_size": 1152, "in_channels": 3, "intermediate_size": 4304,
+            "model_type": "qwen3_vl_moe", "num_heads": 16,
+            "num_position_embeddings": 2304, "out_hidden_size": 2048,
+            "patch_size": 16, "spatial_merge_size": 2,
+            "temporal_patch_size": 2}},
+    "gemma-4-like": {
+        "architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text",
+        "attention_k_eq_v": True, "global_head_dim": 512, "head_dim": 256,
+        "hidden_size": 1536, "hidden_size_per_layer_input": 256,
+        "intermediate_size": 6144, "num_attention_heads": 8,
+        "num_global_key_value_heads": 2, "num_hidden_layers": 35,
+        "num_key_value_heads": 4, "num_kv_shared_layers": 20,
+        "use_double_wide_mlp": True, "vocab_size": 262144,
+        "vocab_size_per_layer_input": 262144},
+}
+
 # By the configuration's own name of a size, wherever a family has it.
 SIZES = {
     "hidden_size": 48, "n_embd": 48, "d_model": 48, "embed_dim": 48,

@@ -17,6 +17,7 @@ namespace {
 using Tree = std::map<std::string, std::string>;  // name to shape and dtype
 
 constexpr int64_t kTrees = 1300;     // of transformers
+constexpr int64_t kDefaults = 100;   // default and published configs
 constexpr int64_t kFlaxTrees = 200;  // of its Flax classes
 constexpr int64_t kPublished = 30;   // models whose exact number is published
 
@@ -50,24 +51,28 @@ Tree InModel(JsonValue record, bool with_dtype = true) {
   return tree;
 }
 
-Tree InFiles(JsonValue record) {
-  Tree tree;
-  const auto saved = record.Find("saved");
-  if (!saved) {
-    tree = InModel(record);
-    for (JsonValue entry : Member(record, "buffers").items()) {
-      if (!Member(entry, "saved").boolean()) continue;
-      tree[std::string(Member(entry, "name").string())] = TypeOf(entry, true);
-    }
-    return tree;
-  }
-  for (JsonValue entry : saved->items()) {
+// Adds the tensors of a folded list.
+void AddFolded(JsonValue list, Tree& tree) {
+  for (JsonValue entry : list.items()) {
     std::vector<std::vector<int64_t>> indices;
     if (const auto lists = entry.Find("indices")) {
-      for (JsonValue list : lists->items()) indices.push_back(Integers(list));
+      for (JsonValue one : lists->items()) indices.push_back(Integers(one));
     }
     Unfold(entry, indices, 0, std::string(Member(entry, "name").string()),
            tree);
+  }
+}
+
+Tree InFiles(JsonValue record) {
+  Tree tree;
+  if (const auto saved = record.Find("saved")) {
+    AddFolded(*saved, tree);
+    return tree;
+  }
+  tree = InModel(record);
+  for (JsonValue entry : Member(record, "buffers").items()) {
+    if (!Member(entry, "saved").boolean()) continue;
+    tree[std::string(Member(entry, "name").string())] = TypeOf(entry, true);
   }
   return tree;
 }
@@ -217,6 +222,35 @@ TEST_CASE(
   }
   MESSAGE(published << " published numbers");
   CHECK(published >= kPublished);
+}
+
+TEST_CASE(
+    "default configs, and published ones whose keys the class rewrites, have "
+    "the trees that transformers makes") {
+  int64_t trees = 0, refused = 0;
+  const auto record = LoadRecord("transformers/defaults");
+  for (JsonValue entry : Member(record->root(), "cases").items()) {
+    const JsonValue config = Member(entry, "config");
+    const std::string type(Member(config, "model_type").string());
+    if (entry.Find("error") || !IsDescribed(type)) continue;
+    CAPTURE(type);
+    CAPTURE(std::string(Member(entry, "name").string()));
+    if (IsRefused(config)) {
+      CHECK(Built(config, "hf").size() == 1);
+      ++refused;
+      continue;
+    }
+    Tree model, files;
+    AddFolded(Member(entry, "params"), model);
+    const auto saved = entry.Find("saved");
+    AddFolded(saved ? *saved : Member(entry, "params"), files);
+    if (!saved) AddFolded(Member(entry, "buffers"), files);
+    CHECK(Difference(model, Built(config, "hf")) == "");
+    CHECK(Difference(files, Built(config, "hf-files")) == "");
+    ++trees;
+  }
+  MESSAGE(trees << " configs, " << refused << " refused");
+  CHECK(trees >= kDefaults);
 }
 
 TEST_CASE("Flax trees are those of transformers' Flax classes") {

@@ -8,8 +8,8 @@
 
 #include "runtimes/records.h"
 #include "schedule/channels.h"
+#include "schedule/order.h"
 #include "schedule/schedules.h"
-#include "schedule/simulate.h"
 #include "source/digest.h"
 
 namespace shardc {

@@ -11,7 +11,6 @@
 
 #include "model/manifest.h"
 #include "model/mesh.h"
-#include "model/spec.h"
 #include "source/json.h"
 
 namespace shardc {

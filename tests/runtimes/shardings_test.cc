@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/box.h"
+#include "checkpoint/transfer.h"
 #include "doctest/doctest.h"
 #include "model/mesh_layout.h"
 #include "plan/compile.h"

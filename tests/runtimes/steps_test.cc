@@ -12,11 +12,11 @@
 #include "doctest/doctest.h"
 #include "runtimes/drawn.h"
 #include "runtimes/records.h"
+#include "step/backward.h"
 #include "step/build.h"
 #include "step/derivatives.h"
 #include "step/described.h"
-#include "step/sizes.h"
-#include "step/vjp.h"
+#include "step/program.h"
 
 namespace shardc {
 namespace {

@@ -74,7 +74,8 @@ def saved_of(model, tied):
     state = {name: tensor for name, tensor in model.state_dict().items()
              if name not in tied}
     saved = revert_weight_conversion(model, state)
-    if saved.keys() == state.keys():
+    if saved.keys() == state.keys() and all(
+            saved[name].shape == x.shape for name, x in state.items()):
         return None
     return folding.fold([entry(*item) for item in saved.items()])
 
@@ -189,6 +190,39 @@ def small_record(model_type):
             "model_type": model_type, "cases": cases}
 
 
+def default_cases():
+    """The trees of the classes' own default configs, and of published configs
+    in the form of their files, whose keys the class rewrites. Folded, as most
+    of these models are large."""
+    types = {name: kind for name, (kind, _) in families.FAMILIES.items()}
+    for name, kind in {**types, **families.LARGE}.items():
+        try:
+            config = full({"architectures": [kind], "model_type": name})
+            yield name, config, tree(config)
+        except Exception as error:
+            yield name, {"model_type": name}, {
+                "error": f"{type(error).__name__}: {error}".splitlines()[0]}
+    for name, config in families.PUBLISHED.items():
+        yield name, config, tree(config)
+
+
+def defaults_record():
+    cases = []
+    for name, config, answer in default_cases():
+        if "params" in answer:
+            answer["params"] = folding.fold(answer["params"])
+            answer["buffers"] = folding.fold(
+                [{**entry, "saved": True} for entry in saved_buffers(answer)])
+        cases.append({"name": name, "config": config, **answer})
+    return {"format": "shardc.runtimes.default_trees/v1",
+            "versions": records.versions("transformers", "torch"),
+            "cases": cases}
+
+
+def saved_buffers(answer):
+    return [buffer for buffer in answer["buffers"] if buffer["saved"]]
+
+
 def known_record(name):
     """A published model: from its own config.json, or from its sizes and
     the class's defaults, then written out in full."""
@@ -227,6 +261,7 @@ def record():
         "styles": styles()}
     for model_type in families.FAMILIES:
         yield f"transformers/small/{model_type}", small_record(model_type)
+    yield "transformers/defaults", defaults_record()
     index = []
     for name in known_models.names():
         answer = known_record(name)

@@ -1,6 +1,6 @@
 // Files of schedules: a written file can be read again, and each error in a
 // file is reported at its cell.
-#include "schedule/csv.h"
+#include "schedule/table.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "schedule/schedules.h"
-#include "source/stage_code.h"
+#include "source/finding.h"
 
 namespace shardc::schedule {
 namespace {

@@ -12,7 +12,6 @@
 
 #include "draws.h"
 #include "schedule/order.h"
-#include "schedule/simulate.h"
 
 namespace shardc::schedule {
 namespace {

@@ -13,7 +13,6 @@
 #include "schedule/channels.h"
 #include "schedule/order.h"
 #include "schedule/schedules.h"
-#include "schedule/simulate.h"
 #include "tables.h"
 
 namespace shardc::schedule {

@@ -1,4 +1,4 @@
-#include "search/candidates.h"
+#include "search/pricer.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@ namespace shardc::search {
 namespace {
 
 // Letters of the changes: keys replicated, hidden states, batch over experts,
-// attention held, ends held.
+// whole experts, attention held, ends held.
 std::vector<std::string> ChangesOf(const AxisSizes& sizes, bool unmeasured) {
   std::vector<std::string> out;
   for (const RuleChanges& one : ChangesFor(sizes, unmeasured)) {
@@ -19,6 +19,7 @@ std::vector<std::string> ChangesOf(const AxisSizes& sizes, bool unmeasured) {
     if (one.replicates_keys) text += "k";
     if (one.turns_hidden) text += "h";
     if (one.batch_over_experts) text += "b";
+    if (one.whole_experts) text += "w";
     if (one.holds_attention) text += "a";
     if (one.holds_ends) text += "e";
     out.push_back(text);
@@ -36,7 +37,7 @@ TEST_CASE("changes of rules are those of the axes that a mesh has") {
   CHECK(ChangesOf({.tensor = 2}, false) == Texts{"", "h"});
   CHECK(ChangesOf({.experts = 2}, false) == Texts{"", "b"});
   CHECK(ChangesOf({.experts = 2, .tensor = 2}, false) ==
-        Texts{"", "h", "b", "hb"});
+        Texts{"", "h", "b", "hb", "bw", "hbw"});
 }
 
 TEST_CASE("unmeasured changes are made one at a time") {

@@ -15,9 +15,8 @@
 #include <tuple>
 #include <utility>
 
-#include "cost/stack.h"
+#include "cost/rates.h"
 #include "devices/profiles.h"
-#include "search/pipeline_drafts.h"
 #include "search/requests.h"
 
 namespace shardc::search {

@@ -14,13 +14,10 @@
 
 #include "cost/signature.h"
 #include "draws.h"
-#include "search/branch_and_bound.h"
-#include "search/candidates.h"
-#include "search/deadline.h"
 #include "search/front.h"
 #include "search/pricer.h"
+#include "search/request.h"
 #include "search/requests.h"
-#include "search/why_not.h"
 
 namespace shardc::search {
 namespace {

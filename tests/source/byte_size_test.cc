@@ -1,4 +1,4 @@
-#include "source/byte_size.h"
+#include "source/size.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "source/json_members.h"
+#include "source/json.h"
 
 #include <doctest/doctest.h>
 

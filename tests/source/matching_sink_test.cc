@@ -1,4 +1,4 @@
-#include "source/matching_sink.h"
+#include "source/sink.h"
 
 #include <doctest/doctest.h>
 

@@ -4,9 +4,8 @@
 
 #include <set>
 
-#include "source/checked.h"
-#include "source/code.h"
 #include "source/finding.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {

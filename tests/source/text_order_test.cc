@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "source/plain_text.h"
+#include "source/plain_json.h"
 
 namespace shardc {
 namespace {

@@ -1,4 +1,4 @@
-#include "source/text_window.h"
+#include "source/plain_json.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "source/texts.h"
+#include "source/text_order.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "source/thread_pool.h"
+#include "source/process.h"
 
 #include <doctest/doctest.h>
 

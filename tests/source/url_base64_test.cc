@@ -1,4 +1,4 @@
-#include "source/url_base64.h"
+#include "source/utf8.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #include "step/accumulate.h"
-#include "source/index.h"
-#include "step/sizes.h"
+#include "source/size.h"
+#include "step/program.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,13 +15,13 @@
 
 #include "dense/step.h"
 #include "doctest/doctest.h"
+#include "step/backward.h"
+#include "step/build.h"
 #include "step/described.h"
 #include "step/lower.h"
 #include "step/mlp_graph.h"
-#include "step/optimizer.h"
 #include "step/recompute.h"
 #include "step/validate.h"
-#include "step/vjp.h"
 
 namespace shardc::step {
 namespace {

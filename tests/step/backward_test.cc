@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "step/graph_maker.h"
-#include "step/vjp.h"
 
 namespace shardc::step {
 namespace {

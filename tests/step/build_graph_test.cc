@@ -7,10 +7,10 @@
 #include "doctest/doctest.h"
 #include "parse/model_text.h"
 #include "step/build.h"
-#include "step/check_sizes.h"
 #include "step/described.h"
-#include "step/sizes.h"
+#include "step/program.h"
 #include "step/small_models.h"
+#include "step/validate.h"
 
 namespace shardc::step {
 namespace {

@@ -1,6 +1,6 @@
 #include "step/build.h"
-#include "source/index.h"
-#include "step/sizes.h"
+#include "source/size.h"
+#include "step/program.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "doctest/doctest.h"
+#include "step/backward.h"
 #include "step/derivatives.h"
 #include "step/described.h"
-#include "step/optimizer.h"
 #include "step/small_models.h"
-#include "step/vjp.h"
 
 namespace shardc::step {
 namespace {

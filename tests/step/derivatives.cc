@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::dense {
 

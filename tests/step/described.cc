@@ -1,5 +1,5 @@
 #include "step/described.h"
-#include "source/index.h"
+#include "source/size.h"
 
 #include <random>
 #include <utility>
@@ -8,7 +8,6 @@
 #include "doctest/doctest.h"
 #include "families/families.h"
 #include "parse/project.h"
-#include "parse/rule_file.h"
 #include "parse/rules.h"
 #include "source/json.h"
 #include "target/packs.h"

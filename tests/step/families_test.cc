@@ -19,16 +19,16 @@
 #include <vector>
 
 #include "dense/step.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "step/accumulate.h"
+#include "step/backward.h"
+#include "step/build.h"
 #include "step/liveness.h"
 #include "step/lower.h"
 #include "step/mlp_graph.h"
-#include "step/optimizer.h"
+#include "step/program.h"
 #include "step/recompute.h"
-#include "step/sizes.h"
 #include "step/small_models.h"
-#include "step/vjp.h"
 #include "tables.h"
 
 namespace shardc::step {

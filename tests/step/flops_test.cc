@@ -1,4 +1,4 @@
-#include "step/flops.h"
+#include "step/liveness.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "source/index.h"
+#include "source/size.h"
 #include "step/mlp_graph.h"
 
 namespace shardc::step {

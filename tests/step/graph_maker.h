@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/step_graph.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::step {
 

@@ -1,4 +1,4 @@
-#include "step/label_table.h"
+#include "step/graph_writer.h"
 
 #include <doctest/doctest.h>
 

@@ -10,12 +10,12 @@
 #include "dense/step.h"
 #include "doctest/doctest.h"
 #include "model/model_description.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "step/accumulate.h"
+#include "step/backward.h"
 #include "step/derivatives.h"
 #include "step/described.h"
-#include "step/sizes.h"
-#include "step/vjp.h"
+#include "step/program.h"
 
 namespace shardc::step {
 namespace {

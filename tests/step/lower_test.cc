@@ -1,5 +1,5 @@
 #include "step/lower.h"
-#include "source/index.h"
+#include "source/size.h"
 
 #include <doctest/doctest.h>
 

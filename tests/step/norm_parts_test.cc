@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "dense/step.h"
-#include "source/index.h"
-#include "step/optimizer.h"
-#include "step/sizes.h"
+#include "source/size.h"
+#include "step/backward.h"
+#include "step/build.h"
+#include "step/program.h"
 #include "step/small_models.h"
-#include "step/vjp.h"
 
 namespace shardc::step {
 namespace {

@@ -1,7 +1,7 @@
 // The ops that an optimizer appends are compared with the formulas of AdamW,
 // parameter by parameter: what each op reads, its name, layer and constraint,
 // and the numbers that it computes.
-#include "step/optimizer.h"
+#include "step/build.h"
 
 #include <doctest/doctest.h>
 
@@ -14,12 +14,12 @@
 
 #include "dense/step.h"
 #include "model/step_graph.h"
-#include "source/index.h"
+#include "source/size.h"
+#include "step/backward.h"
 #include "step/described.h"
 #include "step/graph_writer.h"
-#include "step/sizes.h"
+#include "step/program.h"
 #include "step/small_models.h"
-#include "step/vjp.h"
 
 namespace shardc::step {
 namespace {

@@ -1,4 +1,4 @@
-#include "step/preferences.h"
+#include "step/lower.h"
 
 #include <doctest/doctest.h>
 

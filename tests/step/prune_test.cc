@@ -1,4 +1,4 @@
-#include "step/prune.h"
+#include "step/build.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #include "step/recompute.h"
-#include "source/index.h"
-#include "step/sizes.h"
+#include "source/size.h"
+#include "step/program.h"
 
 #include <algorithm>
 #include <set>
@@ -11,12 +11,12 @@
 
 #include "dense/step.h"
 #include "doctest/doctest.h"
+#include "step/backward.h"
+#include "step/build.h"
 #include "step/described.h"
 #include "step/liveness.h"
 #include "step/lower.h"
 #include "step/mlp_graph.h"
-#include "step/optimizer.h"
-#include "step/vjp.h"
 
 namespace shardc::step {
 namespace {

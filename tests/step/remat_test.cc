@@ -1,6 +1,6 @@
 // Checks which tensors of a layer each policy keeps, and which texts are no
 // policy.
-#include "step/remat.h"
+#include "step/recompute.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-#include "step/reshard.h"
-#include "source/index.h"
+#include "source/size.h"
+#include "step/choose.h"
 
 #include <doctest/doctest.h>
 

@@ -13,7 +13,7 @@
 #include "model/name.h"
 #include "parse/project.h"
 #include "roles/classify.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "step/described.h"
 #include "target/packs.h"
 

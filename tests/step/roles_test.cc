@@ -1,6 +1,6 @@
 #include "step/roles.h"
-#include "source/index.h"
-#include "step/sizes.h"
+#include "source/size.h"
+#include "step/program.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,10 +13,9 @@
 #include "doctest/doctest.h"
 #include "families/families.h"
 #include "parse/project.h"
+#include "step/backward.h"
 #include "step/build.h"
 #include "step/described.h"
-#include "step/optimizer.h"
-#include "step/vjp.h"
 #include "target/open.h"
 #include "target/packs.h"
 

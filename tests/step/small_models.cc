@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "doctest/doctest.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::step {
 

@@ -14,15 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "source/index.h"
+#include "source/size.h"
 #include "step/accumulate.h"
+#include "step/backward.h"
+#include "step/build.h"
 #include "step/formulas.h"
-#include "step/layer_kinds.h"
-#include "step/optimizer.h"
+#include "step/layer_fold.h"
 #include "step/roles.h"
 #include "step/small_models.h"
-#include "step/stages.h"
-#include "step/vjp.h"
 #include "tables.h"
 
 namespace shardc::step {

@@ -1,5 +1,5 @@
 #include "step/validate.h"
-#include "source/index.h"
+#include "source/size.h"
 
 #include <doctest/doctest.h>
 

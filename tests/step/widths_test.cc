@@ -1,15 +1,14 @@
-#include "step/widths.h"
+#include "step/program.h"
 
 #include <doctest/doctest.h>
 
 #include <set>
 #include <string>
 
-#include "source/index.h"
+#include "source/size.h"
+#include "step/backward.h"
+#include "step/build.h"
 #include "step/described.h"
-#include "step/optimizer.h"
-#include "step/vjp.h"
-#include "step/weights.h"
 
 namespace shardc::step {
 namespace {

@@ -6,8 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "stored/blosc.h"
-#include "stored/lz_blocks.h"
+#include "stored/codecs.h"
 
 namespace shardc::stored {
 namespace {

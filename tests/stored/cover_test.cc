@@ -1,4 +1,4 @@
-#include "stored/cover.h"
+#include "stored/box.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::stored {
 namespace {

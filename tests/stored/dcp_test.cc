@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "source/index.h"
+#include "source/size.h"
 #include "stored/pickle_bytes.h"
 #include "stored/tree.h"
 #include "temporary_folder.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "source/index.h"
+#include "source/size.h"
 #include "stored/ocdbt_bytes.h"
 #include "stored/tree.h"
 #include "temporary_folder.h"

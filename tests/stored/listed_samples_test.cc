@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/spec.h"
+#include "model/mesh.h"
 #include "source/digest.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "stored/tree.h"
 #include "tables.h"
 #include "temporary_folder.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "doctest/doctest.h"
-#include "source/index.h"
-#include "stored/gather.h"
+#include "source/size.h"
+#include "stored/box.h"
 
 namespace shardc::stored {
 

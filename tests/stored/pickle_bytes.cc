@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "stored/zip_directory.h"
+#include "stored/torch_archive.h"
 
 namespace shardc::stored::test {
 namespace {

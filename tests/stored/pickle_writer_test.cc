@@ -1,7 +1,7 @@
 // Compares written pickles with the bytes in testdata/tables/pickles.txt. For a
 // pickle of one integer, Python's `pickle.loads` returns the integer in its
 // title.
-#include "stored/pickle_writer.h"
+#include "stored/pickle.h"
 
 #include <doctest/doctest.h>
 

@@ -11,8 +11,8 @@
 
 #include "source/digest.h"
 #include "source/file.h"
-#include "source/index.h"
 #include "source/json.h"
+#include "source/size.h"
 #include "stored/tree.h"
 
 namespace shardc::stored {

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "source/index.h"
-#include "stored/format.h"
+#include "source/size.h"
 #include "temporary_folder.h"
 
 namespace shardc::stored {

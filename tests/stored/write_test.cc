@@ -16,8 +16,7 @@
 #include <vector>
 
 #include "draws.h"
-#include "source/index.h"
-#include "stored/append_integer.h"
+#include "source/size.h"
 #include "stored/checksum.h"
 #include "stored/memory_source.h"
 #include "stored/new_folder.h"

@@ -1,6 +1,6 @@
 // Archives are written field by field, so that each field of their records can
 // be wrong, or be in a record for 64 bits.
-#include "stored/zip_directory.h"
+#include "stored/torch_archive.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <string>
 
-#include "stored/append_integer.h"
+#include "stored/write_ocdbt.h"
 #include "temporary_folder.h"
 
 namespace shardc::stored {

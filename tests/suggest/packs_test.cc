@@ -12,9 +12,8 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/run.h"
-#include "lint/select.h"
 #include "parse/project.h"
-#include "suggest/objective.h"
+#include "suggest/mesh.h"
 #include "suggest/suggest.h"
 #include "suggest/tree.h"
 #include "target/open.h"

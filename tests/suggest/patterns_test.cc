@@ -1,6 +1,4 @@
 #include "suggest/patterns.h"
-#include "suggest/pattern_proof.h"
-#include "suggest/pattern_text.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "suggest/suffixes.h"
+#include "suggest/parameter_groups.h"
 
 #include <doctest/doctest.h>
 

@@ -20,7 +20,6 @@
 #include "parse/project.h"
 #include "suggest/dims.h"
 #include "suggest/mesh.h"
-#include "suggest/objective.h"
 #include "suggest/suggest.h"
 #include "suggest/tree.h"
 #include "tables.h"

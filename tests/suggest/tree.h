@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "emit/plans/rules_text.h"
+#include "emit/plans/rules_file.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "suggest/suggest.h"

@@ -7,10 +7,8 @@
 
 #include "source/file.h"
 #include "target/choose.h"
-#include "target/manifest_cache.h"
 #include "target/open.h"
 #include "target/packs.h"
-#include "target/resolver.h"
 #include "temporary_folder.h"
 
 namespace shardc {

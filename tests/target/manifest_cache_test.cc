@@ -1,4 +1,4 @@
-#include "target/manifest_cache.h"
+#include "target/open.h"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "source/file.h"
-#include "target/resolver.h"
+#include "target/choose.h"
 #include "temporary_folder.h"
 
 namespace shardc {

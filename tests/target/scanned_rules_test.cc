@@ -1,4 +1,4 @@
-#include "target/scanned_rules.h"
+#include "target/packs.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "parse/rules.h"
-#include "target/packs.h"
 
 namespace shardc {
 namespace {

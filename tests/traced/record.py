@@ -3,7 +3,7 @@
 Usage: record.py [MODEL...], in an environment with JAX, Flax and optax. Of each model
 MODEL.program.json.gz (without gradients), MODEL.step.program.json.gz (a training step
 with Adam) and MODEL.answers.json are written. SIZES.json has the size of each factor, and VERSIONS.json
-the versions."""
+the versions. testdata/regions gets the functions of regions.py."""
 
 import gzip
 import importlib.metadata
@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "python")]
 FOLDER = os.path.join(ROOT, "testdata", "programs")
+REGION_FOLDER = os.path.join(ROOT, "testdata", "regions")
 
 
 def written(name, data):
@@ -57,9 +58,26 @@ def compared(test):
                 test.assertEqual(json.load(opened), made, file)
 
 
+def record_regions():
+    from regions import REGIONS
+    from shardc import program
+
+    os.chdir(ROOT)
+    os.makedirs(REGION_FOLDER, exist_ok=True)
+    for name, (fn, reference, params, batch) in REGIONS.items():
+        for file, one in ((name, fn), (f"{name}_reference", reference)):
+            made = program.traced(one, (params, batch), f"regions:{one.__name__}").program
+            program.write(made, os.path.join(REGION_FOLDER, file + ".program.json.gz"))
+
+
 def main(names):
     from models import MODELS, SIZES
     from shardc import program
+
+    if not names or names == ["regions"]:
+        record_regions()
+    if names == ["regions"]:
+        return
 
     os.makedirs(FOLDER, exist_ok=True)
     for name in names or MODELS:

@@ -31,7 +31,7 @@ CHANGES = (
       "if (auto twin = DecodeTwin(rule); twin && IsGeneration(mode)) {",
       "twin && IsGeneration(mode)", "!IsGeneration(mode) && twin"),
      ["resolve", "attn_rules", "bundles"]),
-    (("match/name_scan.cc",
+    (("match/match.cc",
       "rules.empty() ? Matches::kNone : "
       "static_cast<int32_t>(rules.front());",
       "rules.front()", "rules.back()"), ["match"]),
@@ -40,7 +40,7 @@ CHANGES = (
       "size / dim_parts / block % *parts == 0",
       "size / dim_parts / block % *parts != 0"),
      ["correct", "bundles"]),
-    (("parse/mesh_finish.cc",
+    (("parse/mesh.cc",
       "mesh.axes[*sizes.free].size = devices / sizes.product;",
       "devices / sizes.product", "devices"), ["mesh"]),
 )

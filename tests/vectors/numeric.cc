@@ -5,12 +5,12 @@
 #include <optional>
 #include <utility>
 
+#include "dense/array.h"
 #include "dense/attention.h"
-#include "dense/layouts.h"
+#include "dense/narrow.h"
 #include "dense/rotary.h"
-#include "dense/rounding.h"
 #include "exec/attention/rotary.h"
-#include "exec/kernels/quantize.h"
+#include "exec/kernels/arithmetic.h"
 #include "numeric_cache.h"
 #include "numeric_json.h"
 

@@ -9,7 +9,7 @@
 
 #include "dense/attention.h"
 #include "exec/cache/kv_cache.h"
-#include "exec/kernels/quantize.h"
+#include "exec/kernels/arithmetic.h"
 #include "numeric_json.h"
 
 namespace shardc::vectors {

@@ -15,10 +15,10 @@
 #include "verify/cases/features.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/matrix.h"
-#include "verify/cases/reduced_mesh.h"
-#include "verify/judge/given.h"
+#include "verify/cases/reduced_sizes.h"
+#include "verify/judge/explain.h"
 #include "verify/report.h"
-#include "verify/traces/trace_layouts.h"
+#include "verify/traces/cache_trace.h"
 
 namespace shardc::verify {
 namespace {

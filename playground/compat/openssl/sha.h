@@ -1,4 +1,4 @@
-// The three functions of OpenSSL that src/source/sha256.cc calls, for a build
+// The three functions of OpenSSL that src/source/digest.cc calls, for a build
 // without OpenSSL. tests/playground/sha256_test.py compares both.
 #ifndef SHARDC_PLAYGROUND_OPENSSL_SHA_H_
 #define SHARDC_PLAYGROUND_OPENSSL_SHA_H_

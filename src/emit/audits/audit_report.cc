@@ -11,18 +11,41 @@
 #include "emit/audits/audit_report.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
 #include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-#include "emit/audits/group_json.h"
-#include "emit/costs/columns.h"
-#include "emit/costs/figures.h"
-#include "emit/findings/json.h"
+#include "audit/audit.h"
+#include "audit/growth.h"
+#include "emit/costs/cost_report.h"
+#include "emit/findings/formats.h"
 #include "source/json_writer.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
 namespace {
+
+// Writes the members `collective`, `axes` and `group_size`. `axes` is null if
+// the collective's groups of devices are not the groups along any axes of the
+// mesh.
+void WriteGroup(JsonWriter& json, const audit::Traffic& one) {
+  json.Member("collective", CollectiveName(one.kind));
+  json.Key("axes");
+  if (one.members->named) {
+    json.Array(one.members->axes);
+  } else {
+    json.Null();
+  }
+  json.Member("group_size", one.members->size);
+}
 
 using audit::By;
 using audit::Remark;
@@ -342,6 +365,269 @@ void WriteAuditJson(const Report& report, const AuditText& how, Sink& out) {
   WriteDrifts(json, how);
   WriteGrowth(json, how);
   if (how.compared) WriteDifferenceMembers(json, *how.compared);
+  json.EndObject();
+  out.Put('\n');
+}
+
+// Prints the difference between a compiled program and the step program that
+// shardc planned. The first table has a row for each kind of collective and its
+// axes. The second table lists the collectives that only one of the two
+// programs has. For example:
+//
+//   compared with the step  axes  planned  bytes   compiled  bytes
+//     all_gather            fsdp  16       96 KiB  24        128 KiB  more
+//   compiled, not planned   axes  times  bytes   phase     what  line
+//     all_gather            fsdp  8      32 KiB  backward  up    m.py:22 layer
+//       gathered again for the backward pass
+
+namespace {
+
+using audit::Difference;
+using audit::RouteCompared;
+using audit::Unmatched;
+
+// The largest number of rows in a table of the collectives that only one
+// program has: the compiled program, or the planned step program.
+constexpr size_t kShown = 20;
+
+std::string RoutesText(const Difference& difference) {
+  Columns table;
+  table.Row({"compared with the step", "axes", "planned", "bytes", "compiled",
+             "bytes", "", "rewritten"});
+  for (const RouteCompared& one : difference.routes) {
+    table.Row({"  " + std::string(CollectiveName(one.kind)), one.over,
+               CountText(one.planned_count), BytesText(one.planned_bytes),
+               CountText(one.count), BytesText(one.bytes),
+               std::string(StatusText(one)), RewritesText(one.rewrites)});
+  }
+  return table.Text();
+}
+
+std::string PhaseText(audit::Phase phase) {
+  const std::string_view name = audit::PhaseName(phase);
+  return name.empty() ? "-" : std::string(name);
+}
+
+std::string UnmatchedText(std::string_view heading,
+                          const std::vector<Unmatched>& all) {
+  if (all.empty()) return "";
+  const bool compiled = all.front().from != nullptr;
+  Columns table;
+  table.Row({std::string(heading), "axes", "times", "bytes", "phase", "what",
+             compiled ? "line" : ""});
+  std::vector<std::string> reasons = {""};
+  for (size_t i = 0; i < all.size() && i < kShown; ++i) {
+    const Unmatched& one = all[i];
+    table.Row({"  " + std::string(CollectiveName(one.kind)), one.over,
+               CountText(one.count), BytesText(one.bytes), PhaseText(one.phase),
+               one.what, compiled ? audit::LineText(one.from->line) : ""});
+    reasons.push_back(
+        one.reason.empty() ? "" : "    " + Printable(one.reason) + "\n");
+  }
+  // Insert each row's reason as a line below the row.
+  const std::string rows = table.Text();
+  std::string out;
+  size_t begin = 0;
+  for (const std::string& reason : reasons) {
+    const size_t end = rows.find('\n', begin) + 1;
+    out += rows.substr(begin, end - begin) + reason;
+    begin = end;
+  }
+  if (all.size() > kShown) {
+    out += "  and " + CountText(static_cast<int64_t>(all.size() - kShown)) +
+           " more\n";
+  }
+  return out;
+}
+
+void WriteUnmatched(JsonWriter& json, std::string_view key,
+                    const std::vector<Unmatched>& all) {
+  json.Key(key);
+  json.BeginArray(JsonLayout::kLines);
+  for (const Unmatched& one : all) {
+    json.BeginObject();
+    json.Member("collective", CollectiveName(one.kind));
+    json.Member("over", one.over);
+    json.Member("phase", one.phase == audit::Phase::kNone
+                             ? std::nullopt
+                             : std::optional(audit::PhaseName(one.phase)));
+    json.Member("times", one.count);
+    json.Member("bytes_per_device", one.bytes);
+    json.Member("what", one.what);
+    json.Key("line");
+    WriteSourceLine(json,
+                    one.from == nullptr ? hlo::SourceLine() : one.from->line);
+    json.Member("reason", one.reason.empty()
+                              ? std::nullopt
+                              : std::optional<std::string_view>(one.reason));
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+}  // namespace
+
+std::string RewritesText(uint8_t rewrites) {
+  std::string out;
+  for (size_t i = 0; i < std::size(audit::kRewriteNames); ++i) {
+    if ((rewrites >> i & 1) == 0) continue;
+    if (!out.empty()) out += ", ";
+    out += audit::kRewriteNames[i];
+  }
+  return out;
+}
+
+std::string_view StatusText(const RouteCompared& one) {
+  if (one.same) return "equal";
+  if (one.count == 0) return "missing";
+  if (one.planned_count == 0) return "extra";
+  return one.bytes < one.planned_bytes ? "less" : "more";
+}
+
+void WriteSourceLine(JsonWriter& json, const hlo::SourceLine& line) {
+  if (line.file.empty()) return json.Null();
+  json.BeginObject();
+  json.Member("file", line.file);
+  json.Member("line", line.line);
+  json.Member("function", line.function.empty() ? std::nullopt
+                                                : std::optional(line.function));
+  json.EndObject();
+}
+
+std::string DifferenceText(const StepCompared& compared) {
+  const auto& [step, difference] = compared;
+  std::string out = RoutesText(difference);
+  out += UnmatchedText("planned, not compiled", difference.missing);
+  out += UnmatchedText("compiled, not planned", difference.extra);
+  if (difference.empty()) {
+    out += "the program sends what the " + Printable(step.mode) + " step of " +
+           Counted(step.batch, "row") + " of " + Counted(step.length, "token") +
+           " does\n";
+  } else {
+    out += "the step is that of " + Counted(step.batch, "row") + " of " +
+           Counted(step.length, "token") + ", mode " + Printable(step.mode) +
+           "\n";
+  }
+  if (difference.other_bits != 0) {
+    out += "the program sends elements of " +
+           Counted(difference.other_bits, "bit") + ", the step has " +
+           CountText(8 * step.element_bytes) +
+           ": bytes are compared as if it sent those\n";
+  }
+  return out;
+}
+
+void WriteDifferenceMembers(JsonWriter& json, const StepCompared& compared) {
+  const auto& [step, difference] = compared;
+  json.Key("difference");
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("mode", step.mode);
+  json.Member("batch", step.batch);
+  json.Member("length", step.length);
+  json.Member("element_bytes", step.element_bytes);
+  json.Member("keep_gathered", step.keep_gathered);
+  json.Member("equal", difference.empty());
+  json.Key("routes");
+  json.BeginArray(JsonLayout::kLines);
+  for (const RouteCompared& one : difference.routes) {
+    json.BeginObject();
+    json.Member("collective", CollectiveName(one.kind));
+    json.Member("over", one.over);
+    json.Member("planned_times", one.planned_count);
+    json.Member("planned_bytes_per_device", one.planned_bytes);
+    json.Member("times", one.count);
+    json.Member("bytes_per_device", one.bytes);
+    json.Member("status", StatusText(one));
+    json.Key("rewrites");
+    json.BeginArray();
+    for (size_t i = 0; i < std::size(audit::kRewriteNames); ++i) {
+      if ((one.rewrites >> i & 1) != 0) json.String(audit::kRewriteNames[i]);
+    }
+    json.EndArray();
+    json.EndObject();
+  }
+  json.EndArray();
+  WriteUnmatched(json, "missing", difference.missing);
+  WriteUnmatched(json, "extra", difference.extra);
+  json.Member("numbers_not_compared", difference.numbers);
+  json.EndObject();
+}
+
+// Writes the committed summary of an audit, which lists the collectives of a
+// compiled program. Collectives that send bytes share one entry if they have
+// the same kind and axes and send the same tensor in the same function. For
+// example, all gathers of the parameter `up` in the function `layer` share this
+// entry:
+//
+//   {"collective": "all_gather", "axes": ["fsdp"], "group_size": 2,
+//    "bytes_per_device": 98304, "what": "parameter", "parameter": "up",
+//    "shape": "f32[32,64]", "line": {"function": "layer"}}
+//
+// An entry has neither line numbers nor the number of its collectives, because
+// both change with the compiler and with edits of other code.
+
+namespace {
+
+using audit::Traffic;
+
+struct Entry {
+  const Traffic* first = nullptr;
+  int64_t bytes = 0;
+};
+
+void WriteEntry(JsonWriter& json, const Entry& entry) {
+  const Traffic& one = *entry.first;
+  json.BeginObject();
+  WriteGroup(json, one);
+  json.Member("bytes_per_device", entry.bytes);
+  json.Member("what", audit::WhatName(one.moved.what));
+  json.TextOrNull("parameter", one.moved.name);
+  json.Member("shape", one.moved.shape);
+  json.Key("line");
+  json.BeginObject();
+  json.TextOrNull("function", one.line.function);
+  json.EndObject();
+  json.EndObject();
+}
+
+}  // namespace
+
+void WriteAuditLock(const audit::Report& report, bool scheduled, Sink& out) {
+  using Key = std::tuple<audit::TrafficRoute, audit::What, std::string,
+                         std::string, std::string_view>;
+  std::map<Key, Entry> entries;
+  for (const Traffic& one : report.traffic) {
+    if (one.sent.value() == 0) continue;
+    Entry& entry = entries[{audit::RouteOf(one), one.moved.what, one.moved.name,
+                            one.moved.shape, one.line.function}];
+    if (entry.first == nullptr) entry.first = &one;
+    entry.bytes += one.sent.value();
+  }
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", audit::kLockSchema);
+  json.Member("program", report.program);
+  json.Member("devices", report.devices);
+  json.Member("stage", audit::StageName(scheduled));
+  json.Key("collectives");
+  json.BeginArray(JsonLayout::kLines);
+  for (const auto& [key, entry] : entries) WriteEntry(json, entry);
+  json.EndArray();
+  std::set<audit::LockedFlaw> flaws;
+  for (const audit::Flaw& flaw : report.flaws) {
+    flaws.insert(audit::LockedOf(flaw));
+  }
+  json.Key("findings");
+  json.BeginArray(JsonLayout::kLines);
+  for (const audit::LockedFlaw& flaw : flaws) {
+    json.BeginObject();
+    json.Member("code", flaw.code);
+    json.TextOrNull("parameter", flaw.parameter);
+    json.TextOrNull("function", flaw.function);
+    if (!flaw.axis.empty()) json.Member("axis", flaw.axis);
+    json.EndObject();
+  }
+  json.EndArray();
   json.EndObject();
   out.Put('\n');
 }

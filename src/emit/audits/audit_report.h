@@ -6,6 +6,7 @@
 #ifndef SHARDC_EMIT_AUDITS_AUDIT_REPORT_H_
 #define SHARDC_EMIT_AUDITS_AUDIT_REPORT_H_
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,14 +14,34 @@
 #include <vector>
 
 #include "audit/audit.h"
+#include "audit/difference.h"
 #include "audit/drift.h"
 #include "audit/growth.h"
-#include "audit/table.h"
-#include "emit/audits/difference_report.h"
 #include "source/finding.h"
+#include "source/json_writer.h"
 #include "source/sink.h"
 
 namespace shardc {
+
+// The planned step that a compiled program was compared with, and the
+// differences.
+struct StepCompared {
+  audit::PlannedStep step;
+  audit::Difference difference;
+};
+
+// Returns how the compiled program differs from the planned step for one kind
+// of collective and its axes: "equal", "missing", "extra", "less" or "more".
+std::string_view StatusText(const audit::RouteCompared& one);
+// Returns the names of the applied rewrites, such as "sliced, joined". A
+// rewrite replaces collectives by equivalent ones before the comparison:
+// `sliced` turns an all_reduce with a slice into a reduce_scatter.
+std::string RewritesText(uint8_t rewrites);
+std::string DifferenceText(const StepCompared& compared);
+// Writes the member `difference` with the step's settings and differences.
+void WriteDifferenceMembers(JsonWriter& json, const StepCompared& compared);
+// Writes `{"file", "line", "function"}`, or null if the file is not known.
+void WriteSourceLine(JsonWriter& json, const hlo::SourceLine& line);
 
 struct AuditText {
   audit::By by = audit::By::kAll;
@@ -44,6 +65,13 @@ std::string_view BoundName(const audit::Report& report);
 std::string AuditReportText(const audit::Report& report, const AuditText& how);
 void WriteAuditJson(const audit::Report& report, const AuditText& how,
                     Sink& out);
+
+// Writes the committed summary of an audit (`shardc.audit-lock/v1`): the bytes
+// that a program sends, and the mistakes that the audit finds in it. Line
+// numbers and the number of collectives are left out, because another version
+// of the compiler may change both.
+
+void WriteAuditLock(const audit::Report& report, bool scheduled, Sink& out);
 
 }  // namespace shardc
 

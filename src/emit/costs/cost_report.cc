@@ -7,17 +7,22 @@
 #include "emit/costs/cost_report.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "emit/costs/columns.h"
-#include "emit/costs/figures.h"
-#include "emit/costs/time_parts.h"
-#include "emit/not_known.h"
-#include "model/sub_axis.h"
+#include "cost/inputs.h"
+#include "emit/emit.h"
+#include "model/mesh_layout.h"
 #include "source/json_writer.h"
+#include "source/sink.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -382,6 +387,231 @@ void WriteCostJson(const Report& report, Sink& out) {
   WriteTexts(json, "assumptions", report.assumptions);
   json.EndObject();
   out.Put('\n');
+}
+
+void WriteTimeParts(JsonWriter& json, std::span<const cost::TimePart> parts,
+                    JsonLayout layout) {
+  json.Key("parts");
+  json.BeginArray(layout);
+  for (const cost::TimePart& part : parts) {
+    json.BeginObject();
+    json.Member("name", part.name);
+    json.Member("seconds", part.seconds);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+std::string BytesOr(const std::optional<int64_t>& bytes) {
+  return bytes ? BytesText(*bytes) : "-";
+}
+
+std::string SecondsText(double seconds) {
+  const std::array<std::pair<double, const char*>, 3> units = {
+      {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}};
+  std::array<char, 32> text{};
+  for (const auto& [unit, name] : units) {
+    if (seconds < unit && unit > 1e-6) continue;
+    const double count = seconds / unit;
+    if (count < 999.5) {
+      std::snprintf(text.data(), text.size(), "%.3g %s", count, name);
+    } else {  // %.3g would write 1000 as 1e+03
+      std::snprintf(text.data(), text.size(), "%.0f %s", count, name);
+    }
+    break;
+  }
+  return text.data();
+}
+
+std::string ShareText(int64_t part, int64_t whole) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%",
+                100.0 * static_cast<double>(part) / static_cast<double>(whole));
+  return text.data();
+}
+
+std::string PercentText(double part) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * part);
+  return text.data();
+}
+
+std::string ChangeText(double ratio) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%+.1f %%", 100 * (ratio - 1));
+  return text.data();
+}
+
+std::string AtLeast(bool lower_bound, std::string bytes) {
+  return lower_bound && bytes != "-" ? "at least " + bytes : bytes;
+}
+
+std::string FreeShareText(const cost::Memory& memory) {
+  if (!memory.Complete()) return "";
+  return ShareText(*memory.capacity - *memory.Expected(), *memory.capacity) +
+         " free";
+}
+
+std::string AssumedDtypeText(const std::vector<std::string>& assumptions) {
+  const bool found = std::find(assumptions.begin(), assumptions.end(),
+                               kDtypeAssumed) != assumptions.end();
+  return found ? "assumed: " + std::string(kDtypeAssumed) + "\n" : "";
+}
+
+namespace {
+
+// Writes bytes as an integer. A time is not a whole number of seconds.
+void WriteNumber(JsonWriter& json, std::string_view key, double value,
+                 bool bytes) {
+  constexpr double kMost = 9.2e18;
+  if (bytes && value < kMost) {
+    json.Member(key, static_cast<int64_t>(std::llround(value)));
+  } else {
+    json.Member(key, value);
+  }
+}
+
+}  // namespace
+
+void WriteCostLock(const cost::CostLock& lock, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", cost::kCostLockSchema);
+  json.Member("plan", lock.plan);
+  json.Member("mode", ModeName(lock.mode));
+  for (size_t i = 0; i < lock.figures.size(); ++i) {
+    const cost::StepFigure& figure = lock.figures[i];
+    const bool bytes =
+        static_cast<cost::BudgetFigure>(i) != cost::BudgetFigure::kTime;
+    json.Key(cost::kBudgetFigureNames[i]);
+    json.BeginObject();
+    if (figure.value) {
+      WriteNumber(json, "value", *figure.value, bytes);
+    } else {
+      json.Key("value");
+      json.Null();
+    }
+    json.Member("at_least", figure.at_least);
+    json.Key("parts");
+    json.BeginObject();
+    for (const auto& [name, value] : figure.parts) {
+      WriteNumber(json, name, value, bytes);
+    }
+    json.EndObject();
+    json.EndObject();
+  }
+  json.EndObject();
+  out.Put('\n');
+}
+
+// Writes a calibrated profile, and a table of the expected and the measured
+// times. Figures have four significant digits, because measurements are not
+// more precise. For example:
+//
+//   efficiency:
+//     matmul: {bf16: 0.6612}
+
+namespace {
+
+using cost::Figure;
+
+std::string DigitsText(double value) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value,
+                                 std::chars_format::general, 4);
+  return {text, end.ptr};
+}
+
+// Returns the text as a double-quoted YAML scalar.
+std::string QuotedYaml(std::string_view text) {
+  std::string out;
+  {
+    StringSink sink(out);
+    JsonWriter(sink).String(text);
+  }
+  return out;
+}
+
+std::string PercentOff(double expected, double measured) {
+  const auto tenths = std::llround(1000 * (expected / measured - 1));
+  const auto whole = std::abs(tenths) / 10, part = std::abs(tenths) % 10;
+  return std::string(tenths < 0 ? "-" : "+") + std::to_string(whole) + "." +
+         std::to_string(part) + " %";
+}
+
+// Returns the path of keys to a figure in a profile file: {"efficiency",
+// "matmul", "bf16"}.
+std::vector<std::string> PathOf(Figure figure) {
+  std::vector<std::string> out(1);
+  for (const char c : cost::FigureName(figure)) {
+    if (c == '.') {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string CalibratedProfileText(const DeviceProfile& base,
+                                  std::string_view name,
+                                  const cost::Calibration& calibration) {
+  std::string out =
+      "schema: shardc.profile/v1\nbase: " + std::string(base.name) +
+      "\nname: " + QuotedYaml(name) + "\n";
+  // The values of the keys of `efficiency`: a figure, or figures by name.
+  std::map<std::string, std::string> efficiency;
+  std::string others;
+  for (const Figure figure : calibration.figures) {
+    const auto path = PathOf(figure);
+    const std::string value =
+        DigitsText(cost::FigureOf(calibration.efficiency, figure));
+    if (path.size() == 1) {
+      others += path[0] + ": " + value + "\n";
+      continue;
+    }
+    std::string& section = efficiency[path[1]];
+    if (path.size() == 2) {
+      section = value;
+      continue;
+    }
+    section =
+        (section.empty() ? "{" : section.substr(0, section.size() - 1) + ", ") +
+        path[2] + ": " + value + "}";
+  }
+  if (!efficiency.empty()) out += "efficiency:\n";
+  for (const auto& [key, value] : efficiency) {
+    out += "  " + key + ": " + value + "\n";
+  }
+  out += others + "measured:\n";
+  for (const cost::CalibratedStep& step : calibration.steps) {
+    out += "  - {run: " + QuotedYaml(step.name) +
+           ", step_s: " + DigitsText(step.seconds) +
+           ", expected_s: " + DigitsText(step.after) + "}\n";
+  }
+  return out;
+}
+
+std::string CalibrationText(const DeviceProfile& base,
+                            const cost::Calibration& calibration) {
+  Columns table;
+  table.Row({"run", "measured", "expected before", "", "after", ""});
+  for (const cost::CalibratedStep& step : calibration.steps) {
+    table.Row({step.name, SecondsText(step.seconds), SecondsText(step.before),
+               PercentOff(step.before, step.seconds), SecondsText(step.after),
+               PercentOff(step.after, step.seconds)});
+  }
+  std::string out = table.Text();
+  for (const Figure figure : calibration.figures) {
+    out += std::string(cost::FigureName(figure)) + ": " +
+           DigitsText(cost::FigureOf(calibration.efficiency, figure)) +
+           ", of " + std::string(base.name) + " " +
+           DigitsText(cost::FigureOf(base.efficiency, figure)) + "\n";
+  }
+  for (const std::string& text : calibration.remarks) out += text + "\n";
+  return out;
 }
 
 }  // namespace shardc

@@ -7,10 +7,25 @@
 #ifndef SHARDC_EMIT_COSTS_COST_REPORT_H_
 #define SHARDC_EMIT_COSTS_COST_REPORT_H_
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "cost/calibrate.h"
+#include "cost/expected.h"
+#include "cost/fit.h"
+#include "cost/memory.h"
+#include "cost/pipeline.h"
 #include "cost/report.h"
+#include "devices/profiles.h"
+#include "source/json_writer.h"
 #include "source/sink.h"
+#include "source/wording.h"
 
 namespace shardc {
 
@@ -21,6 +36,89 @@ struct CostText {
 
 std::string CostReportText(const cost::Report& report, const CostText& how);
 void WriteCostJson(const cost::Report& report, Sink& out);
+
+// Writes the member `parts`: an array of objects with `name` and `seconds`.
+void WriteTimeParts(JsonWriter& json, std::span<const cost::TimePart> parts,
+                    JsonLayout layout = JsonLayout::kInline);
+
+// Returns "1.5 GiB", or "-" if the number of bytes is unknown.
+std::string BytesOr(const std::optional<int64_t>& bytes);
+std::string SecondsText(double seconds);  // "1.03 s", "470 ms", "11.7 us"
+std::string ShareText(int64_t part, int64_t whole);  // "88.5 %"
+std::string PercentText(double part);                // "88.5 %" for 0.885
+std::string ChangeText(double ratio);                // "+12.5 %" for 1.125
+// Returns "at least 1.5 GiB" for the bytes "1.5 GiB" if they are a lower bound.
+std::string AtLeast(bool lower_bound, std::string bytes);
+// Returns "88.5 % free": the part of the capacity that remains; empty if a
+// component of the memory is unknown. The capacity and the expected bytes must
+// be known, and the capacity must be larger than the bytes.
+std::string FreeShareText(const cost::Memory& memory);
+// Returns the line "assumed: ..." if kDtypeAssumed is among the assumptions,
+// and otherwise an empty text. It may double all bytes, so reports print it
+// even if they do not print the other assumptions.
+std::string AssumedDtypeText(const std::vector<std::string>& assumptions);
+
+// Aligns the cells of a text table in columns. A column is as wide as its
+// widest cell, except that the last cell of a row may be wider than its column.
+// Cells are made printable (Printable), because they may hold names of inputs.
+
+class Columns {
+ public:
+  void Row(std::vector<std::string> cells) {
+    for (std::string& cell : cells) cell = Printable(cell);
+    widths_.resize(std::max(widths_.size(), cells.size()));
+    for (size_t i = 0; i + 1 < cells.size(); ++i) {
+      widths_[i] = std::max(widths_[i], cells[i].size());
+    }
+    rows_.push_back(std::move(cells));
+  }
+  std::string Text() const {
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (size_t i = 0; i < row.size(); ++i) {
+        line += row[i];
+        if (i + 1 < row.size()) {
+          line.append(widths_[i] - row[i].size() + 2, ' ');
+        }
+      }
+      while (line.ends_with(' ')) line.pop_back();
+      out += line + "\n";
+    }
+    return out;
+  }
+
+ private:
+  std::vector<size_t> widths_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+void WriteCostLock(const cost::CostLock& lock, Sink& out);
+
+// Returns the report as text. It lists the first `most` meshes that fit or may
+// fit. If `all` is true, it lists the first `most` of all meshes.
+std::string FitReportText(const cost::FitReport& report, int64_t most,
+                          bool all);
+void WriteFitJson(const cost::FitReport& report, Sink& out);
+
+// Returns the cost of a pipeline as text. If `explain` is true, the text also
+// lists the assumptions.
+std::string PipelineReportText(const cost::PipelineCost& cost,
+                               const std::string& mesh, bool explain);
+void WritePipelineJson(const cost::PipelineCost& cost,
+                       const std::string& target, Sink& out);
+
+std::string ProfileListText();
+void WriteProfileListJson(Sink& out);
+
+// Returns the text of a shardc.profile/v1 file, with the fitted figures and the
+// runs from which they were fitted.
+std::string CalibratedProfileText(const DeviceProfile& base,
+                                  std::string_view name,
+                                  const cost::Calibration& calibration);
+// Returns a table of the runs, and then the figures before and after the fit.
+std::string CalibrationText(const DeviceProfile& base,
+                            const cost::Calibration& calibration);
 
 }  // namespace shardc
 

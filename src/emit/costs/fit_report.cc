@@ -4,7 +4,7 @@
 // For example, a line of a mesh is:
 //
 //   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
-#include "emit/costs/fit_report.h"
+#include "emit/costs/cost_report.h"
 
 #include <cstdint>
 #include <optional>
@@ -12,9 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "emit/costs/columns.h"
-#include "emit/costs/figures.h"
-#include "emit/not_known.h"
+#include "emit/emit.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

@@ -5,15 +5,13 @@
 //
 //   step 1.71 s: 1.66 s by the schedule, and 50 ms for data-parallel gradients
 //   and the optimizer
-#include "emit/costs/pipeline_report.h"
+#include "emit/costs/cost_report.h"
 
 #include <array>
 #include <charconv>
 #include <vector>
 
-#include "emit/costs/columns.h"
-#include "emit/costs/figures.h"
-#include "emit/not_known.h"
+#include "emit/emit.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -245,6 +243,8 @@ void WritePipelineJson(const PipelineCost& cost, const std::string& target,
   json.Member("schedule", cost.timeline.step);
   json.Member("after", cost.after);
   json.Member("step", cost.Step());
+  json.Member("least", cost.least);
+  json.Member("most", cost.most);
   json.Member("longest_rank", cost.timeline.LongestRank());
   json.Member("step_bubble", cost.timeline.StepBubble());
   json.Member("rank_bubble", cost.timeline.RankBubble());

@@ -6,7 +6,7 @@
 //
 //   h100-sxm  h100-80gb  79.65 GiB A  3350 GB/s I  989, 1979, 1979 IL
 //       18 x 25 GB/s I ...
-#include "emit/costs/profile_list.h"
+#include "emit/costs/cost_report.h"
 
 #include <array>
 #include <cstdio>
@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "devices/profiles.h"
-#include "emit/costs/columns.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

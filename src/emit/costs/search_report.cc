@@ -13,11 +13,9 @@
 #include <cstdio>
 #include <string_view>
 
-#include "emit/costs/columns.h"
-#include "emit/costs/figures.h"
-#include "emit/costs/search_pipelines.h"
-#include "emit/costs/time_parts.h"
-#include "emit/not_known.h"
+#include "emit/costs/cost_report.h"
+#include "emit/emit.h"
+#include "search/search.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -67,6 +65,9 @@ std::string WinnerText(const SearchReport& report) {
   const cost::ExpectedTime& time = *winner.report.expected;
   Columns table;
   table.Row({"winner", ShardingText(winner)});
+  if (winner.IsPipeline()) {
+    table.Row({"stages", SearchStagesText(found.pipelines)});
+  }
   table.Row({"rules", winner.rules});
   table.Row(
       {"expected",
@@ -78,7 +79,7 @@ std::string WinnerText(const SearchReport& report) {
            ShareText(static_cast<int64_t>(time.model_flops_share * 1e6),
                      1'000'000) +
            " of the peak rate"});
-  table.Row({"accuracy", SearchAccuracyText(time)});
+  table.Row({"accuracy", SearchAccuracyText(winner)});
   table.Row(
       {"memory",
        MemoryText(winner) +
@@ -92,6 +93,13 @@ std::string WinnerText(const SearchReport& report) {
   }
   if (!report.proof.text.empty()) table.Row({"proof", report.proof.text});
   table.Row({"time", PartsText(time)});
+  if (found.without_stages) {
+    table.Row({"no stages",
+               ShardingText(*found.without_stages) + ": " +
+                   ChangeText(found.without_stages->Seconds() / time.seconds) +
+                   ", " + MemoryText(*found.without_stages)});
+    return table.Text();
+  }
   if (found.fastest) {
     table.Row(
         {"fastest", ShardingText(*found.fastest) + ": " +
@@ -104,23 +112,21 @@ std::string WinnerText(const SearchReport& report) {
                    ChangeText(found.runner_up->Seconds() / time.seconds) +
                    ", " + MemoryText(*found.runner_up)});
   }
-  const std::string pipeline = WouldWinText(found);
-  if (!pipeline.empty()) table.Row({"pipeline", pipeline});
   return table.Text();
 }
 
 std::string FrontText(const search::Found& found) {
+  if (found.shown.empty()) return "";
   Columns table;
   table.Row({"front of time and memory"});
   const int64_t capacity = found.winner->report.memory.capacity.value_or(0);
   for (const size_t i : found.shown) {
     const Sharding& one = found.front[i];
-    table.Row({"  " + SecondsText(one.Seconds()), BytesText(one.Bytes()),
-               capacity > 0 ? ShareText(one.Bytes(), capacity) : "",
-               ShardingText(one),
-               i == found.knee    ? "knee: less memory costs most from here"
-               : one.IsPipeline() ? "a pipeline: not calibrated"
-                                  : ""});
+    table.Row(
+        {"  " + SecondsText(one.Seconds()), BytesText(one.Bytes()),
+         capacity > 0 ? ShareText(one.Bytes(), capacity) : "",
+         ShardingText(one),
+         i == found.knee ? "knee: less memory costs most from here" : ""});
   }
   return table.Text();
 }
@@ -155,14 +161,16 @@ std::string VerdictText(const WhyNot& one, double seconds) {
 
 std::string WhyNotText(const search::Found& found) {
   if (found.why_not.empty()) return "";
-  std::string out = "why not\n";
+  std::string out = found.without_stages
+                        ? "why not, compared with the winner without stages\n"
+                        : "why not\n";
   for (const WhyNot& one : found.why_not) {
     std::string change;
     for (const std::string& text : one.changes) {
       change += (change.empty() ? "" : "; or ") + text;
     }
     out += "  " + Printable(change) + ": " +
-           VerdictText(one, found.winner->Seconds());
+           VerdictText(one, found.Compared().Seconds());
     if (!one.because.empty()) out += "; " + Printable(one.because);
     out += "\n";
     if (one.best) {
@@ -332,7 +340,11 @@ std::string SearchMeshText(const Sharding& one) {
          (one.IsPipeline() ? ", " + one.schedule : "");
 }
 
-std::string SearchAccuracyText(const cost::ExpectedTime& time) {
+std::string SearchAccuracyText(const Sharding& winner) {
+  const cost::ExpectedTime& time = *winner.report.expected;
+  if (winner.IsPipeline() && time.calibrated) {
+    return "pipelines were not fitted: " + std::string(search::kPipelineErrors);
+  }
   if (time.calibrated) {
     return "calibrated on published runs: 90 of 100 are within 12 %";
   }
@@ -393,13 +405,17 @@ void WriteSearchJson(const SearchReport& report, Sink& out) {
   json.Member("target", report.target);
   json.Member("devices", report.devices);
   WriteOptional(json, "winner", found.winner, report.proof, true);
+  WriteOptional(json, "without_stages", found.without_stages, {}, true);
   json.Member("may_fit", found.may_fit);
   json.Key("proof");
   json.BeginObject();
   json.Member("status", kProofs[static_cast<size_t>(report.proof.status)]);
   json.Member("text", report.proof.text);
   json.EndObject();
-  WriteOptional(json, "fastest", found.fastest ? found.fastest : found.winner,
+  WriteOptional(json, "fastest",
+                found.fastest          ? found.fastest
+                : found.without_stages ? found.without_stages
+                                       : found.winner,
                 {}, false);
   WriteOptional(json, "runner_up", found.runner_up, {}, true);
   json.Key("front");
@@ -457,6 +473,139 @@ void WriteSearchJson(const SearchReport& report, Sink& out) {
   json.Array(report.assumed);
   json.EndObject();
   out.Put('\n');
+}
+
+// Writes the fastest pipeline that a search found, which may be the winner. The
+// figure after it is the difference of its time from that of the winner. For
+// example, this pipeline is 1.8 % slower than the winner:
+//
+//   pipelines   pp:2,dp:32, interleaved with 8 stages a rank, ...: +1.8 %
+
+namespace {
+
+std::string LayersText(const std::vector<int64_t>& layers) {
+  std::string out;
+  for (const int64_t one : layers) {
+    out += (out.empty() ? "" : ",") + std::to_string(one);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string SearchPipelineText(const search::Pipeline& one) {
+  return SearchMeshText(one.mesh) + ", " + one.schedule +
+         (one.virtual_stages > 1
+              ? " with " + std::to_string(one.virtual_stages) + " stages a rank"
+              : "") +
+         ", " + SearchSettingsText(one.settings);
+}
+
+std::string SearchStagesText(const search::Pipelines& pipelines) {
+  const search::Pipeline& one = *pipelines.fastest;
+  std::string out =
+      CountText(std::ssize(one.layers)) + ", whose layers are divided " +
+      std::string(search::kDivisionNames[static_cast<size_t>(one.division)]);
+  if (pipelines.by_times) {
+    out +=
+        "; " + ChangeText(pipelines.by_times->seconds / one.seconds) +
+        " by the times of the stages, which no measured run has: `--assign " +
+        LayersText(pipelines.by_times->layers) + "`";
+  }
+  return out;
+}
+
+std::string SearchPipelinesText(const SearchReport& report) {
+  const search::Found& found = report.found;
+  const search::Pipelines& pipelines = found.pipelines;
+  if (!pipelines.why_not.empty()) {
+    return "pipelines   not searched: " + Printable(pipelines.why_not) + "\n";
+  }
+  std::string out = "pipelines   ";
+  if (!pipelines.fastest) {
+    out += "none that fits";
+  } else {
+    const search::Pipeline& one = *pipelines.fastest;
+    out += SearchPipelineText(one) + ": " +
+           (found.winner && !found.winner->IsPipeline()
+                ? ChangeText(one.seconds / found.winner->Seconds()) + ", "
+                : "") +
+           SecondsText(one.seconds) + " a step, from " +
+           SecondsText(one.least) + " to " + SecondsText(one.most) + "; " +
+           ShareText(std::llround(one.bubble * 1e6), 1'000'000) + " bubble, " +
+           BytesText(one.bytes) +
+           " of tensors on the fullest rank\n            " +
+           SearchStagesText(pipelines);
+  }
+  return out + "\n            " + CountText(pipelines.evaluated) + " of " +
+         CountText(pipelines.bounded) + " evaluated, in the order of bounds\n";
+}
+
+void WriteProved(JsonWriter& json, const SearchProof& proof) {
+  json.Key("proved");
+  if (proof.status == SearchProof::Status::kNotRun) {
+    json.Null();
+  } else {
+    json.Bool(proof.status == SearchProof::Status::kPass);
+  }
+}
+
+void WriteSearchPipelines(JsonWriter& json, const SearchReport& report) {
+  const search::Pipelines& pipelines = report.found.pipelines;
+  json.Key("pipeline");
+  if (!pipelines.fastest) {
+    json.Null();
+  } else {
+    const search::Pipeline& one = *pipelines.fastest;
+    json.BeginObject(JsonLayout::kLines);
+    json.Key("mesh");
+    json.BeginObject();
+    for (const MeshAxis& axis : one.mesh.axes) {
+      json.Member(axis.name, axis.size);
+    }
+    json.EndObject();
+    json.Member("axis", one.axis);
+    json.Member("schedule", one.schedule);
+    json.Member("virtual", int64_t{one.virtual_stages});
+    json.Key("layers");
+    json.Array(one.layers);
+    json.Member("rules", one.rules);
+    json.Member("remat", one.settings.remat.text);
+    json.Member("microbatches", one.settings.microbatches);
+    json.Member("zero", int64_t{one.settings.zero});
+    json.Member("division",
+                search::kDivisionNames[static_cast<size_t>(one.division)]);
+    json.Member("expected_s", one.seconds);
+    json.Member("least_s", one.least);
+    json.Member("most_s", one.most);
+    json.Member("bubble", one.bubble);
+    json.Member("tensor_bytes", one.bytes);
+    const bool wins = report.found.winner && report.found.winner->IsPipeline();
+    json.Member("wins", wins);
+    WriteProved(json, wins ? report.proof : SearchProof{});
+    json.Key("by_times");
+    if (pipelines.by_times) {
+      json.BeginObject();
+      json.Member("expected_s", pipelines.by_times->seconds);
+      json.Key("layers");
+      json.Array(pipelines.by_times->layers);
+      json.EndObject();
+    } else {
+      json.Null();
+    }
+    json.EndObject();
+  }
+  json.Key("pipelines");
+  json.BeginObject();
+  json.Member("bounded", pipelines.bounded);
+  json.Member("evaluated", pipelines.evaluated);
+  json.Key("why_not");
+  if (pipelines.why_not.empty()) {
+    json.Null();
+  } else {
+    json.String(pipelines.why_not);
+  }
+  json.EndObject();
 }
 
 }  // namespace shardc

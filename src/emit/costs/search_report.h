@@ -9,6 +9,7 @@
 
 #include "cost/settings.h"
 #include "search/search.h"
+#include "source/json_writer.h"
 #include "source/sink.h"
 
 namespace shardc {
@@ -34,9 +35,6 @@ struct SearchReport {
   // The proofs of the first shardings on the Pareto front, in its order. A
   // pipeline on the front is not proven: its status is kNotRun.
   std::vector<SearchProof> proofs;
-  // The proof of the fastest pipeline. It is run only if this pipeline is
-  // faster than the winner.
-  SearchProof of_pipeline;
 };
 
 // Returns the settings of a sharding: "remat nothing_saveable, 1 micro-batch,
@@ -48,9 +46,9 @@ std::string SearchMeshText(const Mesh& mesh);
 // Returns the mesh of a sharding and, for a pipeline, its schedule:
 // "pp:2,dp:32, 1f1b".
 std::string SearchMeshText(const search::Sharding& one);
-// Returns a sentence about the accuracy of the expected time, and about the
-// measured runs from which the accuracy is known.
-std::string SearchAccuracyText(const cost::ExpectedTime& time);
+// Returns a sentence about the accuracy of the winner's expected time, and
+// about the measured runs from which the accuracy is known.
+std::string SearchAccuracyText(const search::Sharding& winner);
 // Returns why the winner was preferred to the fastest sharding. Their times
 // differ by less than the accuracy of the expected time: "a tie with the
 // winner, which has fewer axes or needs less memory". The text names one
@@ -62,6 +60,26 @@ std::vector<std::string> NotSearched();
 
 std::string SearchReportText(const SearchReport& report);
 void WriteSearchJson(const SearchReport& report, Sink& out);
+
+// Returns the mesh, the schedule and the settings of a pipeline:
+// "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
+std::string SearchPipelineText(const search::Pipeline& one);
+// Returns how a pipeline divides its layers: "divided evenly into 16 stages".
+// Adds the time of another division that is faster and that no measured run
+// has.
+std::string SearchStagesText(const search::Pipelines& pipelines);
+// Returns the lines about pipelines in the text report. The first line has the
+// fastest pipeline that may win, or `none that fits`. The second line states
+// how its layers are divided, and the last line how many of the pipelines that
+// may fit were evaluated. If no pipelines were searched, returns only the
+// reason.
+std::string SearchPipelinesText(const SearchReport& report);
+// Writes `pipeline` (the fastest pipeline, or null) and `pipelines` (counts).
+void WriteSearchPipelines(JsonWriter& json, const SearchReport& report);
+
+// Writes the member `proved`: true if `verify step` proved that the sharding is
+// correct, false if it did not, and null if it was not run.
+void WriteProved(JsonWriter& json, const SearchProof& proof);
 
 }  // namespace shardc
 

@@ -7,7 +7,6 @@
 // Parameters whose names differ only in numbers share a node if they have the
 // same type and specs.
 #include "emit/exports/exporter.h"
-#include "emit/exports/view.h"
 #include "source/wording.h"
 
 namespace shardc::exports {

@@ -15,12 +15,9 @@
 #include <algorithm>
 
 #include "emit/exports/exporter.h"
-#include "emit/exports/python.h"
-#include "emit/exports/view.h"
 #include "model/mesh_layout.h"
-#include "model/shard_range.h"
-#include "source/index.h"
 #include "source/json_writer.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::exports {

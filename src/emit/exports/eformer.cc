@@ -5,7 +5,6 @@
 //
 //   axes: {head: tp}  ->  {"paxis": {..., "head_axis": "tp", ...}}
 #include "emit/exports/exporter.h"
-#include "emit/exports/view.h"
 #include "source/json_writer.h"
 
 namespace shardc::exports {

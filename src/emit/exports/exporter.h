@@ -10,16 +10,18 @@
 #define SHARDC_EMIT_EXPORTS_EXPORTER_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "model/logical_axes.h"
 #include "model/manifest.h"
+#include "model/mesh.h"
 #include "model/rules.h"
 #include "plan/read.h"
 #include "schedule/table.h"
+#include "source/file.h"
 #include "source/finding.h"
 #include "source/sink.h"
 
@@ -124,6 +126,125 @@ bool StateKvReplicas(const Exporter& exporter, ReadPlan& plan,
 // format without `--mode` writes all modes.
 bool StateParts(const Exporter& exporter, const ReadPlan& plan, Mode mode,
                 Findings& findings);
+
+// What JAX and XLA do with a dimension that its axes do not divide. XLA's parts
+// also differ from those of a plan if a dimension has several axes.
+constexpr std::string_view kEqualParts =
+    "a NamedSharding of JAX divides a dimension into equal parts";
+constexpr std::string_view kPaddedByXla =
+    "XLA pads such a dimension, and its shards are then of equal size";
+
+// The largest number of devices that an export lists by number.
+constexpr int64_t kMostListed = 1 << 16;
+
+// Returns the separator that occurs in more parameter names: a slash or a dot.
+// If as many names contain a slash as a dot, returns a slash.
+char SeparatorOf(const ReadPlan& plan);
+
+// Returns the spec for a tensor of the given rank: an empty entry is added for
+// each dimension that the spec lacks.
+Spec Padded(const Spec& spec, size_t rank);
+
+// Return the shape and the bytes of the largest shard. An axis that the mesh
+// lacks has size 1. Both return nullopt if the shape is unknown or a number
+// overflows. ShardBytes() also returns nullopt if the dtype is unknown.
+std::optional<Shape> ShardShape(const Mesh& mesh, const Spec& spec,
+                                const std::optional<Shape>& shape);
+std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,
+                                  const TensorType& type);
+
+// Returns false and adds a finding (inexpressible) if some parameter is held
+// only by the devices at one coordinate of an axis, which the format cannot
+// express. The finding names the format, the first such parameter and the
+// number of others.
+bool NoPlacements(const ReadPlan& plan, std::string_view format,
+                  Findings& findings);
+bool ShapesKnown(const ReadPlan& plan, std::string_view format,
+                 Findings& findings);
+// Returns false and adds a finding (inexpressible) if some parameter has a
+// dtype that stores elements in blocks.
+bool NoBlocks(const ReadPlan& plan, std::string_view format,
+              Findings& findings);
+
+// Which uneven shards a format cannot express: those of one mode, or of all
+// modes if `mode` is nullopt, and, if `axis` is not empty, only those of
+// dimensions that this axis shards.
+struct Inexpressible {
+  std::string_view format;
+  std::string_view why;  // what the other system does with such a dimension
+  std::optional<Mode> mode = std::nullopt;
+  std::string axis = {};
+};
+// Returns false and adds a finding (inexpressible) if some parameter has such
+// shards, which only the policy `illegal: pad` permits.
+bool EvenShards(const ReadPlan& plan, const Inexpressible& uneven,
+                Findings& findings);
+
+// Returns false and adds a finding (limit) if the mesh has several slices, so
+// that its devices must be listed, and has more than kMostListed devices.
+bool CanListDevices(const Mesh& mesh, std::string_view format,
+                    Findings& findings);
+
+// Returns whether the mesh has the axis that an option names. If not, adds a
+// finding (unknown-name).
+bool HasAxis(const Mesh& mesh, const std::string& flag, const std::string& name,
+             Findings& findings);
+
+// Parameters whose names differ only in whole numbers and that have the same
+// type and sharding. Text formats write one line for all of them.
+struct Fold {
+  std::string name;  // such as `layers/*/mlp/up/kernel`
+  const ReadParam* first = nullptr;
+  int64_t count = 0;
+};
+// Returns the groups in the order of their first parameter.
+std::vector<Fold> Folded(const ReadPlan& plan, char separator);
+
+// Returns a spec in short form: `fsdp+sp, tp, -` for [["fsdp", "sp"], "tp",
+// null]; `replicated` if no dimension is sharded.
+std::string ShortSpec(const Spec& spec);
+
+// Returns a plan without stages in which each device holds the same parameters
+// as before. A parameter of one rank gets a placement: only the devices at the
+// rank's coordinate of the stage axis hold it. A tensor of stacked layers is
+// sharded over that axis. Returns nullopt and adds a finding (inexpressible) in
+// three cases: a parameter is on several ranks but not on all; a parameter of
+// one rank already has a placement on another axis; the ranks, in their order,
+// do not hold equal numbers of the layers of a stacked tensor.
+std::optional<ReadPlan> WithoutStages(const ReadPlan& plan,
+                                      std::string_view format,
+                                      Findings& findings);
+
+// Returns the plan on the mesh of one stage, which is the mesh without the
+// stage axis, for formats that have one file per stage.
+ReadPlan WithinStage(const ReadPlan& plan);
+
+// Returns the axis that `--axis` names, which is `tp` by default. Returns
+// nullopt and adds a finding if the mesh lacks the axis.
+std::optional<std::string> TensorAxis(const Request& request,
+                                      Findings& findings);
+
+// The dimension that a mesh axis shards. If other axes shard this dimension
+// first, a rank's part consists of several pieces. `stride` is the number of
+// pieces: the product of the sizes of the other axes. SplitBy() returns nullopt
+// if the axis shards no dimension.
+struct Split {
+  int64_t dim = 0;
+  int64_t stride = 1;
+};
+std::optional<Split> SplitBy(const Mesh& mesh, const std::string& axis,
+                             const Spec& spec);
+
+// Returns a Python string literal. It is the JSON string, which is valid
+// Python.
+std::string PythonString(std::string_view text);
+// Returns `P(("fsdp", "sp"), None, "tp")`.
+std::string PartitionSpecText(const Spec& spec);
+// Returns `{"dp": 2, "tp": 4}`.
+std::string AxesText(const Mesh& mesh);
+
+// Returns one file, python/shardc/arrays.py, which the build embeds.
+std::span<const EmbeddedFile> EmbeddedArrays();
 
 }  // namespace shardc::exports
 

@@ -4,6 +4,7 @@
 #define SHARDC_EMIT_EXPORTS_HF_MODULES_H_
 
 #include <compare>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -89,6 +90,59 @@ bool HoldsExperts(std::string_view name);
 
 // Returns whether the module contains other modules.
 bool HasChildren(const HfModules& modules, std::string_view name);
+
+// Finds the local blocks of a model. In a local block, each device computes
+// with its own part of the activations from one sharded projection to the next,
+// so that no collective is needed between the projections.
+
+struct LocalBlocks {
+  // The projections in local blocks, whose activations stay sharded from the
+  // first projection (style `colwise`) to the last one (style `rowwise`).
+  std::set<std::string, std::less<>> projections;
+  // The projections in local blocks that hold two matrices, of each of which a
+  // device has a part (style `packed_colwise`).
+  std::set<std::string, std::less<>> packed;
+  // The styles that the exported plan gives to modules and parameters of local
+  // blocks other than those in `projections`, keyed by name. They are norms of
+  // heads, the projection to the latent of latent attention, attention sinks
+  // and the module that owns them, and activation functions with scalar
+  // parameters. For example, `self_attn.q_norm` has the style
+  // `replicated_with_grad_allreduce`.
+  std::map<std::string, std::string, std::less<>> hooks;
+};
+
+// Returns the local blocks. `devices` is the size of the tensor parallel axis.
+// `model_type` is that of the configuration, or empty.
+LocalBlocks LocalBlocksOf(const HfModules& modules, int64_t devices,
+                          std::string_view model_type);
+
+// Chooses the styles of experts in a tensor parallel plan of transformers. The
+// experts are the tensors of one module: `mlp.experts` with `gate_up_proj`
+// [experts, 2 * inner, width] and `down_proj`.
+
+struct ExpertStyles {
+  // The style of the module that has the experts.
+  std::string module;
+  // The style of each tensor of the module, by the tensor's name.
+  std::map<std::string, std::string> leaves;
+  // The reason why no styles express the sharding; empty if some do.
+  std::string reason;
+  // True if the tensors are sharded over the experts, so that each device has
+  // some of the experts.
+  bool by_expert = false;
+};
+
+// Returns whether some experts are identities, as in LongCat-Flash: they return
+// their input and have no tensors. `gate_up_proj` then has more experts than
+// `down_proj`. transformers sums the results of the experts over the devices,
+// but each device has the complete result of an identity expert. The identity
+// experts are in a module inside the module of all experts. This inner module
+// therefore needs its own style.
+bool HasIdentityExperts(const HfModule& experts);
+
+// Returns the styles of a module of experts. `packed` is true if the version of
+// transformers has styles for tensors that hold two projections.
+ExpertStyles StylesOfExperts(const HfModule& experts, bool packed);
 
 }  // namespace shardc::exports
 

@@ -24,14 +24,10 @@
 #include <string_view>
 #include <utility>
 
-#include "emit/exports/hf_blocks.h"
-#include "emit/exports/hf_experts.h"
+#include "emit/exports/exporter.h"
 #include "emit/exports/hf_modules.h"
-#include "emit/exports/tensor_parallel.h"
-#include "emit/exports/view.h"
 #include "model/name.h"
 #include "roles/classify.h"
-#include "source/after_last.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

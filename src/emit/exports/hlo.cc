@@ -20,7 +20,6 @@
 #include <numeric>
 
 #include "emit/exports/exporter.h"
-#include "emit/exports/view.h"
 #include "model/mesh_layout.h"
 #include "source/json_writer.h"
 #include "source/wording.h"

@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "emit/exports/exporter.h"
-#include "emit/exports/view.h"
-#include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::exports {

@@ -29,8 +29,7 @@
 #include <vector>
 
 #include "emit/exports/exporter.h"
-#include "emit/exports/view.h"
-#include "model/logical_axes.h"
+#include "model/rules.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

@@ -6,10 +6,9 @@
 //
 //   fsdp:2, tp:4 and [["fsdp", "tp"]]  ->  partition_dim 0, stride 2
 //   tp:4 and ["tp"] in parts [2]       ->  partition_dim 0, stride 2
-#include "emit/exports/tensor_parallel.h"
-#include "emit/exports/view.h"
-#include "source/index.h"
+#include "emit/exports/exporter.h"
 #include "source/json_writer.h"
+#include "source/size.h"
 
 namespace shardc::exports {
 namespace {

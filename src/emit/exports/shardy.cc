@@ -13,11 +13,9 @@
 #include <set>
 
 #include "emit/exports/exporter.h"
-#include "emit/exports/view.h"
 #include "model/mesh_layout.h"
-#include "model/sub_axis.h"
-#include "source/index.h"
 #include "source/json_writer.h"
+#include "source/size.h"
 
 namespace shardc::exports {
 namespace {

@@ -12,7 +12,6 @@
 #include <map>
 
 #include "emit/exports/exporter.h"
-#include "emit/exports/view.h"
 #include "model/name.h"
 #include "source/wording.h"
 

@@ -5,11 +5,10 @@
 // the sharded dimension and the name. For example:
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
-#include "emit/exports/tensor_parallel.h"
-#include "emit/exports/view.h"
-#include "source/after_last.h"
-#include "source/index.h"
+#include "emit/exports/exporter.h"
 #include "source/json_writer.h"
+#include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::exports {
 namespace {

@@ -6,7 +6,7 @@
 // whose lines are letters:
 //
 //   a b c d  ->  a c x d     " a", "-b", " c", "+x", " d"
-#include "emit/findings/diff.h"
+#include "emit/findings/formats.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "source/code.h"
+#include "source/finding.h"
 #include "source/sink.h"
 
 namespace shardc {

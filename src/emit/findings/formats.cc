@@ -1,9 +1,12 @@
+// The formats of findings: which there are, the plain JSON object of one
+// finding, and the format with one line for each finding.
 #include "emit/findings/formats.h"
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
-#include "emit/findings/json.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -68,6 +71,65 @@ bool IsFile(const Place& place) {
   const std::string& name = place.source->name();
   return !name.empty() && name[0] != '-' && name[0] != '<' &&
          !name.starts_with("builtin:");
+}
+
+namespace {
+
+void WritePosition(JsonWriter& json, const Place& place) {
+  LineColumn begin;
+  LineColumn end;
+  if (place.HasPosition()) {
+    begin = place.source->At(place.begin);
+    end = place.end == Place::kEntireFile ? begin : place.source->At(place.end);
+  }
+  const auto known = [](int number) {
+    return number > 0 ? std::optional(number) : std::nullopt;
+  };
+  json.Key("file");
+  if (place.source != nullptr) {
+    json.String(place.source->name());
+  } else {
+    json.Null();
+  }
+  json.Member("line", known(begin.line));
+  json.Member("column", known(begin.column));
+  json.Member("end_line", known(end.line));
+  json.Member("end_column", known(end.column));
+}
+
+}  // namespace
+
+void WriteFinding(JsonWriter& json, const Finding& finding) {
+  json.BeginObject();
+  json.Member("code", finding.code->Id());
+  json.Member("name", finding.code->name);
+  json.Member("level", LevelName(finding.level));
+  json.Member("message", MessageText(finding));
+  WritePosition(json, finding.place);
+  json.Member("help", finding.help);
+  json.Key("params");
+  json.Array(finding.params);
+  if (!finding.targets.empty()) {
+    json.Key("targets");
+    json.Array(finding.targets);
+  }
+  json.EndObject();
+}
+
+void WriteFindings(JsonWriter& json, std::span<const Finding> findings) {
+  json.BeginArray(JsonLayout::kLines);
+  for (const Finding& finding : findings) WriteFinding(json, finding);
+  json.EndArray();
+}
+
+void FindingsConcise(const FindingReport& report, Sink& out) {
+  for (const Finding& finding : report.findings) {
+    const std::string place = Printable(finding.place.ToString());
+    out.Append(place.empty() ? "shardc" : place);
+    out.Append(": " + std::string(LevelName(finding.level)) + ": " +
+               Printable(MessageText(finding)) + " [" + finding.code->Id() +
+               "]\n");
+  }
 }
 
 }  // namespace shardc

@@ -8,10 +8,12 @@
 #define SHARDC_EMIT_FINDINGS_FORMATS_H_
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "emit/emit.h"
 #include "source/finding.h"
+#include "source/json_writer.h"
 #include "source/repository.h"
 #include "source/sink.h"
 
@@ -63,6 +65,19 @@ std::string MessageText(const Finding& finding);
 // Returns the text of MessageText. If the finding's place is not in a file but,
 // for example, in an option, the text begins with the place.
 std::string PlacedMessageText(const Finding& finding);
+
+// Writes a finding (an error, a warning or a note) as JSON: {"code", "name",
+// "level", "message", "file", "line", "column", "end_line", "end_column",
+// "help", "params"}, and "targets" if there are any.
+
+void WriteFinding(JsonWriter& json, const Finding& finding);
+// Writes an array with one finding per line.
+void WriteFindings(JsonWriter& json, std::span<const Finding> findings);
+
+// Returns the unified diff with three lines of context; empty if the texts are
+// equal.
+std::string DiffText(const std::string& name, const std::string& before,
+                     const std::string& after);
 
 }  // namespace shardc
 

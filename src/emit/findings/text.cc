@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "emit/findings/formats.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {

@@ -6,14 +6,14 @@
 // columns over fsdp, the first row is:
 //
 //   tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
-#include "emit/pictures/array_text.h"
+#include "emit/pictures/text_pictures.h"
 
 #include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "emit/pictures/words.h"
-#include "picture/shown.h"
+#include "emit/pictures/line.h"
+#include "picture/bars.h"
 #include "source/wording.h"
 
 namespace shardc {

@@ -5,14 +5,13 @@
 //
 //   train   PPGGOO············│       5.59 GiB    35 %
 //   decode  PPPPPPPPPPPPPPPPPP!PPPP   20.1 GiB   126 %  over
-#include "emit/pictures/bars_text.h"
+#include "emit/pictures/text_pictures.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "picture/bars.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {

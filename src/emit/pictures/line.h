@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "model/mesh.h"
+#include "picture/array.h"
+#include "picture/mesh.h"
 
 namespace shardc {
 
@@ -46,7 +48,7 @@ class Line {
   explicit Line(const PictureStyle& style) : color_(style.color) {}
 
   Line& Put(std::string_view text);
-  // Appends `text` in the colour of an axis (picture/axis_color.h). Without
+  // Appends `text` in the colour of an axis (picture/mesh.h). Without
   // `PictureStyle::color` it is appended without colour.
   Line& Tint(std::string_view text, uint8_t axis_color);
   Line& Bold(std::string_view text);
@@ -95,6 +97,23 @@ class AxisInk {
   const Mesh& mesh_;
   std::vector<uint8_t> colors_;
 };
+
+// Returns the text of a set of devices: `0, 32`; `0-60 step 4`; `0-3`; `0 and
+// 15 more`. `dash` is the character between the ends of a range.
+std::string DevicesText(const picture::DeviceSet& devices,
+                        std::string_view dash = "-");
+// Returns the shortest text of a set of devices: `0 +15` for 0 and 15 more.
+std::string DevicesShort(const picture::DeviceSet& devices);
+// Returns where the devices of an axis are: `inside one host`, `each on another
+// host`, `2 a host, 4 hosts`. The text is empty if the hosts are unknown or the
+// axis has one device.
+std::string HostSpanText(const picture::AxisLine& line);
+
+// Returns the coordinates of shard `piece` along the axes that shard the
+// dimension: `3`, or `0.3` for two axes. Returns `0` for an unsharded
+// dimension.
+std::string CoordinateText(const Mesh& mesh, const picture::ArrayDim& dim,
+                           int64_t piece);
 
 }  // namespace shardc
 

@@ -12,23 +12,80 @@
 #include "emit/plans/explain.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "emit/plans/device_share.h"
-#include "emit/plans/rules_text.h"
-#include "emit/plans/stage_text.h"
-#include "model/shard_range.h"
+#include "emit/plans/rules_file.h"
+#include "model/mesh_layout.h"
+#include "plan/compile.h"
 #include "plan/fingerprint.h"
-#include "plan/kv_replicas.h"
 #include "plan/nearest.h"
 #include "plan/placement.h"
-#include "source/index.h"
+#include "plan/planned_stages.h"
 #include "source/json_writer.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+// Writes the pipeline stages that hold a parameter, one per line. A parameter
+// of one layer is in one stage. A tied embedding is in both the first and the
+// last stage. A tensor that stacks several layers is in each stage that has
+// some of these layers. For example, a tensor of 16 layers is in two stages:
+//
+//   stage 0 of 4 over `pp`, on rank 0: layers 0-7
+//   stage 1 of 4 over `pp`, on rank 1: layers 8-15
+
+class JsonWriter;
+
+// Returns a line for each stage of the parameter: "stage 2 of 4 over `pp`, on
+// rank 2".
+std::string StageLines(const PlannedStages& stages, size_t param) {
+  std::string out;
+  const LayerStackRange* stack = stages.units.StackOf(param);
+  for (const StageShare& share : stages.SharesOf(param)) {
+    out += "stage " + std::to_string(share.stage) + " of " +
+           std::to_string(stages.stages()) + " over `" + stages.axis +
+           "`, on " + RanksText(stages.RanksOf(share.stage));
+    if (stack != nullptr) {
+      out += ": " +
+             LayersText({stack->first + share.begin, stack->first + share.end});
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+// Writes the member "stages": {"axis", "of": [{"stage", "ranks", "layers"}]}.
+// "layers" is written only for a tensor of stacked layers.
+void WriteParamStages(JsonWriter& json, const PlannedStages& stages,
+                      size_t param) {
+  const LayerStackRange* stack = stages.units.StackOf(param);
+  json.Key("stages");
+  json.BeginObject();
+  json.Member("axis", stages.axis);
+  json.Key("of");
+  json.BeginArray();
+  for (const StageShare& share : stages.SharesOf(param)) {
+    json.BeginObject();
+    json.Member("stage", share.stage);
+    json.Key("ranks");
+    json.Array(stages.RanksOf(share.stage));
+    if (stack != nullptr) {
+      json.Key("layers");
+      json.Array(
+          std::array{stack->first + share.begin, stack->first + share.end});
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+}
+
 namespace {
 
 const ParamLayout& LayoutOf(const Compiled& c, size_t param) {
@@ -426,6 +483,105 @@ void WriteExplainJson(const Compiled& c, size_t param, Sink& out,
   json.EndObject();
   json.EndObject();
   out.Put('\n');
+}
+
+// Computes the part of a parameter that a device holds. A device's shard index
+// along a dimension is a mixed-radix number. Its digits are the device's
+// coordinates on the axes that shard the dimension, the major axis first. If
+// all shards have the same length, the device's part starts at the index times
+// this length (model/mesh_layout.h has the general case). For example:
+//
+//   [tp, dp] of 2 and 2, tp=1 dp=1, shards of 16: index 3, elements 48:64
+
+std::string PlaceText(const Mesh& mesh, const DevicePlace& place) {
+  std::string out = "device " + std::to_string(place.device) + ":";
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    out += " " + Printable(mesh.axes[i].name) + "=" +
+           std::to_string(place.coordinates[i]);
+  }
+  out += ", process " + std::to_string(place.process);
+  if (mesh.slices > 1) {
+    out += ", slice " + std::to_string(place.slice) + ", position " +
+           std::to_string(place.position);
+  }
+  return out;
+}
+
+void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place) {
+  json.BeginObject();
+  json.Member("device", place.device);
+  json.Member("position", place.position);
+  json.Key("coordinates");
+  json.BeginObject();
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    json.Member(mesh.axes[i].name, place.coordinates[i]);
+  }
+  json.EndObject();
+  json.Member("process", place.process);
+  json.Member("slice", place.slice);
+  json.EndObject();
+}
+
+std::optional<Slices> SlicesOf(const Mesh& mesh, const DevicePlace& place,
+                               const TensorType& type, const DimParts& parts,
+                               const ModeLayout& mode) {
+  if (!mode.shard_shape || !mode.problems.empty()) return std::nullopt;
+  const DimParts sharded = ShardedParts(parts, mode.spec);
+  Slices out;
+  for (size_t d = 0; d < type.shape->size(); ++d) {
+    const int64_t count = PartsAt(sharded, d);
+    const int64_t size = (*type.shape)[d] / count;
+    const ShardRange range =
+        RangeAlong(mesh, place.coordinates, AxesAt(mode.spec, d), size);
+    out.emplace_back();
+    for (int64_t part = 0; part < count; ++part) {
+      out.back().emplace_back(part * size + range.begin,
+                              part * size + range.end());
+    }
+  }
+  return out;
+}
+
+std::string UnevenText(const Mesh& mesh, const AxisGroup& axes, int64_t size) {
+  const int64_t parts = mesh.Parts(axes).value_or(1);
+  const auto of_shard = [&](int64_t index) {
+    return std::to_string(
+        RangeOfShard(size, AxisSizes(mesh, axes), index).size);
+  };
+  return std::to_string(size) + ", which " + GroupText(axes) + " splits into " +
+         std::to_string(parts) + " shards of at most " + of_shard(0) +
+         ", the last of " + of_shard(parts - 1);
+}
+
+std::string SlicesText(const Slices& slices) {
+  std::string out = "[";
+  for (const auto& ranges : slices) {
+    out += out.size() > 1 ? ", " : "";
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      out += (i > 0 ? "+" : "") + std::to_string(ranges[i].first) + ":" +
+             std::to_string(ranges[i].second);
+    }
+  }
+  return out + "]";
+}
+
+void WriteSlices(JsonWriter& json, const std::optional<Slices>& slices) {
+  if (!slices) {
+    json.Null();
+    return;
+  }
+  json.BeginArray();
+  for (const auto& ranges : *slices) {
+    if (ranges.size() > 1) json.BeginArray();
+    for (const auto& [begin, end] : ranges) {
+      json.BeginArray();
+      json.Integer(begin);
+      json.Integer(end);
+      json.EndArray();
+    }
+    if (ranges.size() > 1) json.EndArray();
+  }
+  json.EndArray();
 }
 
 }  // namespace shardc

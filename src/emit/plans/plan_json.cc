@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "emit/emit.h"
-#include "emit/findings/json.h"
+#include "emit/findings/formats.h"
+#include "plan/compile.h"
 #include "plan/fingerprint.h"
-#include "plan/kv_replicas.h"
-#include "plan/rule_names.h"
+#include "plan/view.h"
 #include "source/file_sink.h"
-#include "source/index.h"
 #include "source/json_writer.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {

@@ -15,14 +15,13 @@
 #include <vector>
 
 #include "emit/emit.h"
-#include "emit/plans/device_share.h"
-#include "emit/plans/rules_text.h"
+#include "emit/plans/explain.h"
+#include "emit/plans/rules_file.h"
+#include "model/mesh_layout.h"
 #include "model/name.h"
-#include "model/shard_range.h"
 #include "plan/compile.h"
 #include "plan/nearest.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {

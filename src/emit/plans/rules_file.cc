@@ -15,8 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "emit/not_known.h"
-#include "emit/plans/rule_json.h"
+#include "emit/emit.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -421,6 +420,412 @@ std::string MeshFileYaml(const Mesh& mesh) {
   }
   return out + "slices: " + std::to_string(mesh.slices) + "\ndcn: {" + dcn +
          "}\n";
+}
+
+// Writes a rule as JSON, either as written or in its shortest form:
+//
+//   [[FSDP], TP]  ->  [["FSDP"], "TP"] as written, ["FSDP", "TP"] in short form
+
+namespace {
+
+void WriteSource(JsonWriter& json, const SpecSource& source, SpecForm form) {
+  if (const auto* list = std::get_if<SpecList>(&source)) {
+    WriteSpecList(json, *list, form);
+  } else if (const auto* bundle = std::get_if<SpecBundle>(&source)) {
+    json.String(bundle->name);
+  } else {
+    json.BeginObject();
+    json.Member("like", std::get<SpecLike>(source).rewrite);
+    json.EndObject();
+  }
+}
+
+}  // namespace
+
+void WriteSpecList(JsonWriter& json, const SpecList& list, SpecForm form) {
+  json.BeginArray();
+  for (const SpecEntry& entry : list.entries) {
+    if (entry.names.empty()) {
+      json.Null();
+      continue;
+    }
+    const bool group = entry.names.size() > 1 ||
+                       (entry.is_group && form == SpecForm::kAsWritten);
+    if (group) json.BeginArray();
+    for (const SpecName& name : entry.names) {
+      if (!NeedsAxisKey(name)) {
+        json.String(name.text);
+        continue;
+      }
+      json.BeginObject();
+      json.Member("axis", name.text);
+      json.EndObject();
+    }
+    if (group) json.EndArray();
+  }
+  json.EndArray();
+}
+
+void WriteRuleMembers(JsonWriter& json, const Rule& rule, SpecForm form) {
+  json.Member("match", rule.match);
+  json.Key("spec");
+  WriteSource(json, rule.spec, form);
+  if (!rule.modes.empty()) {
+    json.Key("modes");
+    json.BeginObject();
+    for (const auto& [mode, source] : rule.modes) {
+      json.Key(ModeName(mode));
+      WriteSource(json, source, form);
+    }
+    json.EndObject();
+  }
+  if (!rule.parts.empty()) {
+    json.Key("parts");
+    WriteDimParts(json, rule.parts);
+  }
+  if (rule.illegal) {
+    json.Member("illegal", IllegalPolicyName(*rule.illegal));
+  }
+  if (rule.min_size) json.Member("min_size", *rule.min_size);
+  if (rule.placement) {
+    json.Key("place");
+    json.BeginObject();
+    json.Member("axis", rule.placement->axis);
+    json.Member("index", rule.placement->index_pattern);
+    if (rule.placement->count > 0) {
+      json.Member("count", rule.placement->count);
+    }
+    json.EndObject();
+  }
+  if (!rule.note.empty()) json.Member("note", rule.note);
+}
+
+// Prints rules, one per line: number, pattern, spec and place. Patterns of up
+// to 48 characters are aligned in a column. A longer pattern shifts the rest of
+// its line to the right. Other settings of a rule are printed on a second line.
+// For example:
+//
+//   0  wte  [[FSDP], TP]  (rules.yaml:3)
+
+namespace {
+
+std::string ListText(const SpecList& list) {
+  std::string out = "[";
+  for (size_t i = 0; i < list.entries.size(); ++i) {
+    if (i > 0) out += ", ";
+    const SpecEntry& entry = list.entries[i];
+    if (entry.names.empty()) {
+      out += "null";
+      continue;
+    }
+    if (entry.is_group) out += '[';
+    for (size_t k = 0; k < entry.names.size(); ++k) {
+      if (k > 0) out += ", ";
+      out += WrittenName(entry.names[k], entry.names[k].text);
+    }
+    if (entry.is_group) out += ']';
+  }
+  return out + "]";
+}
+
+// Returns the settings of a rule other than pattern and spec.
+std::string Extras(const Rule& rule) {
+  std::string out;
+  const auto add = [&](const std::string& text) {
+    out += (out.empty() ? "" : "; ") + text;
+  };
+  for (const auto& [mode, source] : rule.modes) {
+    add(std::string(ModeName(mode)) + ": " + SpecSourceText(source));
+  }
+  if (!rule.parts.empty()) add("parts: " + DimPartsText(rule.parts));
+  if (rule.illegal) {
+    add("illegal: " + std::string(IllegalPolicyName(*rule.illegal)));
+  }
+  if (rule.min_size) add("min_size: " + std::to_string(*rule.min_size));
+  if (rule.placement) {
+    add("placed along " + rule.placement->axis + " by `" +
+        rule.placement->index_pattern + "`, " +
+        (rule.placement->count == 0
+             ? "as many as exist"
+             : std::to_string(rule.placement->count) + " in all"));
+  }
+  if (!rule.note.empty()) add(rule.note);
+  return out;
+}
+
+}  // namespace
+
+std::string SpecSourceText(const SpecSource& source) {
+  if (const auto* list = std::get_if<SpecList>(&source)) {
+    return ListText(*list);
+  }
+  if (const auto* bundle = std::get_if<SpecBundle>(&source)) {
+    return bundle->name;
+  }
+  return "like: " + std::get<SpecLike>(source).rewrite;
+}
+
+std::string RulePlaceText(const Rule& rule) {
+  std::string out = rule.source_name;
+  if (rule.place.HasPosition()) {
+    out += ":" + std::to_string(rule.place.source->At(rule.place.begin).line);
+  }
+  return out;
+}
+
+std::vector<std::string> InferredSeparators(const RuleSet& rules) {
+  std::vector<std::string> out;
+  const Source* last = nullptr;
+  for (const Rule& rule : rules.rules) {
+    const bool patterns = rule.separator_from == SeparatorFrom::kPatterns;
+    if (!patterns && rule.separator_from != SeparatorFrom::kNames) continue;
+    if (rule.place.source.get() == last) continue;
+    last = rule.place.source.get();
+    out.push_back("`" + std::string(1, rule.separator) + "` for " +
+                  rule.source_name +
+                  (patterns ? ", inferred from its patterns"
+                            : ", inferred from the names"));
+  }
+  return out;
+}
+
+std::string RulesText(const RuleSet& rules) {
+  size_t widest = 0;
+  for (const Rule& rule : rules.rules) {
+    widest = std::max(widest, rule.match.size());
+  }
+  widest = std::min<size_t>(widest, 48);
+  std::string out;
+  for (size_t i = 0; i < rules.rules.size(); ++i) {
+    const Rule& rule = rules.rules[i];
+    std::string index = std::to_string(i);
+    if (index.size() < 3) index.insert(0, 3 - index.size(), ' ');
+    out += index + "  " + Printable(rule.match);
+    if (rule.match.size() < widest) {
+      out.append(widest - rule.match.size(), ' ');
+    }
+    out += "  " + Printable(SpecSourceText(rule.spec)) + "  (" +
+           Printable(RulePlaceText(rule)) + ")\n";
+    const std::string extras = Extras(rule);
+    if (!extras.empty()) out += "     " + Printable(extras) + "\n";
+  }
+  return out;
+}
+
+void WriteRulesJson(const RuleSet& rules, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Key("rules");
+  json.BeginArray(JsonLayout::kLines);
+  for (const Rule& rule : rules.rules) {
+    json.BeginObject();
+    WriteRuleMembers(json, rule, SpecForm::kAsWritten);
+    json.Member("separator", std::string_view(&rule.separator, 1));
+    json.Member("source", RulePlaceText(rule));
+    json.EndObject();
+  }
+  json.EndArray();
+  const Policy& policy = rules.policy;
+  if (policy.kv_replicate) json.Member("kv_replicate", *policy.kv_replicate);
+  json.Key("policy");
+  json.BeginObject();
+  json.Member(
+      "unmatched",
+      UnmatchedPolicyName(policy.unmatched.value_or(UnmatchedPolicy::kError)));
+  json.Member("illegal", IllegalPolicyName(
+                             policy.illegal.value_or(IllegalPolicy::kError)));
+  json.Member("min_size", policy.min_size.value_or(0));
+  json.Member("compat", CompatName(policy.compat.value_or(Compat::kNone)));
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
+}
+
+// Prints rules with facts that were proven about them. Each rule has a line
+// with its number, pattern and place. The facts follow on the next lines. For
+// example, rule 1 never wins, because rule 0 comes first and matches every name
+// that rule 1 matches. The line shows one such name:
+//
+//   1  mlp/.*/kernel$  (rules.yaml:5)
+//      never wins: [0] matches all its names, such as `mlp//kernel`
+
+namespace {
+
+std::string_view KindName(RuleProof::Kind kind) {
+  switch (kind) {
+    case RuleProof::Kind::kWins:
+      return "wins";
+    case RuleProof::Kind::kNeverWins:
+      return "never_wins";
+    case RuleProof::Kind::kMatchesNothing:
+      return "matches_nothing";
+    case RuleProof::Kind::kNotProven:
+      break;
+  }
+  return "not_proven";
+}
+
+std::string CoversText(std::span<const Cover> covers) {
+  std::string out;
+  for (const Cover& cover : covers) {
+    out += (out.empty() ? "" : ", ") + ("[" + std::to_string(cover.rule)) +
+           (covers.size() == 1 ? "] matches all its names, such as "
+                               : "] matches names such as ") +
+           ShortQuote(cover.name);
+  }
+  return out;
+}
+
+std::string ProofText(const RuleProof& proof) {
+  switch (proof.kind) {
+    case RuleProof::Kind::kWins:
+      return "wins names such as " + ShortQuote(proof.name);
+    case RuleProof::Kind::kNeverWins:
+      return "never wins: " + CoversText(proof.covers);
+    case RuleProof::Kind::kMatchesNothing:
+      return "matches no possible name";
+    case RuleProof::Kind::kNotProven:
+      break;
+  }
+  return "not proven: the pattern is too large";
+}
+
+// Returns ascending numbers as text. Three or more consecutive numbers are
+// written as a range:
+//
+//   0, 1, 2, 5  ->  [0] to [2], [5]
+std::string RangesText(std::span<const uint32_t> numbers) {
+  std::string out;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    if (end - i == 2) end = i + 1;
+    out += (out.empty() ? "[" : ", [") + std::to_string(numbers[i]) + "]";
+    if (end - i > 1) out += " to [" + std::to_string(numbers[end - 1]) + "]";
+    i = end;
+  }
+  return out;
+}
+
+// Returns how the names that a rule matches are related to the names that
+// earlier rules match. An earlier rule that matches all names of this rule is
+// left out, because the line "never wins" already names the earlier rule. For
+// example:
+//
+//   covers all names of [0], [2]
+//   shares names with [1], such as `q_proj.bias`
+std::string RelatedText(uint32_t rule, const RelatedRules& related) {
+  std::vector<uint32_t> within;
+  std::string shared;
+  for (const auto& pair : related.pairs) {
+    if (pair.second != rule) continue;
+    if (pair.proof.kind == PairProof::Kind::kWithin) {
+      within.push_back(pair.first);
+    } else if (pair.proof.kind == PairProof::Kind::kOverlap) {
+      shared += (shared.empty() ? "[" : "; [") + std::to_string(pair.first) +
+                "], such as " + ShortQuote(pair.proof.both);
+    }
+  }
+  std::string out;
+  if (!within.empty()) {
+    out += "     covers all names of " + RangesText(within) + "\n";
+  }
+  if (!shared.empty()) out += "     shares names with " + shared + "\n";
+  return out;
+}
+
+std::string_view RelationName(PairProof::Kind kind) {
+  switch (kind) {
+    case PairProof::Kind::kApart:
+      return "apart";
+    case PairProof::Kind::kSame:
+      return "same";
+    case PairProof::Kind::kContains:
+      return "contains";
+    case PairProof::Kind::kWithin:
+      return "within";
+    case PairProof::Kind::kOverlap:
+      return "overlap";
+    case PairProof::Kind::kNotProven:
+      break;
+  }
+  return "not_proven";
+}
+
+void WriteProof(JsonWriter& json, const Rule& rule, const RuleProof& proof) {
+  json.BeginObject();
+  json.Member("match", rule.match);
+  json.Member("source", RulePlaceText(rule));
+  json.Member("proof", KindName(proof.kind));
+  if (!proof.name.empty()) json.Member("name", proof.name);
+  if (!proof.covers.empty()) {
+    json.Key("covers");
+    json.BeginArray();
+    for (const Cover& cover : proof.covers) {
+      json.BeginObject();
+      json.Member("rule", cover.rule);
+      json.Member("name", cover.name);
+      json.EndObject();
+    }
+    json.EndArray();
+  }
+  json.EndObject();
+}
+
+void WritePair(JsonWriter& json, const RelatedRules::Pair& pair) {
+  json.BeginObject();
+  json.Member("first", pair.first);
+  json.Member("second", pair.second);
+  json.Member("relation", RelationName(pair.proof.kind));
+  json.Member("both", pair.proof.both);
+  if (!pair.proof.only_first.empty()) {
+    json.Member("only_first", pair.proof.only_first);
+  }
+  if (!pair.proof.only_second.empty()) {
+    json.Member("only_second", pair.proof.only_second);
+  }
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string RuleProofsText(const RuleSet& rules, const RuleProofs& proofs) {
+  std::string out =
+      "proven for all possible names, not only for one manifest's\n";
+  for (size_t i = 0; i < proofs.of_rules.size(); ++i) {
+    std::string number = std::to_string(i);
+    if (number.size() < 3) number.insert(0, 3 - number.size(), ' ');
+    out += number + "  " + Printable(rules.rules[i].match) + "  (" +
+           Printable(RulePlaceText(rules.rules[i])) + ")\n     " +
+           ProofText(proofs.of_rules[i]) + "\n" +
+           RelatedText(static_cast<uint32_t>(i), proofs.related);
+  }
+  const int64_t open = proofs.related.pairs_not_proven;
+  if (open > 0) {
+    out += Counted(open, "pair") +
+           " of rules not compared: too many pairs, or too large patterns\n";
+  }
+  return out;
+}
+
+void WriteRuleProofsJson(const RuleSet& rules, const RuleProofs& proofs,
+                         Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Key("rules");
+  json.BeginArray(JsonLayout::kLines);
+  for (size_t i = 0; i < proofs.of_rules.size(); ++i) {
+    WriteProof(json, rules.rules[i], proofs.of_rules[i]);
+  }
+  json.EndArray();
+  json.Key("pairs");
+  json.BeginArray(JsonLayout::kLines);
+  for (const auto& pair : proofs.related.pairs) WritePair(json, pair);
+  json.EndArray();
+  json.Member("pairs_apart", proofs.related.pairs_apart);
+  json.Member("pairs_not_proven", proofs.related.pairs_not_proven);
+  json.EndObject();
+  out.Put('\n');
 }
 
 }  // namespace shardc

@@ -8,10 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "match/proof/prover.h"
 #include "model/axis_rules.h"
-#include "model/imported.h"
 #include "model/not_known.h"
 #include "model/rules.h"
+#include "source/json_writer.h"
 #include "source/sink.h"
 
 namespace shardc {
@@ -42,6 +43,39 @@ void WriteImportedFileJson(const Imported& imported, Sink& out,
                            const std::vector<NotKnown>* not_known = nullptr);
 // Returns the text of a mesh file.
 std::string MeshFileYaml(const Mesh& mesh);
+
+// How an entry with a single name is written. kAsWritten keeps the brackets
+// that the rules file has, as in `["TP"]`. kShortest omits them: `"TP"`.
+enum class SpecForm : uint8_t { kAsWritten, kShortest };
+
+// Writes `[["FSDP", "SP"], "TP", null]`.
+void WriteSpecList(JsonWriter& json, const SpecList& list, SpecForm form);
+// Writes the members "match", "spec" and the other settings of the rule.
+void WriteRuleMembers(JsonWriter& json, const Rule& rule, SpecForm form);
+
+// Returns `[[FSDP, SP], TP]`, `ColumnWise` or `like: \1.weight`.
+std::string SpecSourceText(const SpecSource& source);
+std::string RulePlaceText(const Rule& rule);  // `rules.yaml:12`
+// Parts of names in patterns are separated by `/` or `.`. Returns a line for
+// each rules file that does not state which. The line has the separator that
+// was inferred, and the reason.
+std::vector<std::string> InferredSeparators(const RuleSet& rules);
+
+std::string RulesText(const RuleSet& rules);
+// Writes {"rules": [{"match", "spec", "modes", "source", ...}], "policy": ...}.
+void WriteRulesJson(const RuleSet& rules, Sink& out);
+
+struct RuleProofs {
+  std::vector<RuleProof> of_rules;  // one per rule
+  RelatedRules related;
+};
+
+std::string RuleProofsText(const RuleSet& rules, const RuleProofs& proofs);
+// Writes {"rules": [{"match", "source", "proof", "name", "covers": [{"rule",
+// "name"}]}], "pairs": [{"first", "second", "relation", "both", "only_first",
+// "only_second"}], "pairs_apart", "pairs_not_proven"}.
+void WriteRuleProofsJson(const RuleSet& rules, const RuleProofs& proofs,
+                         Sink& out);
 
 }  // namespace shardc
 

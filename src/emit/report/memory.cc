@@ -15,8 +15,7 @@
 
 #include "emit/report/page.h"
 #include "picture/bars.h"
-#include "picture/treemap.h"
-#include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::report {

@@ -6,16 +6,19 @@
 //
 //   default-src 'none'; style-src 'sha256-...'; script-src 'sha256-...'
 #include "emit/report/page.h"
-#include "emit/report/sheet.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <cstdio>
 
-#include "emit/report/embedded.h"
-#include "model/sub_axis.h"
-#include "picture/axis_color.h"
-#include "source/checked.h"
+#include "emit/report/report.h"
+#include "model/mesh_layout.h"
+#include "picture/mesh.h"
 #include "source/digest.h"
+#include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc::report {
@@ -452,6 +455,196 @@ std::string ReportHtml(const Input& input) {
     cut = true;
   }
   return out;
+}
+
+// Escapes the characters that have a meaning in HTML. Invisible characters are
+// made visible first, because some of them would reorder the text of the page:
+//
+//   </script> and the character U+202E  ->  &lt;/script&gt;\u202e
+
+namespace {
+
+// The largest number of bytes of a name that the page shows.
+constexpr size_t kLongest = 400;
+
+// Returns the longest beginning of the text with at most `most` bytes that does
+// not end inside a character.
+std::string_view Beginning(std::string_view text, size_t most) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const CodePoint point = DecodeUtf8(text, at);
+    const size_t next = at + (point.length == 0 ? 1 : point.length);
+    if (next > most) break;
+    at = next;
+  }
+  return text.substr(0, at);
+}
+
+}  // namespace
+
+void Html::Escape(std::string_view text, bool breaks) {
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        out_.Append("&amp;");
+        break;
+      case '<':
+        out_.Append("&lt;");
+        break;
+      case '>':
+        out_.Append("&gt;");
+        break;
+      case '"':
+        out_.Append("&quot;");
+        break;
+      case '\'':
+        out_.Append("&#39;");
+        break;
+      default:
+        out_.Put(c);
+        if (breaks && (c == '.' || c == '/')) out_.Append("<wbr>");
+    }
+  }
+}
+
+Html& Html::Raw(std::string_view markup) {
+  out_.Append(markup);
+  return *this;
+}
+
+Html& Html::Text(std::string_view text) {
+  Escape(Printable(text), false);
+  return *this;
+}
+
+Html& Html::Name(std::string_view text) {
+  const std::string_view shown = Beginning(text, kLongest);
+  Escape(Printable(shown), true);
+  if (shown.size() < text.size()) {
+    Raw("… (").Count(static_cast<int64_t>(text.size())).Raw(" bytes)");
+  }
+  return *this;
+}
+
+Html& Html::Message(std::string_view text) {
+  bool code = false;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('`', begin), text.size());
+    // A backtick without a second backtick after it is part of the text.
+    const bool closes = code || text.find('`', end + 1) != std::string::npos;
+    const std::string_view part = text.substr(begin, end - begin);
+    if (code) {
+      Raw("<code>").Name(part).Raw("</code>");
+    } else {
+      Text(Beginning(part, 4 * kLongest));
+    }
+    if (end < text.size()) {
+      if (closes) {
+        code = !code;
+      } else {
+        Raw("`");
+      }
+    }
+    begin = end + 1;
+  }
+  return *this;
+}
+
+Html& Html::Bytes(int64_t bytes) {
+  std::string text = BytesText(bytes);
+  const size_t space = text.find(' ');
+  if (space != std::string::npos) text.replace(space, 1, "\u00a0");
+  return Raw(text);
+}
+
+Html& Html::Bytes(const std::optional<int64_t>& bytes) {
+  return bytes ? Bytes(*bytes) : Raw("–");
+}
+
+Html& Html::Count(int64_t count) { return Raw(CountText(count)); }
+Html& Html::Number(int64_t number) { return Raw(std::to_string(number)); }
+
+Html& Html::Fixed(double number) {
+  std::array<char, 32> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.2f", number);
+  std::string_view text = buffer.data();
+  while (text.ends_with('0')) text.remove_suffix(1);
+  if (text.ends_with('.')) text.remove_suffix(1);
+  return Raw(text == "-0" ? "0" : text);
+}
+
+// Writes a simple page. It has the styles of the report's page, but no
+// navigation and no buttons for modes:
+//
+//   <style>page.css</style> <header> title </header> <main> sections </main>
+
+namespace {
+
+int Nibble(char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; }
+
+// The fill pattern `h` is for replicated parts in a treemap, and `g` for
+// replicated arrays and for bubbles.
+constexpr std::string_view kPatterns =
+    "<svg class=v width=1 height=1 aria-hidden=true focusable=false><defs>"
+    "<pattern id=h width=7 height=7 patternUnits=userSpaceOnUse "
+    "patternTransform=\"rotate(45)\"><rect class=h0 width=7 height=7 />"
+    "<path class=h1 d=\"M0 0V7\"/></pattern>"
+    "<pattern id=g width=7 height=7 patternUnits=userSpaceOnUse "
+    "patternTransform=\"rotate(45)\"><rect class=back width=7 height=7 />"
+    "<path class=gl d=\"M0 0V7\"/></pattern></defs></svg>\n";
+
+}  // namespace
+
+std::string_view PageFile(std::string_view name) {
+  for (const EmbeddedFile& file : EmbeddedPage()) {
+    if (file.name == name) return file.text;
+  }
+  return {};
+}
+
+std::string PolicyHash(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const std::string hex = Sha256(text);
+  std::string out = "sha256-";
+  uint32_t bits = 0;
+  int count = 0;
+  for (char digit : hex) {
+    bits = (bits & 63) << 4 | static_cast<uint32_t>(Nibble(digit));
+    count += 4;
+    if (count < 6) continue;
+    count -= 6;
+    out += kDigits[bits >> count & 63];
+  }
+  // Write the last digit. 256 bits are 42 base64 digits of 6 bits, and 4 bits
+  // remain.
+  out += kDigits[(bits & 63) << (6 - count) & 63];
+  return out + "=";
+}
+
+std::string_view FillPatterns() { return kPatterns; }
+
+void WriteSheet(std::string_view title, std::string_view subtitle,
+                const std::function<void(Html&)>& body, Sink& out) {
+  Html html(out);
+  const std::string_view css = PageFile("page.css");
+  html.Raw("<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n");
+  html.Raw(
+      "<meta http-equiv=Content-Security-Policy content=\"default-src "
+      "'none'; style-src '");
+  html.Raw(PolicyHash(css));
+  html.Raw("'; base-uri 'none'; form-action 'none'\">\n");
+  html.Raw(
+      "<meta name=viewport content=\"width=device-width,initial-scale=1\">\n"
+      "<meta name=referrer content=no-referrer>\n<title>");
+  html.Text(title).Raw("</title>\n<style>").Raw(css);
+  html.Raw("</style>\n</head>\n<body>\n");
+  html.Raw("<a class=skip href=\"#main\">To the content</a>\n");
+  html.Raw(kPatterns);
+  html.Raw("<header class=w><h1>").Text(title).Raw("</h1><p class=q>");
+  html.Text(subtitle).Raw("</p></header>\n<main class=w id=main>\n");
+  body(html);
+  html.Raw("</main>\n</body>\n</html>\n");
 }
 
 }  // namespace shardc::report

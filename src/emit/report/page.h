@@ -6,15 +6,44 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "emit/report/html.h"
 #include "emit/report/report.h"
+#include "picture/array.h"
+#include "picture/mesh.h"
+#include "source/sink.h"
 
 namespace shardc::report {
+
+class Html {
+ public:
+  explicit Html(Sink& out) : out_(out) {}
+
+  Html& Raw(std::string_view markup);
+  // Appends escaped text. Invisible characters are shown as escapes such as
+  // `\u202e` (Printable).
+  Html& Text(std::string_view text);
+  // Appends a name or a path. The browser may break the line after separators,
+  // and a very long name is shortened.
+  Html& Name(std::string_view text);
+  // Appends a message. Text between backticks becomes a `<code>` element.
+  Html& Message(std::string_view text);
+  Html& Bytes(int64_t bytes);
+  Html& Bytes(const std::optional<int64_t>& bytes);  // nullopt: writes a dash
+  Html& Count(int64_t count);
+  Html& Number(int64_t number);
+  Html& Fixed(double number);  // with at most two decimals
+
+ private:
+  void Escape(std::string_view text, bool breaks);
+
+  Sink& out_;
+};
 
 // The largest numbers of items that the page shows.
 struct Limits {
@@ -128,6 +157,27 @@ void WriteProgramVerdict(Page& page);
 // Chooses the figures. It is called before the sections are written, because
 // parameters in the sections link to figures.
 void PlanFigures(Page& page);
+
+// Returns the text of an embedded file, page.css or page.js.
+std::string_view PageFile(std::string_view name);
+// Returns `sha256-` and the digest of the text in base64. This is how a content
+// security policy names an allowed source.
+std::string PolicyHash(std::string_view text);
+// Returns two SVG fill patterns: one for replicated parts in a treemap, and one
+// for replicated arrays and for bubbles.
+std::string_view FillPatterns();
+
+// Writes the page; `body` writes its sections.
+void WriteSheet(std::string_view title, std::string_view subtitle,
+                const std::function<void(Html&)>& body, Sink& out);
+
+// WriteArrayCaption() writes the dimensions of an array as text. DrawArray()
+// draws the array. It adds a table of the shards if the array is sharded, or if
+// only the devices at one coordinate of an axis hold it. DrawMesh() draws a
+// mesh.
+void WriteArrayCaption(Page& page, const picture::ArrayPicture& array);
+void DrawArray(Page& page, const picture::ArrayPicture& array);
+void DrawMesh(Page& page, const picture::MeshPicture& mesh);
 
 }  // namespace shardc::report
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "emit/report/page.h"
-#include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::report {

@@ -14,11 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "audit/table.h"
+#include "audit/audit.h"
 #include "emit/audits/audit_report.h"
-#include "emit/costs/figures.h"
+#include "emit/costs/cost_report.h"
 #include "emit/report/page.h"
-#include "source/after_last.h"
 #include "source/wording.h"
 
 namespace shardc::report {

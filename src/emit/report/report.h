@@ -18,9 +18,9 @@
 #include "emit/audits/audit_report.h"
 #include "emit/schedules/schedule_report.h"
 #include "picture/array.h"
-#include "picture/coverage.h"
 #include "picture/fold.h"
 #include "plan/difference/plan_difference.h"
+#include "source/file.h"
 #include "source/finding.h"
 #include "source/repository.h"
 #include "source/sink.h"
@@ -87,6 +87,9 @@ struct Input {
 inline constexpr size_t kMostBytes = 1'000'000;
 
 std::string ReportHtml(const Input& input);
+
+// Returns page.css and page.js, which the build embeds.
+std::span<const EmbeddedFile> EmbeddedPage();
 
 }  // namespace shardc::report
 

@@ -11,8 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "emit/report/html.h"
-#include "emit/report/sheet.h"
+#include "emit/report/page.h"
 #include "source/wording.h"
 
 namespace shardc::report {

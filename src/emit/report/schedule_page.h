@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "emit/report/html.h"
+#include "emit/report/page.h"
 #include "emit/schedules/schedule_report.h"
 #include "source/sink.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "emit/costs/figures.h"
+#include "emit/costs/cost_report.h"
 #include "emit/report/page.h"
 #include "source/wording.h"
 

@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "emit/pictures/line.h"
 #include "schedule/channels.h"
+#include "schedule/order.h"
 #include "schedule/schedules.h"
-#include "schedule/simulate.h"
 #include "source/sink.h"
 
 namespace shardc {
@@ -50,6 +51,16 @@ void WriteScheduleJson(const ScheduleReport& report, Sink& out);
 // Returns the names of the schedules, one per line, with a description.
 std::string ScheduleListText();
 void WriteScheduleListJson(Sink& out);
+
+// Returns the drawing. A tick is as long as the shortest task, and a dot is an
+// idle tick. If the ticks do not fit the width, the drawing continues in
+// further blocks of lines. Returns nullopt if the drawing would have more than
+// about kMostPicture characters.
+std::optional<std::string> TimelineText(const schedule::Table& table,
+                                        const schedule::Timeline& timeline,
+                                        const PictureStyle& style);
+
+inline constexpr double kMostPicture = 1 << 24;
 
 }  // namespace shardc
 

@@ -6,8 +6,14 @@
 //   settings: {"causal": true, ...
 #include "emit/verify/dump.h"
 
-#include "emit/verify/settings_json.h"
-#include "emit/verify/tensor_file.h"
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "emit/verify/step_json.h"
+#include "emit/verify/verify_json.h"
+#include "floats/convert.h"
 #include "source/json_writer.h"
 
 namespace shardc {
@@ -113,6 +119,140 @@ void WriteDumpJson(const Case& test, const verify::CaseResult& result,
   }
   json.EndObject();
   out.Put('\n');
+}
+
+// Writes the tensors of a verified step to a safetensors file, and describes
+// them in JSON, so that another program can recompute the step. Results of ops
+// are numbered in the order in which the step computes them. The file has two
+// tensors for each result: the computed value and its reference. For example,
+// result 12 has these two tensors and one entry in the JSON:
+//
+//   0012.output F32, 0012.reference F64
+//   {"name": "0012", "part": "layer 0", "phase": "forward", "op": "linear q"
+//   ...
+
+std::string StepDumpTensors(const verify::StepReport& report) {
+  TensorFile out;
+  for (size_t i = 0; i < report.tensors.size(); ++i) {
+    const verify::StepTensor& one = report.tensors[i];
+    const std::string name = DumpNumber(i);
+    out.Add(name + (one.input ? ".input" : ".output"), one.made);
+    out.Add(name + ".reference", one.made.shape, one.reference);
+  }
+  return out.Take();
+}
+
+void WriteStepDumpJson(const verify::StepReport& report, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Key("step");
+  WriteStepReport(json, report);
+  json.Key("settings");
+  json.BeginObject();
+  // The seed is written as a string, because many JSON readers keep only 53
+  // bits of an integer.
+  json.Member("seed", std::to_string(report.seed));
+  json.Member("dtype", DtypeName(report.dtype));
+  json.EndObject();
+  json.Key("tensors");
+  json.BeginArray(JsonLayout::kLines);
+  for (size_t i = 0; i < report.tensors.size(); ++i) {
+    const verify::StepTensor& one = report.tensors[i];
+    json.BeginObject();
+    json.Member("name", DumpNumber(i));
+    json.Member("part", one.part);
+    json.Member("phase", verify::PhaseName(one.phase));
+    json.Member("op", one.op);
+    json.Member("value", one.value);
+    json.Member("input", one.input);
+    json.Member("error", one.error);
+    json.Member("allowed", one.allowed);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  out.Append("\n");
+}
+
+// Writes tensors to a safetensors file, as little-endian bytes:
+//
+//   1.0 in BF16  ->  80 3F     1.0 in F64, as in references  ->  00 ... F0 3F
+
+namespace {
+
+template <class T>
+void Append(std::string& out, T value) {
+  char bytes[sizeof(T)];
+  std::memcpy(bytes, &value, sizeof(T));
+  if constexpr (std::endian::native == std::endian::big) {
+    for (size_t i = sizeof(T); i > 0;) {
+      --i;
+      out += bytes[i];
+    }
+  } else {
+    out.append(bytes, sizeof(T));
+  }
+}
+
+std::string BytesOf(const std::vector<double>& data) {
+  std::string out;
+  out.reserve(data.size() * sizeof(double));
+  for (double x : data) Append(out, x);
+  return out;
+}
+
+std::string BytesOfBuffer(const exec::Buffer& buffer) {
+  std::string out = BytesOf(buffer.wide);
+  for (float x : buffer.real) {
+    if (buffer.dtype == Dtype::kBF16) {
+      Append(out, BFloat16Bits(x));
+    } else if (buffer.dtype == Dtype::kF16) {
+      Append(out, Float16Bits(x));
+    } else {
+      Append(out, x);
+    }
+  }
+  for (int32_t x : buffer.integers) {
+    if (buffer.dtype == Dtype::kI32) {
+      Append(out, x);
+    } else {
+      Append(out, static_cast<int8_t>(x));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string DumpNumber(size_t index) {
+  std::string out = std::to_string(index);
+  out.insert(0, out.size() < 4 ? 4 - out.size() : 0, '0');
+  return out;
+}
+
+void TensorFile::Add(std::string_view name, Dtype dtype, const Shape& shape,
+                     const std::string& bytes) {
+  entries_.push_back(
+      {std::string(name), dtype, shape, static_cast<int64_t>(bytes.size())});
+  data_ += bytes;
+}
+
+void TensorFile::Add(std::string_view name, const exec::Buffer& buffer) {
+  Add(name, buffer.dtype, buffer.shape, BytesOfBuffer(buffer));
+}
+
+void TensorFile::Add(std::string_view name,
+                     const std::optional<exec::Buffer>& buffer) {
+  if (buffer) Add(name, *buffer);
+}
+
+void TensorFile::Add(std::string_view name, const Shape& shape,
+                     const std::vector<double>& data) {
+  Add(name, Dtype::kF64, shape, BytesOf(data));
+}
+
+std::string TensorFile::Take() {
+  return SafetensorsHeaderText(entries_, {}) + data_;
 }
 
 }  // namespace shardc

@@ -3,12 +3,20 @@
 #ifndef SHARDC_EMIT_VERIFY_DUMP_H_
 #define SHARDC_EMIT_VERIFY_DUMP_H_
 
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "emit/verify/verify_json.h"
+#include "exec/machine/buffer.h"
+#include "model/dtype.h"
+#include "model/manifest.h"
 #include "source/sink.h"
 #include "verify/cases/case.h"
 #include "verify/judge/run_case.h"
+#include "verify/step/step_report.h"
 
 namespace shardc {
 
@@ -31,6 +39,39 @@ std::string DumpTensors(const verify::CaseTensors& tensors);
 void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
                    const verify::CaseTensors& tensors, Metrics metrics,
                    Sink& out);
+
+// Returns a safetensors file. An input with number 3 has two tensors:
+// `0003.input` in its own dtype and `0003.reference` in float64. A compared
+// value with number 12 has `0012.output`, gathered from the devices, and
+// `0012.reference`.
+std::string StepDumpTensors(const verify::StepReport& report);
+
+// Writes {"step": ..., "settings": {...}, "tensors": [...]}. `step` is the
+// object that WriteStepReport() writes. `settings` has the other options of the
+// run. `tensors` describes the tensor that each number of StepDumpTensors
+// names.
+void WriteStepDumpJson(const verify::StepReport& report, Sink& out);
+
+// Returns a number with leading zeros (`0007`), so that names sort by number.
+std::string DumpNumber(size_t index);
+
+class TensorFile {
+ public:
+  void Add(std::string_view name, const exec::Buffer& buffer);
+  void Add(std::string_view name, const std::optional<exec::Buffer>& buffer);
+  // Adds a tensor of float64 values.
+  void Add(std::string_view name, const Shape& shape,
+           const std::vector<double>& data);
+
+  std::string Take();
+
+ private:
+  void Add(std::string_view name, Dtype dtype, const Shape& shape,
+           const std::string& bytes);
+
+  std::vector<HeaderEntry> entries_;
+  std::string data_;
+};
 
 }  // namespace shardc
 

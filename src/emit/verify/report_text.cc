@@ -9,7 +9,7 @@
 //   fail: vanilla decode: ...
 //       help: set kv_head to ...
 //       and 3 more cases with the same remedy
-#include "emit/verify/report_text.h"
+#include "emit/verify/verify_json.h"
 
 #include <algorithm>
 #include <map>

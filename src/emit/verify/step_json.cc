@@ -6,10 +6,16 @@
 //   {"part": "layer 0-31", "phase": "forward", "op": "linear o", ...
 #include "emit/verify/step_json.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <optional>
+#include <vector>
 
-#include "model/sub_axis.h"
+#include "model/mesh_layout.h"
 #include "source/json_writer.h"
+#include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -304,6 +310,322 @@ void WriteParameterStepJson(std::string_view name,
   json.EndArray();
   json.EndObject();
   out.Append("\n");
+}
+
+// Prints a verified step as text, one line per collective. Layers with the same
+// collectives share a line. The following parts are printed after the lines:
+// the sharding conflicts, the total of the bytes sent, the stages of a
+// pipeline, the memory, and the result of the proof. For example, the output
+// projection of layers 0 to 31 needs an all_reduce over tp:
+//
+//   layer 0-31  linear o  [b,t,d]  ... -> b:dp  all_reduce tp  192 MiB
+
+namespace {
+
+using verify::StepConflict;
+using verify::StepReport;
+using verify::StepRow;
+using verify::StepTraffic;
+
+std::string ErrorText(double error) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1e", error);
+  return text.data();
+}
+
+std::string AxesText(const AxisGroup& axes) {
+  std::string out;
+  for (const std::string& axis : JoinedGroup(axes)) {
+    out += (out.empty() ? "" : "+") + axis;
+  }
+  return out;
+}
+
+void AppendTable(const std::vector<std::vector<std::string>>& rows,
+                 std::string& out) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    while (line.ends_with(' ')) line.pop_back();
+    out += line + "\n";
+  }
+}
+
+// Returns the mesh of the step and, if the step has stages, the mesh of a
+// stage.
+std::string StepMeshText(const StepReport& report) {
+  if (!report.stages) return MeshText(report.mesh);
+  return MeshText(report.stages->all_mesh) + ", each stage on " +
+         MeshText(report.mesh);
+}
+
+std::string HeadText(const StepReport& report) {
+  std::string out =
+      "step " + std::string(ModeName(report.mode)) + "  " +
+      StepMeshText(report) + "  batch " + std::to_string(report.batch) + " x " +
+      std::to_string(report.length) + "  " +
+      std::to_string(report.element_bytes) + " bytes per element  policy " +
+      std::string(StepPolicyName(report.policy));
+  if (!report.operation.empty()) out += "  operation " + report.operation;
+  if (report.keep_gathered) out += "  gathered copies kept";
+  if (!report.remat.empty() && report.remat != step::Remat().text) {
+    out += "  " + report.remat;
+  }
+  if (report.microbatches > 1) {
+    out += "  " + std::to_string(report.microbatches) + " micro-batches, " +
+           (report.reduction == step::Reduction::kEach   ? "each reduced"
+            : report.reduction == step::Reduction::kOnce ? "reduced once"
+                                                         : "reduced where "
+                                                           "sharded");
+  }
+  if (report.zero > 0) out += "  ZeRO " + std::to_string(report.zero);
+  if (!report.part.empty()) out += "  part " + report.part;
+  if (!report.program.empty()) {
+    out += "\nprogram sha256:" + report.program;
+  }
+  return out + "\n";
+}
+
+std::string RowsText(const StepReport& report) {
+  std::vector<std::vector<std::string>> rows = {
+      {"phase", "part", "op", "value", "layout", "collective", "sent/device",
+       "error", "tolerance"}};
+  for (const StepRow& row : report.rows) {
+    rows.push_back(
+        {std::string(verify::PhaseName(row.phase)) +
+             (row.micro < 0 ? "" : " " + std::to_string(row.micro)),
+         row.part, row.op, row.result, row.specs,
+         row.collective ? std::string(CollectiveName(*row.collective)) + " " +
+                              AxesText(row.axes)
+                        : "",
+         BytesText(row.bytes), row.error ? ErrorText(*row.error) : "",
+         row.allowed ? ErrorText(*row.allowed) : ""});
+  }
+  std::string out;
+  if (rows.size() > 1) AppendTable(rows, out);
+  return out;
+}
+
+std::string ConflictsText(const StepReport& report) {
+  if (report.conflicts.empty()) return "";
+  std::string out =
+      "\nsharding conflicts: a compiler may choose another resharding\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const StepConflict& conflict : report.conflicts) {
+    std::string labels;
+    for (const std::string& label : conflict.labels) {
+      labels += (labels.empty() ? "" : " or ") + label;
+    }
+    rows.push_back(
+        {"  " + Counted(conflict.count, "op"), conflict.part, conflict.op,
+         conflict.axis + ": " + labels, "chosen " + conflict.chosen,
+         conflict.least < conflict.bytes
+             ? conflict.cheapest + " sends " + BytesText(conflict.least) +
+                   ", instead of " + BytesText(conflict.bytes)
+             : "no choice sends less"});
+  }
+  AppendTable(rows, out);
+  return out;
+}
+
+std::string TotalsText(const StepReport& report) {
+  std::string out = report.stages ? "\ntotals of a device that ran all stages\n"
+                                  : "\ntotals per device\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const step::Phase phase : {step::Phase::kForward, step::Phase::kBackward,
+                                  step::Phase::kOptimizer}) {
+    if (phase != step::Phase::kForward && report.mode != Mode::kTrain) continue;
+    rows.push_back({"  " + std::string(verify::PhaseName(phase)), "", "",
+                    BytesText(report.Sent(phase))});
+    for (const StepTraffic& one : report.traffic) {
+      if (one.phase != phase) continue;
+      rows.push_back({"    " + std::string(CollectiveName(one.collective)),
+                      AxesText(one.axes), std::to_string(one.count),
+                      BytesText(one.bytes)});
+    }
+  }
+  AppendTable(rows, out);
+  return out;
+}
+
+// Returns the number of stages on a rank, "2 stages each". If the numbers
+// differ between ranks, as they may in a schedule from a file, returns the
+// number of all stages, "5 stages".
+std::string StagesOnRanks(std::optional<int32_t> each, int32_t all) {
+  return each ? Counted(*each, "stage") + " each" : Counted(all, "stage");
+}
+
+std::string StagesText(const StepReport& report) {
+  if (!report.stages) return "";
+  const verify::StageProof& of = *report.stages;
+  std::string layers, held;
+  for (const int64_t number : of.layers) layers += " " + CountText(number);
+  for (const int64_t number : of.held) held += " " + CountText(number);
+  std::string out = "\nstages over " + of.axis + ": " + of.schedule + " on " +
+                    Counted(of.ranks, "rank") + ", " +
+                    StagesOnRanks(of.virtual_stages, of.stages) + ", " +
+                    Counted(of.microbatches, "micro-batch", "micro-batches") +
+                    "\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"  layers", "by stage:" + layers},
+      {"  order", Counted(of.tasks, "task") + ", each once and after those "
+                                              "whose results it reads"}};
+  if (of.held.empty()) rows.pop_back();
+  if (!of.held.empty()) {
+    rows.push_back(
+        {"  channels",
+         std::string("no rank waits for ever if receives are posted in the "
+                     "sender's turn") +
+             (of.capacity
+                  ? ", or if channels hold " + Counted(*of.capacity, "message")
+                  : "")});
+    rows.push_back(
+        {"  memory", "micro-batches of stages held, by rank:" + held});
+  }
+  AppendTable(rows, out);
+  return out;
+}
+
+std::string MemoryText(const StepReport& report) {
+  if (report.stages) {
+    return "memory of each rank: `shardc cost --stages " + report.stages->axis +
+           "`\n";
+  }
+  std::string out;
+  if (report.memory) {
+    out += "\nmemory " + BytesText(report.memory->total) + " per device" +
+           (report.memory->moment == "loss"       ? ", in the loss"
+            : report.memory->moment == "backward" ? ", in a backward pass"
+                                                  : "") +
+           "\n";
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& [name, bytes] : report.memory->components) {
+      if (bytes > 0)
+        rows.push_back({"  " + std::string(name), BytesText(bytes)});
+    }
+    AppendTable(rows, out);
+  }
+  const verify::StepPeak& peak = report.peak;
+  out += (report.memory ? "if no op were fused: " : "\nif no op were fused: ") +
+         BytesText(peak.Total()) + " at " +
+         std::string(verify::PhaseName(peak.phase)) + " " + peak.part + ", " +
+         peak.op + " (instruction " + std::to_string(peak.instruction) +
+         " of " + std::to_string(peak.instructions) + ")\n";
+  return out;
+}
+
+std::string ReducedText(const StepReport& report) {
+  std::string out = std::string("proved ") + (report.full ? "in full " : "") +
+                    "on " + MeshText(JoinedMesh(report.reduced_mesh)) + " with";
+  for (const auto& [name, size] : report.reduced_sizes) {
+    out += " " + name + " " + std::to_string(size);
+  }
+  std::string layers, encoder;
+  for (const int32_t layer : report.reduced_layers) {
+    const bool own = !IsEncoderLayer(layer, report.encoder_layer);
+    std::string& text = own ? layers : encoder;
+    text += (text.empty() ? "" : ", ") +
+            std::to_string(own ? layer : layer - report.encoder_layer);
+  }
+  if (!layers.empty()) out += "; layers " + layers;
+  if (!encoder.empty()) out += "; encoder " + encoder;
+  if (report.stages) {
+    const verify::StageProof& of = *report.stages;
+    out += "; " + of.schedule + " on " + Counted(of.proved_ranks, "rank") +
+           ", " + StagesOnRanks(of.proved_virtual, of.proved_stages) + ", " +
+           Counted(of.proved_microbatches, "micro-batch", "micro-batches") +
+           ", " + Counted(of.messages, "message");
+  }
+  return out + "\n";
+}
+
+std::string ResultText(const StepReport& report) {
+  if (report.status == verify::StepStatus::kUnsupported) {
+    return "\nunsupported: " + report.reason + "\n";
+  }
+  std::string out = "\n";
+  for (const std::string& problem : report.problems) {
+    out += "fail: " + problem + "\n";
+  }
+  if (report.proved) {
+    out += ReducedText(report);
+    if (report.problems.empty()) {
+      out += "pass: " + std::string(DtypeName(report.dtype)) + ", " +
+             (report.mode == Mode::kTrain
+                  ? "loss, " + Counted(report.gradients, "gradient") + ", " +
+                        Counted(report.updates, "update")
+                  : "logits" + (report.caches > 0
+                                    ? ", " + Counted(report.caches, "cache")
+                                    : std::string())) +
+             " equal (largest error " + ErrorText(report.worst) +
+             ", tolerance " + ErrorText(report.worst_allowed) +
+             "); replicas agree, layouts and bytes sent are as planned\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string StepText(const StepReport& report) {
+  std::string out = HeadText(report);
+  if (report.status != verify::StepStatus::kUnsupported ||
+      !report.rows.empty()) {
+    out += RowsText(report) + ConflictsText(report) + TotalsText(report) +
+           StagesText(report) + MemoryText(report);
+  }
+  if (!report.notes.empty()) {
+    out += "\n";
+    for (const std::string& note : report.notes) out += "note: " + note + "\n";
+  }
+  return out + ResultText(report);
+}
+
+std::string ParameterStepText(const verify::ParameterStep& step) {
+  std::string out = "step " + std::string(ModeName(step.mode)) + "  " +
+                    MeshText(step.mesh) + "  batch " +
+                    std::to_string(step.batch) + " x " +
+                    std::to_string(step.length) + "  policy " +
+                    std::string(StepPolicyName(step.policy)) + "\n";
+  if (!step.unsupported.empty()) {
+    return out + "unsupported: " + step.unsupported + "\n";
+  }
+  if (!step.takes_part) return out + "the step does not use this parameter\n";
+  out += "role  " + step.role + (step.stacked ? ", one of several" : "") +
+         "  " + step.labels + "  " + step.sharding + "\n";
+  out += "\nops that use it\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const verify::ParameterUse& use : step.uses) {
+    rows.push_back({"  " + std::string(verify::PhaseName(use.phase)), use.part,
+                    use.op, "as " + use.sharding, "-> " + use.result});
+  }
+  AppendTable(rows, out);
+  for (const bool gradient : {false, true}) {
+    rows.clear();
+    for (const verify::ParameterMove& move : step.moves) {
+      if (move.gradient != gradient) continue;
+      rows.push_back({"  " + std::string(verify::PhaseName(move.phase)),
+                      move.op, move.specs,
+                      std::string(CollectiveName(move.collective)) + " " +
+                          AxesText(move.axes),
+                      BytesText(move.bytes)});
+    }
+    const bool none = gradient && step.gradient.empty();
+    if (none) continue;
+    out += gradient ? "\ngradient  " + step.gradient + "\n" : "\ncollectives\n";
+    if (rows.empty()) out += "  none\n";
+    AppendTable(rows, out);
+  }
+  return out + "\nsent per device  " + BytesText(step.Sent()) + "\n";
 }
 
 }  // namespace shardc

@@ -2,6 +2,7 @@
 #ifndef SHARDC_EMIT_VERIFY_STEP_JSON_H_
 #define SHARDC_EMIT_VERIFY_STEP_JSON_H_
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,10 @@ void WriteStepJson(const std::vector<verify::StepReport>& reports, Sink& out);
 void WriteParameterStepJson(std::string_view name,
                             const std::vector<verify::ParameterStep>& steps,
                             Sink& out);
+
+std::string StepText(const verify::StepReport& report);
+// Returns the text of `explain PARAM --step`.
+std::string ParameterStepText(const verify::ParameterStep& step);
 
 }  // namespace shardc
 

@@ -1,14 +1,18 @@
 // Directory: emit/verify. Writes the results of verification as text, JSON and
 // tensor files.
 // Its files include headers of these directories: source, model, floats, comm,
-// exec/machine, verify/cases, verify/judge, verify, verify/step.
+// exec/machine, verify/cases, verify/judge, verify, verify/step,
+// verify/program.
 //
 // Writes the results of `shardc verify` as JSON with the schema
 // `shardc.verify/v1`.
 #ifndef SHARDC_EMIT_VERIFY_VERIFY_JSON_H_
 #define SHARDC_EMIT_VERIFY_VERIFY_JSON_H_
 
+#include <string>
+
 #include "source/json_writer.h"
+#include "verify/cases/case.h"
 #include "verify/report.h"
 
 namespace shardc {
@@ -20,6 +24,17 @@ enum class Metrics { kReduced, kStacked };
 void WriteVerifyCase(JsonWriter& json, const verify::Case& test,
                      const verify::CaseResult& result, Metrics metrics);
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out);
+
+// Returns a table with a line per case. The reasons of failures and of
+// unsupported cases follow. Then come the attention projections whose sharding
+// of heads differs from that of the cases, remarks, the sizes of the inputs
+// (such as batch=2 and heads=8), and the number of cases by status.
+std::string ReportText(const verify::Report& report);
+
+// Writes the settings as members of an object. If `all` is true, all settings
+// are written, each under its key in a settings file. Otherwise only the
+// settings that apply to the operation are written.
+void WriteSettingsMembers(JsonWriter& json, const verify::Case& test, bool all);
 
 }  // namespace shardc
 

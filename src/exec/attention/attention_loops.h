@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "exec/attention/attention_options.h"
+#include "exec/attention/attention_problem.h"
 #include "exec/kernels/arithmetic.h"
 #include "exec/machine/buffer.h"
 

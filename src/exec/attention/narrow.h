@@ -25,12 +25,14 @@
 #define SHARDC_EXEC_ATTENTION_NARROW_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "exec/attention/attention_loops.h"
 #include "exec/attention/staging.h"
 #include "exec/machine/machine.h"
+#include "model/dtype.h"
 
 namespace shardc::exec {
 
@@ -72,6 +74,27 @@ struct Narrow {
 bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
                   const Narrow& narrow, const Buffer* sinks,
                   SoftmaxState& state);
+
+// The kind of a Python scalar. A scalar has no width of its own: the result has
+// the width of the other operand.
+enum class WeakKind : uint8_t { kInt, kFloat };
+
+struct PromoteOptions {
+  // If false, 64-bit results become 32-bit, as JAX does without jax_enable_x64.
+  bool x64 = false;
+  bool inexact = true;  // if true, integer results become F32
+};
+
+// Returns the common dtype. Returns nullopt if JAX defines no common dtype (for
+// example for two different 8-bit floats, or an int4 with an int8), if shardc
+// does not have the dtype, or if there are no operands.
+std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
+                                    PromoteOptions options = {});
+std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
+                                    std::span<const WeakKind> scalars,
+                                    PromoteOptions options);
+// Returns the common dtype of a and b, with `x64` true and `inexact` false.
+std::optional<Dtype> Promote(Dtype a, Dtype b);
 
 }  // namespace shardc::exec
 

@@ -9,9 +9,10 @@
 #include <array>
 #include <utility>
 
-#include "exec/attention/promote.h"
+#include "exec/attention/narrow.h"
+#include "exec/machine/agreement.h"
 #include "floats/convert.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 namespace {
@@ -442,6 +443,338 @@ std::string AxesText(const AxisGroup& axes) {
     out += axes[i];
   }
   return out + "`";
+}
+
+// Builds the slices of the attention inputs, one for each device, as views of
+// the buffers that the device holds. Query, key and value are not copied. A
+// bias or mask may be sharded over fewer axes than the query and key. The
+// device then holds more of the bias than it needs, and an offset marks where
+// its part begins.
+//
+// A device must also know which of its key heads each of its query heads reads.
+// With GroupMap::kGlobal, it computes the global number of the key head and
+// converts this number to an index on the device. For example, 8 query heads
+// and 2 key heads are sharded over tp=2. Query head t = 0..3 of device 1 is
+// global head 4 + t. It reads global key head (4 + t) / 4 = 1, which is key
+// head 0 of the device.
+
+namespace {
+
+// Two tensors, such as a query and a mask, have a dimension of `size` elements
+// in common. The axes `host` shard it in the first tensor. In the second, only
+// the axes `guest` shard it, which are a prefix of `host`. A device's slice of
+// the second therefore contains its slice of the first. Returns the offset, in
+// elements, of the smaller slice within the larger one.
+int64_t Within(const SimMesh& mesh, int device, int64_t size,
+               const AxisGroup& host, const AxisGroup& guest) {
+  return mesh.Index(device, host) * (size / mesh.Parts(host)) -
+         mesh.Index(device, guest) * (size / mesh.Parts(guest));
+}
+
+BroadcastView ViewOf(const Machine& machine, const Staged& staged, int device,
+                     const std::optional<ShardedTensor>& tensor) {
+  BroadcastView view;
+  if (!tensor) return view;
+  const SimMesh& mesh = machine.mesh();
+  view.buffer = &tensor->local[AsIndex(device)];
+  const Spec& q = staged.query.spec;
+  const Spec& own = tensor->spec;
+  view.batch = Within(mesh, device, staged.query.shape[0], q[0], own[0]);
+  view.head = Within(mesh, device, staged.H(), q[2], own[1]);
+  view.row = Within(mesh, device, staged.T(), q[1], own[2]);
+  view.key = Within(mesh, device, staged.S(), staged.key.spec[1], own[3]);
+  return view;
+}
+
+std::vector<int32_t> KeyHeads(const Machine& machine, const Staged& staged,
+                              int device, GroupMap map) {
+  const SimMesh& mesh = machine.mesh();
+  const int64_t local = staged.query.local[AsIndex(device)].shape[2];
+  const int64_t local_keys = staged.key.local[AsIndex(device)].shape[2];
+  const int64_t group = staged.H() / staged.K();
+  const int64_t first = mesh.Index(device, staged.query.spec[2]) * local;
+  const int64_t first_key = mesh.Index(device, staged.key.spec[2]) * local_keys;
+  std::vector<int32_t> out;
+  for (int64_t t = 0; t < local; ++t) {
+    int64_t head = t / std::max<int64_t>(1, local / local_keys);
+    if (map == GroupMap::kGlobal) head = (first + t) / group - first_key;
+    out.push_back(static_cast<int32_t>(head));
+  }
+  return out;
+}
+
+}  // namespace
+
+void See(const Machine& machine, const Staged& staged, Slices& slices) {
+  const SliceSeam& seam = machine.Seam<SliceSeam>();
+  if (seam.cut) seam.cut(machine, staged, slices);
+}
+
+void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
+                Slices& out) {
+  const SimMesh& mesh = machine.mesh();
+  const Spec& q = staged.query.spec;
+  const Spec& k = staged.key.spec;
+  // Every process computes the positions of all tokens and shards them itself,
+  // so positions are never sent. In the mesh `whole`, this process therefore
+  // holds the devices of all processes.
+  const SimMesh whole(mesh.mesh());
+  out.query_positions =
+      Scatter(whole, staged.query_positions, Spec{q[0], q[1]});
+  out.key_positions = Scatter(whole, staged.key_positions, Spec{k[0], k[1]});
+  if (staged.key_lengths) {
+    out.key_lengths = Scatter(mesh, *staged.key_lengths, Spec{k[0]});
+  }
+  if (staged.key_starts) {
+    out.key_starts = Scatter(mesh, *staged.key_starts, Spec{k[0]});
+  }
+  out.options.assign(AsIndex(mesh.devices()), staged.options);
+  out.at.resize(AsIndex(mesh.devices()));
+  for (int device = 0; device < mesh.devices(); ++device) {
+    LocalSlice& slice = out.at[AsIndex(device)];
+    const size_t d = AsIndex(device);
+    slice.query = &staged.query.local[d];
+    slice.key = &staged.key.local[d];
+    slice.value = &staged.value.local[d];
+    slice.key_head = KeyHeads(machine, staged, device, map);
+    slice.one_row = staged.T() == 1;
+    slice.query_positions = &out.query_positions.local[d];
+    slice.key_positions = &out.key_positions.local[d];
+    if (staged.query_segments) {
+      slice.query_segments = &staged.query_segments->local[d];
+      slice.key_segments = &staged.key_segments->local[d];
+    }
+    if (out.key_lengths) slice.key_lengths = &out.key_lengths->local[d];
+    if (out.key_starts) slice.key_starts = &out.key_starts->local[d];
+    slice.bias = ViewOf(machine, staged, device, staged.bias);
+    slice.mask = ViewOf(machine, staged, device, staged.mask);
+    slice.additive_mask = ViewOf(machine, staged, device, staged.additive_mask);
+    slice.batch_offset =
+        staged.first_row + LocalStart(mesh, staged.query.shape, q, device)[0];
+    slice.head_offset = mesh.Index(device, q[2]) * slice.heads();
+    slice.scale =
+        static_cast<float>(staged.options.ScaleFor(staged.query.shape[3]));
+    slice.options = &out.options[d];
+    slice.arithmetic = &machine.Seam<Arithmetic>();
+  }
+  See(machine, staged, out);
+}
+
+Buffer FinishRows(const Machine& machine, const Staged& staged, int device,
+                  const LocalSlice& slice, SoftmaxState& state, Dtype dtype) {
+  const Arithmetic& arithmetic = machine.Seam<Arithmetic>();
+  if (staged.sinks) {
+    AddSinks(LocalSinks(machine, staged, device, slice), state, arithmetic);
+  }
+  return FinishState(state, dtype, arithmetic);
+}
+
+void RoundOutput(ShardedTensor& output, Dtype dtype) {
+  output.dtype = dtype;
+  for (Buffer& local : output.local) {
+    local.dtype = dtype;
+    RoundAll(dtype, local.real);
+  }
+}
+
+Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
+                  const LocalSlice& slice) {
+  const SimMesh& mesh = machine.mesh();
+  const Buffer& held = staged.sinks->local[AsIndex(device)];
+  const int64_t count = held.shape[0], width = held.shape[1];
+  const AxisGroup& own = staged.sinks->spec[1];
+  const int64_t offset =
+      staged.sinks_by_key_head
+          ? Within(mesh, device, staged.K(), staged.key.spec[2], own)
+          : Within(mesh, device, staged.H(), staged.query.spec[2], own);
+  Buffer out = Buffer::Zeros({count, slice.heads()}, Dtype::kF32);
+  for (int64_t a = 0; a < count; ++a) {
+    for (int64_t h = 0; h < slice.heads(); ++h) {
+      const int64_t at =
+          offset + (staged.sinks_by_key_head ? slice.key_head[AsIndex(h)] : h);
+      out.real[AsIndex(a * slice.heads() + h)] =
+          held.real[AsIndex(a * width + at)];
+    }
+  }
+  const SliceSeam& seam = machine.Seam<SliceSeam>();
+  if (seam.sinks) seam.sinks(machine, staged, out);
+  return out;
+}
+
+// Implements the steps before and after a local kernel, which computes
+// attention on each device without collectives. Before the kernel, the
+// dimensions that it needs unsharded are gathered, and the slices of query, key
+// and value are checked against each other. After the kernel, the output is
+// resharded to the requested spec.
+
+namespace {
+
+LayoutError KeyHeadsComplaint(const SimMesh& mesh, int64_t key_heads,
+                              const AxisGroup& axes) {
+  LayoutError why;
+  why.axis = DropTrivial(mesh, axes).back();
+  why.message = std::to_string(key_heads) + " key heads do not divide over " +
+                AxesText(axes) + " (" + std::to_string(mesh.Parts(axes)) +
+                " parts)";
+  why.help =
+      "this operation lays key and value out as the query's heads: "
+      "repeat key heads, or use vanilla or flash_attn2";
+  return why;
+}
+
+}  // namespace
+
+void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
+                     const AttentionSpecs& specs, LayoutError& why) {
+  const size_t dim = problem.layout == Layout::kBthd ? 2 : 1;
+  if (why.tensor != "key" || why.dimension != dim) return;
+  why = KeyHeadsComplaint(mesh, problem.key.shape[dim], specs.key[dim]);
+}
+
+std::optional<LayoutError> KeysOnQueryHeads(Machine& machine, Staged& staged) {
+  const SimMesh& mesh = machine.mesh();
+  const AxisGroup heads = staged.query.spec[2];
+  const int64_t parts = mesh.Parts(heads);
+  LayoutError why;
+  if (staged.K() % parts != 0) {
+    return KeyHeadsComplaint(mesh, staged.K(), heads);
+  }
+  for (ShardedTensor* t : {&staged.key, &staged.value}) {
+    Spec spec = t->spec;
+    spec[2] = heads;
+    for (size_t d : {size_t{0}, size_t{1}, size_t{3}}) {
+      if (Disjoint(spec[d], heads)) continue;
+      why.axis = heads.front();
+      why.message = "heads on " + AxesText(heads) +
+                    " leave no such axis for dimension " + std::to_string(d) +
+                    " of key and value";
+      return why;
+    }
+    Move(machine, *t, std::move(spec), t == &staged.key ? "key" : "value");
+  }
+  return std::nullopt;
+}
+
+std::optional<Staged> StageLocal(Machine& machine,
+                                 const AttentionProblem& problem,
+                                 const AttentionSpecs& specs,
+                                 const OperationSettings& settings,
+                                 StageOptions options,
+                                 OperationOutcome& outcome) {
+  const SimMesh& mesh = machine.mesh();
+  LayoutError why;
+  auto staged =
+      Stage(machine, problem, specs, settings, options, why, outcome.remarks);
+  if (!staged) {
+    outcome.unsupported = std::move(why);
+    return std::nullopt;
+  }
+  const AxisGroup length = DropTrivial(mesh, staged->key.spec[1]);
+  if (!length.empty()) {
+    outcome.remarks.push_back("key and value are gathered over " +
+                              AxesText(length) +
+                              ": splitting their length saves no memory");
+  }
+  const auto keep = [&](ShardedTensor& t, std::string_view name) {
+    Move(machine, t, {t.spec[0], {}, t.spec[2], {}}, name);
+  };
+  keep(staged->query, "query");
+  keep(staged->key, "key");
+  keep(staged->value, "value");
+  if (options.heads_on_keys) {
+    if (auto bad = KeysOnQueryHeads(machine, *staged)) {
+      outcome.unsupported = std::move(*bad);
+      return std::nullopt;
+    }
+  }
+  if (auto bad = CheckLocalShapes(mesh, *staged)) {
+    outcome.unsupported = std::move(*bad);
+    return std::nullopt;
+  }
+  if (problem.IsHollow()) return std::nullopt;
+  MoveExtras(machine, *staged);
+  return staged;
+}
+
+std::optional<LayoutError> CheckLocalShapes(const SimMesh& mesh,
+                                            const Staged& staged) {
+  const Shape q = LocalShape(mesh, staged.query.shape, staged.query.spec);
+  const Shape k = LocalShape(mesh, staged.key.shape, staged.key.spec);
+  const Shape v = LocalShape(mesh, staged.value.shape, staged.value.spec);
+  const auto disagree = [&](std::string what, const AxisGroup& a,
+                            const AxisGroup& b, std::string help) {
+    LayoutError why;
+    why.message = std::move(what);
+    const AxisGroup first = DropTrivial(mesh, a);
+    const AxisGroup second = DropTrivial(mesh, b);
+    why.axis = !first.empty()    ? first.back()
+               : !second.empty() ? second.back()
+                                 : "";
+    why.help = std::move(help);
+    return why;
+  };
+  std::vector<LayoutError> bad;
+  if (q[0] != k[0] || k[0] != v[0]) {
+    bad.push_back(
+        disagree("a device holds " + std::to_string(q[0]) +
+                     " batch rows of the query and " + std::to_string(k[0]) +
+                     " of the key",
+                 staged.query.spec[0], staged.key.spec[0],
+                 "split the batch of query, key and value over the same axes"));
+  }
+  if (k[1] != v[1] || k[2] != v[2]) {
+    bad.push_back(disagree("a device holds " + ShapeText(k) +
+                               " of the key and " + ShapeText(v) +
+                               " of the value",
+                           staged.key.spec[2], staged.value.spec[2],
+                           "give key and value the same spec"));
+  }
+  if (q[2] % k[2] != 0) {
+    bad.push_back(disagree("a device holds " + std::to_string(q[2]) +
+                               " query heads and " + std::to_string(k[2]) +
+                               " key heads",
+                           staged.query.spec[2], staged.key.spec[2],
+                           "split key heads over the axes of query heads, or "
+                           "repeat them"));
+  }
+  return Joined(std::move(bad));
+}
+
+ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged) {
+  const Spec& q = staged.query.spec;
+  ShardedTensor out;
+  out.shape = staged.query.shape;
+  out.shape[3] = staged.value.shape[3];
+  out.dtype = staged.dtype;
+  out.spec = {q[0], q[1], q[2], {}};
+  out.local.resize(AsIndex(machine.devices()));
+  return out;
+}
+
+namespace {
+
+ShardedTensor InLayout(ShardedTensor output, Layout layout) {
+  if (layout == Layout::kBhtd) return SwapLengthAndHeads(output);
+  if (layout == Layout::kThd) {
+    output.shape.erase(output.shape.begin());
+    output.spec.erase(output.spec.begin());
+    for (Buffer& local : output.local) {
+      local.shape.erase(local.shape.begin());
+    }
+  }
+  return output;
+}
+
+}  // namespace
+
+ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
+                           ShardedTensor output) {
+  ShapeElsewhere(machine.mesh(), output);
+  Move(machine, output, staged.output, "output");
+  output = InLayout(std::move(output), staged.problem->layout);
+  const SliceSeam& seam = machine.Seam<SliceSeam>();
+  if (seam.join) seam.join(machine, staged, output);
+  return output;
 }
 
 }  // namespace shardc::exec

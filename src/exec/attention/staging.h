@@ -168,7 +168,7 @@ Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
 
 // Functions by which a test injects faults where unsharded tensors are divided
 // into the slices of devices, and where slices are joined
-// (exec/machine/seams.h). A function that is not set changes nothing.
+// (exec/machine/machine.h). A function that is not set changes nothing.
 struct SliceSeam {
   // Changes the slices of all devices before attention runs on them.
   std::function<void(const Machine&, const Staged&, Slices&)> cut;

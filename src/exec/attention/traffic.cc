@@ -13,7 +13,6 @@
 
 #include "comm/collective.h"
 #include "comm/reshard.h"
-#include "source/index.h"
 #include "source/size.h"
 
 namespace shardc::exec {

@@ -15,9 +15,8 @@
 
 #include "exec/attention/attention_problem.h"
 #include "exec/attention/staging.h"
-#include "exec/machine/ledger.h"
-#include "exec/machine/mesh_sim.h"
-#include "model/layout.h"
+#include "exec/machine/machine.h"
+#include "model/axis_rules.h"
 
 namespace shardc::exec {
 

@@ -9,8 +9,8 @@
 // position is read for all query heads of all slices before the next position
 // is read. Values are read in two sequential streams: two positions at a time,
 // half a block apart. Keys are read in two streams as well where that is
-// faster, otherwise one position at a time (floats/streams.h). Lines slightly
-// ahead are prefetched.
+// faster, otherwise one position at a time (floats/bf16_products.h). Lines
+// slightly ahead are prefetched.
 //
 // A score has one partial sum per lane, and the lanes are added as a tree. For
 // example, the score of a head of 128 dims on AVX2 adds 8 lanes, each of which
@@ -32,7 +32,7 @@
 #include <hwy/highway.h>
 
 #include "exec/kernels/attention_simd-inl.h"
-#include "floats/streams.h"
+#include "floats/bf16_products.h"
 #include "floats/targets_simd.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -10,8 +10,8 @@
 
 #include <cmath>
 
+#include "exec/kernels/arithmetic.h"
 #include "exec/kernels/kernels.h"
-#include "exec/kernels/quantize.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/elementwise_simd.cc"

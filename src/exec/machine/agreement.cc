@@ -19,9 +19,8 @@
 #include <string>
 #include <utility>
 
-#include "exec/machine/crossing.h"
-#include "exec/machine/packet.h"
-#include "source/index.h"
+#include "exec/machine/collectives.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 namespace {

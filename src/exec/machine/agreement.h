@@ -5,13 +5,15 @@
 #ifndef SHARDC_EXEC_MACHINE_AGREEMENT_H_
 #define SHARDC_EXEC_MACHINE_AGREEMENT_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "exec/machine/layout.h"
-#include "exec/machine/ledger.h"
-#include "exec/machine/transport.h"
+#include "exec/machine/machine.h"
+#include "exec/machine/sharded.h"
 
 namespace shardc::exec {
 
@@ -65,6 +67,24 @@ std::optional<Differing> FirstDiffering(
 std::vector<Buffer> ShareArrays(const SimMesh& mesh,
                                 const ShardedTensor& tensor,
                                 const std::vector<int>& devices);
+
+// Appends the bytes of all elements of a contiguous range to `out`.
+template <class Range>
+void PutAll(const Range& all, Packet& out) {
+  const auto bytes = std::as_bytes(std::span(all));
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+// Fills `all` with elements from the front of `left`, and removes these
+// elements from `left`. Returns false if `left` has too few elements.
+template <class Range>
+bool TakeAll(std::span<const std::byte>& left, Range&& all) {
+  const auto to = std::as_writable_bytes(std::span(all));
+  if (to.size() > left.size()) return false;
+  std::copy_n(left.begin(), to.size(), to.begin());
+  left = left.subspan(to.size());
+  return true;
+}
 
 }  // namespace shardc::exec
 

@@ -14,8 +14,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "floats/half.h"
-#include "source/index.h"
+#include "floats/convert.h"
 #include "source/size.h"
 
 namespace shardc::exec {

@@ -25,7 +25,7 @@
 
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 

@@ -18,7 +18,7 @@
 #include "exec/attention/narrow.h"
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 

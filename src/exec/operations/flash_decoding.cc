@@ -31,7 +31,7 @@
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
 #include "floats/convert.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 

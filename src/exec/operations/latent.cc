@@ -29,10 +29,9 @@
 
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
-#include "exec/pages/latent_pages.h"
+#include "exec/pages/page_pool.h"
 #include "floats/convert.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 

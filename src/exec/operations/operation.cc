@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "exec/operations/all.h"
-
 namespace shardc::exec {
 namespace {
 

@@ -30,7 +30,7 @@
 #include "exec/machine/machine.h"
 #include "exec/pages/paged_program.h"
 #include "model/operation_settings.h"
-#include "source/enum_set.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 
@@ -145,6 +145,14 @@ const Operation* FindOperation(std::string_view name);
 // Returns the name of each operation and the settings that apply to it, which
 // the parser of settings needs.
 std::vector<KnownOperation> KnownOperations();
+
+// Declares every operation that table.h lists. The source of an operation does
+// not include this file but declares only its own operation. Adding an
+// operation therefore does not recompile the others.
+
+#define SHARDC_OPERATION(name) extern const Operation name;
+#include "exec/operations/table.h"
+#undef SHARDC_OPERATION
 
 }  // namespace shardc::exec
 

@@ -30,8 +30,7 @@
 #include "comm/collective.h"
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
-#include "exec/operations/ring_order.h"
-#include "source/index.h"
+#include "exec/operations/ring.h"
 #include "source/size.h"
 
 namespace shardc::exec {

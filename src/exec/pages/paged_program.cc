@@ -20,8 +20,8 @@
 
 #include "exec/attention/staging.h"
 #include "floats/convert.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::exec {
 namespace {
@@ -369,6 +369,330 @@ OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
   RoundOutput(out, staged->dtype);
   outcome.output = FinishOutput(machine, *staged, std::move(out));
   return outcome;
+}
+
+// Checks a batch of requests before any page is read. The page table and the
+// lengths must be for the same number of requests, and every page must belong
+// to the request's shard. Some kernels have three programs: for requests of one
+// query, for requests with only new keys, and for all others. Requests must
+// then be sorted in this order, and `distribution` has the ends of the three
+// parts. For example:
+//
+//   distribution [1, 2, 3]: request 0 has one query, request 1 has as many
+//   queries as keys, request 2 may have any numbers of queries and keys
+
+namespace {
+
+LayoutError BatchError(std::string message, std::string help = {}) {
+  LayoutError why;
+  why.message = std::move(message);
+  why.help = std::move(help);
+  return why;
+}
+
+std::string Request(int64_t r) { return "request " + std::to_string(r); }
+
+std::optional<LayoutError> CheckSizes(const RaggedBatch& batch,
+                                      const PoolConfig& pool, int64_t shards,
+                                      int64_t tokens) {
+  const auto requests = static_cast<int64_t>(batch.lengths.size());
+  if (static_cast<int64_t>(batch.cumulative.size()) != requests + 1 ||
+      batch.table.shape.size() != 2 || batch.table.shape[0] != requests) {
+    return BatchError(
+        "a page table of " + ShapeText(batch.table.shape) + ", " +
+            Counted(requests, "length") + " and " +
+            Counted(static_cast<int64_t>(batch.cumulative.size()),
+                    "cumulative length") +
+            " do not fit each other",
+        "the table is [requests, pages a request], the cumulative "
+        "lengths are one more than the requests");
+  }
+  if (batch.sequences < 0 || batch.sequences > requests) {
+    return BatchError(std::to_string(batch.sequences) + " of " +
+                      Counted(requests, "request") + " are declared real");
+  }
+  if (requests % shards != 0 || pool.pages % shards != 0) {
+    return BatchError(Counted(requests, "request") + " and " +
+                      Counted(pool.pages, "page") + " do not divide into " +
+                      Counted(shards, "shard"));
+  }
+  if (batch.cumulative.front() != 0 || batch.cumulative.back() > tokens) {
+    return BatchError("cumulative lengths from " +
+                      std::to_string(batch.cumulative.front()) + " to " +
+                      std::to_string(batch.cumulative.back()) + " for " +
+                      Counted(tokens, "token"));
+  }
+  return std::nullopt;
+}
+
+std::optional<LayoutError> CheckRequest(const RaggedBatch& batch,
+                                        const PoolConfig& pool, int64_t shards,
+                                        int64_t r) {
+  const int64_t queries = batch.Queries(r), length = batch.lengths[AsIndex(r)];
+  if (queries < 0 || length < queries) {
+    return BatchError(Request(r) + " has " +
+                          Counted(queries, "query", "queries") + " and " +
+                          Counted(length, "key"),
+                      "a request's queries are the last of its keys");
+  }
+  const int64_t width = batch.table.shape[1];
+  const int64_t active = CeilDiv(length, pool.page_size);
+  if (active > width) {
+    return BatchError(Request(r) + " needs " + Counted(active, "page") +
+                      ", its table has " + std::to_string(width));
+  }
+  const int64_t each = pool.pages / shards;
+  const int64_t first = ShardOfRequest(batch, shards, r) * each;
+  for (int64_t i = 0; i < active; ++i) {
+    const int64_t page = batch.table.integers[AsIndex(r * width + i)];
+    if (page >= first && page < first + each) continue;
+    return BatchError(Request(r) + " names page " + std::to_string(page) +
+                          ", its shard has " + std::to_string(first) + " to " +
+                          std::to_string(first + each - 1),
+                      "a kernel clips such an id and reads another request");
+  }
+  return std::nullopt;
+}
+
+// Returns an error unless requests are in the order that the distribution
+// requires. Requests before decode_end run in the kernel's program for one
+// query.
+std::optional<LayoutError> CheckDistribution(const RaggedBatch& batch,
+                                             int64_t shards) {
+  const int64_t each = batch.sequences / shards;
+  if (static_cast<int64_t>(batch.distribution.size()) != shards) {
+    return BatchError(Counted(static_cast<int64_t>(batch.distribution.size()),
+                              "distribution") +
+                      " for " + Counted(shards, "shard"));
+  }
+  for (int64_t r = 0; r < batch.sequences; ++r) {
+    const auto& [decode_end, prefill_end, total] =
+        batch.distribution[AsIndex(r / each)];
+    if (decode_end < 0 || decode_end > prefill_end || prefill_end > total ||
+        total != each) {
+      return BatchError("a distribution [" + std::to_string(decode_end) + ", " +
+                            std::to_string(prefill_end) + ", " +
+                            std::to_string(total) + "] of " +
+                            Counted(each, "request"),
+                        "it is [decode_end, prefill_end, total]");
+    }
+    const int64_t queries = batch.Queries(r), keys = batch.lengths[AsIndex(r)];
+    const bool decodes = r % each < decode_end;
+    if (decodes ? queries == 1 : r % each >= prefill_end || queries == keys) {
+      continue;
+    }
+    return BatchError(Request(r) + " is among the " +
+                          (decodes ? "decoding" : "prefilling") +
+                          " ones with " + Counted(queries, "query", "queries") +
+                          " and " + Counted(keys, "key"),
+                      "sort requests by kind: one query, all keys new, others");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int64_t ShardOfRequest(const RaggedBatch& batch, int64_t shards, int64_t r) {
+  return r / (static_cast<int64_t>(batch.lengths.size()) / shards);
+}
+
+std::optional<LayoutError> CheckBatch(const RaggedBatch& batch,
+                                      const PoolConfig& pool, int64_t shards,
+                                      int64_t tokens) {
+  if (auto wrong = CheckSizes(batch, pool, shards, tokens)) return wrong;
+  for (int64_t r = 0; r < batch.sequences; ++r) {
+    if (auto wrong = CheckRequest(batch, pool, shards, r)) return wrong;
+  }
+  if (!batch.distribution.empty()) return CheckDistribution(batch, shards);
+  return std::nullopt;
+}
+
+// Computes by formula the bytes that a paged operation sends. Queries are
+// gathered over all axes except the head axes. Keys and values are resharded to
+// the layout of their pages. Outputs are all-reduced over the axes of the
+// requests, since a device has zeros for the requests of other shards.
+//
+// For example, the outputs of one device have b = 4 N H_loc D bytes and are
+// all-reduced over n = 2 shards. Each device then sends 2(n-1)/n b = b bytes.
+
+namespace {
+
+// Returns true if key heads can be sharded over the query's head axes. In
+// packed pages, a word that has elements of several heads must not be split.
+bool HeadsSplit(const Traffic& traffic, PageFormat format) {
+  const int64_t heads = traffic.key.shape[2], dim = traffic.key.shape[3];
+  const int64_t n = traffic.Parts(traffic.query.spec[2]);
+  if (heads % n != 0) return false;
+  if (format != PageFormat::kPacked) return true;
+  const int64_t word =
+      traffic.settings().int8_pages ? 4 : 4 / traffic.stored_bytes();
+  if (dim == 64) return heads % (n * word) == 0;
+  return (2 * heads + word - 1) / word % n == 0;
+}
+
+}  // namespace
+
+void PagedBytes(Traffic& traffic, const PagedKernel& kernel) {
+  const AxisGroup rows = traffic.query.spec[0];
+  AxisGroup heads = traffic.query.spec[2];
+  if (!HeadsSplit(traffic, kernel.format)) heads.clear();
+  traffic.MoveTo(traffic.query, {{}, {}, heads, {}}, traffic.element_bytes());
+  traffic.MoveTo(traffic.key, {rows, {}, heads, {}}, traffic.stored_bytes());
+  traffic.MoveTo(traffic.value, {rows, {}, heads, {}}, traffic.stored_bytes());
+  traffic.MoveExtras();
+  traffic.AllReduce(rows, traffic.LocalElements(traffic.query));
+  traffic.FinishAs({{}, {}, heads, {}});
+}
+
+// Checks that a paged operation supports its inputs, and finds the requests in
+// them. A request is a row of the batch. If tokens are packed, a request is a
+// run of equal segment ids, and negative ids are padding. For example:
+//
+//   segments 0 0 0 1 1 -1  ->  requests of 3 and 2 tokens
+
+namespace {
+
+LayoutError MakeError(std::string message, std::string help,
+                      std::string axis = {}) {
+  LayoutError why;
+  why.message = std::move(message);
+  why.help = std::move(help);
+  why.axis = std::move(axis);
+  return why;
+}
+
+std::vector<PagedRequest> RowsOf(const Staged& staged) {
+  std::vector<PagedRequest> out;
+  const int64_t rows = staged.query.shape[0];
+  for (int64_t b = 0; b < rows; ++b) {
+    int64_t keys = staged.S();
+    if (staged.key_lengths) keys = staged.key_lengths->integers[AsIndex(b)];
+    out.push_back({b * staged.T(), staged.T(), b * staged.S(), keys});
+  }
+  return out;
+}
+
+// Returns the requests of packed sequences: runs of equal segment ids. Negative
+// ids are padding. All tokens with the same id must be adjacent.
+std::vector<PagedRequest> RunsOf(const Buffer& queries, const Buffer& keys) {
+  std::vector<PagedRequest> out;
+  const auto run_of = [](const Buffer& ids, int32_t id, int64_t& begin) {
+    const auto first = std::find(ids.integers.begin(), ids.integers.end(), id);
+    auto last = first;
+    while (last != ids.integers.end() && *last == id) ++last;
+    begin = first - ids.integers.begin();
+    return static_cast<int64_t>(last - first);
+  };
+  for (size_t i = 0; i < queries.integers.size(); ++i) {
+    const int32_t id = queries.integers[i];
+    if (id < 0 || (i > 0 && queries.integers[i - 1] == id)) continue;
+    PagedRequest request;
+    request.queries = run_of(queries, id, request.query_begin);
+    request.keys = run_of(keys, id, request.key_begin);
+    out.push_back(request);
+  }
+  return out;
+}
+
+std::optional<LayoutError> CheckSplits(const SimMesh& mesh,
+                                       const Staged& staged) {
+  std::vector<LayoutError> bad;
+  const auto whole = [&](const AxisGroup& axes, const std::string& what,
+                         std::string help) {
+    const AxisGroup used = DropTrivial(mesh, axes);
+    if (used.empty()) return;
+    bad.push_back(MakeError(what + " is split over " + AxesText(used),
+                            std::move(help), used.front()));
+  };
+  const Spec &q = staged.query.spec, &k = staged.key.spec;
+  whole(q[1], "the query's length",
+        "a request's queries stay together: query_sequence: [], and split the "
+        "batch or the heads");
+  for (const Spec* spec : {&k, &staged.value.spec}) {
+    whole((*spec)[1], "the length of key and value",
+          "pages are split by request, not by length: key_sequence: [] (in "
+          "generation decode_key_sequence), or use flash_decoding");
+  }
+  for (const Spec* spec : {&q, &k, &staged.value.spec}) {
+    whole((*spec)[3], "the head dimension", "pages hold complete heads");
+  }
+  return Joined(std::move(bad));
+}
+
+std::optional<LayoutError> CheckInputs(const AttentionProblem& problem,
+                                       const Staged& staged,
+                                       const PagedKernel& kernel,
+                                       const std::string& name) {
+  const auto no = [&](std::string what) {
+    return MakeError(name + " takes no " + std::move(what),
+                     "use vanilla or flash_attn2");
+  };
+  if (problem.bias) return no("bias");
+  if (problem.mask || problem.additive_mask) return no("mask");
+  if (problem.options.dropout > 0) return no("dropout");
+  const bool packed = problem.layout == Layout::kThd;
+  if (!packed && (problem.query_segments || problem.key_segments)) {
+    return no("segment ids");
+  }
+  if (packed && !problem.query_segments) return no("unnamed packed sequences");
+  if (problem.key_starts) {
+    for (int32_t start : problem.key_starts->integers) {
+      if (start != 0) return no("left padding");
+    }
+  }
+  if (staged.value.shape[3] != staged.key.shape[3]) {
+    return no("values of another dimension than the keys");
+  }
+  if (kernel.causal_only && staged.T() > 1 && !problem.options.causal) {
+    return MakeError(name + " is causal", "use vanilla or flash_attn2 without");
+  }
+  return std::nullopt;
+}
+
+// Returns true if the positions of a request's keys ascend by one and its
+// queries have the positions of the last keys. The first key may have any
+// position.
+bool CountsKeys(const Staged& staged, const PagedRequest& request) {
+  const auto shift = [](const Buffer& positions, int64_t begin, int64_t count,
+                        int64_t first, std::optional<int64_t>& common) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t by = positions.integers[AsIndex(begin + i)] - (first + i);
+      if (common && *common != by) return false;
+      common = by;
+    }
+    return true;
+  };
+  std::optional<int64_t> common;
+  return shift(staged.key_positions, request.key_begin, request.keys, 0,
+               common) &&
+         shift(staged.query_positions, request.query_begin, request.queries,
+               request.keys - request.queries, common);
+}
+
+}  // namespace
+
+std::optional<LayoutError> FindRequests(const SimMesh& mesh,
+                                        const AttentionProblem& problem,
+                                        const Staged& staged,
+                                        const PagedKernel& kernel,
+                                        std::string_view name,
+                                        std::vector<PagedRequest>& requests) {
+  if (auto bad = CheckSplits(mesh, staged)) return bad;
+  if (auto bad = CheckInputs(problem, staged, kernel, std::string(name)))
+    return bad;
+  // Requests cannot be read from inputs that have shapes but no elements.
+  if (problem.IsHollow()) return std::nullopt;
+  requests = problem.layout == Layout::kThd
+                 ? RunsOf(*problem.query_segments, *problem.key_segments)
+                 : RowsOf(staged);
+  for (const PagedRequest& request : requests) {
+    // CheckBatch reports requests that have more queries than keys.
+    if (request.queries > request.keys) continue;
+    if (CountsKeys(staged, request)) continue;
+    return MakeError(std::string(name) + " takes no positions of its own",
+                     "use vanilla or flash_attn2");
+  }
+  return std::nullopt;
 }
 
 }  // namespace shardc::exec

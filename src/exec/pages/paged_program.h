@@ -14,7 +14,7 @@
 #include "exec/attention/staging.h"
 #include "exec/attention/traffic.h"
 #include "exec/pages/page_pool.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 

@@ -9,7 +9,7 @@
 // of the inner labels. For example:
 //
 //   y [b t d], w [f d] -> [b t f]   rows b t, columns f, inner d
-#include "exec/step/kernels.h"
+#include "exec/step/kernel.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +18,7 @@
 #include <vector>
 
 #include "exec/kernels/kernels.h"
-#include "exec/step/nest.h"
-#include "exec/step/parts.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 namespace {

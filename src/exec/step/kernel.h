@@ -3,16 +3,119 @@
 #ifndef SHARDC_EXEC_STEP_KERNEL_H_
 #define SHARDC_EXEC_STEP_KERNEL_H_
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
-#include "exec/step/local_op.h"
-#include "exec/step/nest.h"
-#include "exec/step/parts.h"
-#include "source/index.h"
+#include "exec/step/run.h"
+#include "model/manifest.h"
+#include "source/size.h"
 
 namespace shardc::exec {
+
+inline constexpr size_t kMostArrays = 8;
+using Offsets = std::array<int64_t, kMostArrays>;
+
+// Calls `body` for each element of `extent`, with the offset of that element in
+// each array. `strides[i]` has the stride of array i along each dimension, and
+// `base[i]` is the offset at which array i begins. The index of the last
+// dimension changes fastest.
+template <class F>
+void ForNest(const Shape& extent, const std::vector<Shape>& strides,
+             Offsets base, const F& body) {
+  const size_t rank = extent.size(), arrays = strides.size();
+  for (int64_t size : extent) {
+    if (size == 0) return;
+  }
+  if (rank == 0) {
+    body(base);
+    return;
+  }
+  Shape at(rank, 0);
+  const size_t last = rank - 1;
+  while (true) {
+    Offsets offsets = base;
+    for (int64_t i = 0; i < extent[last]; ++i) {
+      body(offsets);
+      for (size_t a = 0; a < arrays; ++a) offsets[a] += strides[a][last];
+    }
+    size_t d = last;
+    while (true) {
+      if (d == 0) return;
+      --d;
+      for (size_t a = 0; a < arrays; ++a) base[a] += strides[a][d];
+      if (++at[d] < extent[d]) break;
+      for (size_t a = 0; a < arrays; ++a) base[a] -= strides[a][d] * extent[d];
+      at[d] = 0;
+    }
+  }
+}
+
+using Labels = std::vector<step::LabelId>;
+inline constexpr size_t kNoDim = static_cast<size_t>(-1);
+
+size_t DimOf(const Labels& labels, step::LabelId label);
+// Returns the strides of a row-major array, in elements.
+Shape StridesOf(const Shape& shape);
+// Returns an array's stride, in elements, along each of the labels `loop`. The
+// stride is 0 for labels that the array lacks.
+Shape StridesAlong(const Labels& loop, const Labels& labels,
+                   const Shape& shape);
+
+// The elements of a buffer, as numbers of type T. They are copied only if the
+// buffer stores them as another type.
+template <class T>
+class Reals {
+ public:
+  explicit Reals(const Buffer& buffer) {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      data_ = buffer.integers.data();
+      return;
+    } else if constexpr (std::is_same_v<T, double>) {
+      if (buffer.dtype == Dtype::kF64) {
+        data_ = buffer.wide.data();
+        return;
+      }
+    } else {
+      if (buffer.IsReal() && buffer.dtype != Dtype::kF64) {
+        data_ = buffer.real.data();
+        return;
+      }
+    }
+    own_.reserve(AsIndex(buffer.Elements()));
+    if (buffer.dtype == Dtype::kF64) {
+      for (double x : buffer.wide) own_.push_back(static_cast<T>(x));
+    } else if (buffer.IsReal()) {
+      for (float x : buffer.real) own_.push_back(static_cast<T>(x));
+    } else {
+      for (int32_t x : buffer.integers) own_.push_back(static_cast<T>(x));
+    }
+    data_ = own_.data();
+  }
+  Reals(const Reals&) = delete;
+  Reals& operator=(const Reals&) = delete;
+
+  const T& operator[](int64_t i) const { return data_[i]; }
+  const T* data() const { return data_; }
+
+ private:
+  const T* data_ = nullptr;
+  std::vector<T> own_;
+};
+
+template <class T>
+T* RealData(Buffer& buffer) {
+  if constexpr (std::is_same_v<T, int32_t>) {
+    return buffer.integers.data();
+  } else if constexpr (std::is_same_v<T, double>) {
+    return buffer.wide.data();
+  } else {
+    return buffer.real.data();
+  }
+}
 
 // Returns the size, in the unsharded value, of the dimension with this label.
 inline int64_t SizeOf(const LocalOp& local, step::LabelId label) {
@@ -79,5 +182,32 @@ void ForLines(const Labels& loop, const Shape& extent, step::LabelId along,
   void NAME(const LocalOp& local) {                                     \
     InType(local, [&](auto type) { TEMPLATE<decltype(type)>(local); }); \
   }
+
+// Declares the kernels of a step's ops. A table in local_op.cc has the kernel
+// of each op. A kernel reads the parts of its operands that one device holds,
+// and writes the result to `local.out`, whose elements are zeros before the
+// call.
+
+namespace shardc::exec {
+
+// If a kernel runs several kinds of ops, a comment lists their names in OpKind.
+void RunEinsum(const LocalOp& local);
+void RunElementwise(const LocalOp& local);  // kAdd, kScale, kFn, kBroadcast
+void RunReduction(const LocalOp& local);    // kSum, kMax
+void RunReshape(const LocalOp& local);      // kSplit to kIdentity
+void RunHeads(const LocalOp& local);        // kRepeat, kGroupSum
+void RunIndexed(const LocalOp& local);      // kLookup, kScatter, kPick, kPlace
+void RunRope(const LocalOp& local);
+void RunMask(const LocalOp& local);
+void RunTopGroups(const LocalOp& local);
+void RunTopK(const LocalOp& local);
+void RunSlots(const LocalOp& local);
+void RunDropout(const LocalOp& local);
+void RunCacheWrite(const LocalOp& local);
+void RunAdam(const LocalOp& local);
+void RunRoll(const LocalOp& local);
+void RunDistance(const LocalOp& local);
+
+}  // namespace shardc::exec
 
 #endif  // SHARDC_EXEC_STEP_KERNEL_H_

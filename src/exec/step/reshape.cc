@@ -7,12 +7,10 @@
 // For example, dimension (c+r) of size 6 is the concatenation of c, size 4, and
 // r, size 2. To read r, the loop begins at index 4 of (c+r) and advances by the
 // stride of (c+r).
-#include "exec/step/kernels.h"
+#include "exec/step/kernel.h"
 
 #include <algorithm>
 #include <vector>
-
-#include "exec/step/kernel.h"
 
 namespace shardc::exec {
 namespace {

@@ -5,14 +5,12 @@
 // example:
 //
 //   scores [3, 1, 3, 2]: top 1 -> [1, 0, 0, 0], top 2 -> [1, 0, 1, 0]
-#include "exec/step/kernels.h"
+#include "exec/step/kernel.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
-
-#include "exec/step/kernel.h"
 
 namespace shardc::exec {
 namespace {

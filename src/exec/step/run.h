@@ -1,18 +1,58 @@
-// Runs a step's program on the simulated mesh.
+// Directory: exec/step. Runs a step's program on the simulated mesh: each op on
+// the shards of its operands, every collective through the machine.
+// Its files include headers of these directories: source, model, comm, step,
+// exec/kernels, exec/machine, exec/attention, exec/operations.
 #ifndef SHARDC_EXEC_STEP_RUN_H_
 #define SHARDC_EXEC_STEP_RUN_H_
 
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 #include <vector>
 
+#include "exec/machine/buffer.h"
 #include "exec/machine/collectives.h"
 #include "exec/machine/machine.h"
 #include "exec/machine/sharded.h"
-#include "exec/step/local_op.h"
+#include "exec/operations/operation.h"
+#include "model/step_graph.h"
+#include "step/attention.h"
+#include "step/constraints.h"
 #include "step/program.h"
 
 namespace shardc::exec {
+
+// The part of a value that one device holds. `start` is the index of its first
+// element in the unsharded value.
+struct Part {
+  const std::vector<step::LabelId>* labels = nullptr;
+  const Buffer* buffer = nullptr;
+  Shape start = {};
+};
+
+// One op on one device. `out` already has the shape of the device's part and
+// the dtype of the result.
+struct LocalOp {
+  const step::Graph* graph = nullptr;
+  const step::Op* op = nullptr;
+  const step::Sizes* sizes = nullptr;  // sizes of the unsharded values
+  int device = 0;
+  std::vector<Part> in = {};
+  // Dimension labels of the result.
+  const std::vector<step::LabelId>* labels = nullptr;
+  // The position of the first element of `out` in the unsharded result, by
+  // dimension.
+  Shape start = {};
+  Buffer* out = nullptr;
+};
+
+// Computes the op in float64 if the result or an operand is F64, otherwise in
+// float32. Results of narrower dtypes are rounded once, at the end.
+void RunLocalOp(const LocalOp& local);
+
+struct LocalOpSeam {
+  std::function<void(const LocalOp&)> run = RunLocalOp;
+};
 
 struct StepInputs {
   step::Sizes sizes = {};
@@ -69,6 +109,20 @@ std::vector<int64_t> PredictedSent(const SimMesh& mesh,
                                    const step::Program& program,
                                    const step::Instruction& instruction,
                                    const step::Sizes& sizes, Dtype dtype);
+
+// Returns the form of the operation's program: the compiler's global view, a
+// kernel on slices, or a ring. `length_parts` is the number of shards of the
+// query length, and `key_heads` the number of KV heads of one device. If an
+// all_to_all changes the sharding of the length to one of the heads, and
+// `length_parts` does not divide `key_heads`, each KV head is copied
+// length_parts / key_heads times.
+step::AttentionForm StepForm(const Operation& operation, int64_t length_parts,
+                             int64_t key_heads);
+
+// `constraints` has the sharding constraints of a mode, such as decode. Adds
+// the shardings that the operation requires of its query, key and output.
+void AddStepOverrides(const Operation& operation,
+                      step::ShardingConstraints& constraints);
 
 }  // namespace shardc::exec
 

@@ -15,8 +15,7 @@
 
 #include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
-#include "importers/rules/scan.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::imports {
 namespace {

@@ -4,15 +4,17 @@
 #define SHARDC_IMPORTERS_RULES_EXACT_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "model/dim_parts.h"
-#include "model/imported.h"
-#include "model/spec.h"
+#include "importers/rules/importer.h"
+#include "model/legal_sizes.h"
+#include "model/mesh.h"
+#include "model/rules.h"
 #include "source/finding.h"
 #include "source/json.h"
 
@@ -23,7 +25,7 @@ struct NamedSpec {
   Spec spec;
   Place place;
   bool is_path = false;  // whether `name` is a key path of JAX
-  DimParts parts = {};   // as in model/dim_parts.h
+  DimParts parts = {};   // as in model/legal_sizes.h
 };
 
 // Adds rules for all parameters. Parameters whose names differ only in numbers
@@ -60,6 +62,25 @@ bool AddAxis(std::string_view name, int64_t size, const Place& place,
 // (inexpressible) if no division into slices has this order.
 bool AddDeviceOrder(std::span<const int64_t> devices, std::string_view member,
                     const Place& place, Mesh& mesh, Findings& findings);
+
+// Reads the file of `--names`. It is the file `logical_shardings.json` that
+// MaxText writes, or JSON such as {"name": ["embed", "mlp"]}.
+std::optional<std::vector<LogicalNames>> ReadLogicalNames(
+    const SourceRef& source, Findings& findings);
+
+// Makes rules whose patterns match only the parameters in the file of `--names`
+// (exact.h). `resolve` returns the spec of a parameter over the mesh of
+// `--mesh`. Returns nullopt after a finding.
+std::optional<Imported> ImportNamed(
+    const Request& request, Findings& findings,
+    const std::function<std::optional<Spec>(const LogicalNames&)>& resolve);
+
+// Makes rules whose patterns match only the parameters in the file of `--names`
+// (exact.h). Their specs are computed from `rules`, an ordered list of logical
+// axis rules. Returns nullopt after a finding.
+std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
+                                      const Request& request,
+                                      Findings& findings);
 
 }  // namespace shardc::imports
 

@@ -26,9 +26,7 @@
 #include <vector>
 
 #include "importers/rules/importer.h"
-#include "importers/rules/pattern.h"
 #include "model/name.h"
-#include "source/after_last.h"
 #include "source/json.h"
 #include "source/wording.h"
 

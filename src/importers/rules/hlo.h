@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "model/mesh.h"
-#include "model/spec.h"
 #include "source/source.h"
 
 namespace shardc::imports {

@@ -14,10 +14,9 @@
 #include <string_view>
 #include <utility>
 
+#include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
-#include "importers/rules/logical.h"
-#include "importers/rules/yaml_axes.h"
-#include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 

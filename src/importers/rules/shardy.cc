@@ -14,7 +14,6 @@
 
 #include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
-#include "importers/rules/scan.h"
 
 namespace shardc::imports {
 namespace {

@@ -12,6 +12,8 @@
 #ifndef SHARDC_LINT_ANALYSIS_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_FACTS_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,17 +22,52 @@
 #include <string_view>
 #include <vector>
 
-#include "lint/analysis/model_fit.h"
-#include "lint/analysis/need.h"
-#include "lint/analysis/rings.h"
 #include "lint/analysis/topic.h"
+#include "model/axis_rules.h"
+#include "model/operation_settings.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "plan/nearest.h"
 #include "roles/classify.h"
 #include "roles/layer_stacks.h"
+#include "source/source.h"
 
 namespace shardc {
+
+class Facts;
+struct ParameterGroup;
+
+// A size in the configuration that contradicts the shapes of parameters, or a
+// number or size of heads that the configuration lacks.
+struct Misfit {
+  // Whether the size belongs to attention heads. If so, lints that need the
+  // number of heads are skipped.
+  bool heads = false;
+  std::string observation;
+  // The group whose shape contradicts the size; may be null.
+  const ParameterGroup* group = nullptr;
+};
+
+// Returns the misfits, or an empty list without a configuration. A size is
+// accepted if the tree has no parameter that should have this size.
+std::vector<Misfit> MisfitsOf(const Facts& facts);
+
+// Finds operations that run ring attention in zig-zag order. Zig-zag order
+// splits the sequence into twice as many chunks as the sequence axes have
+// devices.
+
+struct ZigZagRing {
+  std::string operation;
+  std::optional<Mode> mode;  // nullopt if the order is set for all modes
+  // The place of the setting in the project file; may be empty.
+  Place place;
+};
+
+// Returns the operations for which the settings select zig-zag order. If the
+// target lists operations, only these are returned.
+std::vector<ZigZagRing> RingsOf(const VerifyInput& input,
+                                const OperationsFile& settings,
+                                std::span<const KnownOperation> operations);
 
 struct BlockFacts;
 struct PlannedStages;
@@ -245,6 +282,46 @@ class Facts {
   mutable std::shared_ptr<const BlockFacts> blocks_;
   mutable std::shared_ptr<const StepFacts> step_;
   mutable bool step_known_ = false;
+};
+
+// Returns whether two names have the same template (AppendTemplate of
+// model/name.h). Does not build the templates. The separator must not be 0.
+bool SameTemplate(std::string_view a, std::string_view b, char separator);
+
+// A small table of recent parameters and their groups. The parameters of a
+// layer or an expert follow each other, so the groups of most names are found
+// here. Comparing two names is faster than building and hashing a template.
+class LastGroups {
+ public:
+  // Keeps views of the names, which must outlive this object.
+  explicit LastGroups(char separator) : separator_(separator) {}
+
+  // Returns the group of an earlier parameter with the same template, layout
+  // and rule. Returns nullopt if no such parameter is in the table: there was
+  // none, or a later parameter has replaced its entry.
+  std::optional<uint32_t> Find(std::string_view name, uint32_t layout,
+                               int32_t rule);
+  void Keep(std::string_view name, uint32_t layout, int32_t rule,
+            uint32_t group);
+
+ private:
+  struct Entry {
+    std::string_view name;
+    uint32_t layout = UINT32_MAX;
+    int32_t rule = 0;
+    uint32_t group = 0;
+  };
+  using Entries = std::array<Entry, 4>;
+  Entries& Of(uint32_t layout, int32_t rule) {
+    // 1 is added because the rule is -1 if no rule matches.
+    const uint64_t key =
+        uint64_t{layout} * 31 + static_cast<uint64_t>(int64_t{rule} + 1);
+    return table_[key % table_.size()];
+  }
+
+  char separator_;
+  std::array<Entries, 64> table_;
+  size_t next_ = 0;
 };
 
 }  // namespace shardc

@@ -12,21 +12,34 @@
 //   [6144, 4096], [4096, 4096]   ->  6144 = 4096 + 2 * 1024: queries, keys and
 //                                    values
 //   [18432, 3072]                ->  18432 = 6 * 3072: six modulations
+//   [8192, 4096], [4096, 4096] twice
+//                                ->  8192 = 2 * 4096: keys and values, next to
+//                                    the queries that the output reads
+//   [2048, 300], [2048, 512] in one module
+//                                ->  2048 = 4 * 512: the gates of an LSTM
 //
 // The block of a matrix is the innermost path of its name that holds a matrix
 // which writes, at most its layer.
 #include "lint/analysis/fused.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <initializer_list>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "lint/analysis/groups.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/scanned.h"
 #include "model/name.h"
-#include "roles/words.h"
-#include "source/index.h"
+#include "roles/classify.h"
+#include "roles/role.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {
@@ -38,9 +51,10 @@ constexpr int64_t kModulations[] = {2, 3, 6, 9};
 constexpr int64_t kFewModulations = 3;
 constexpr int64_t kMostModulations = 12;
 constexpr int64_t kLeastWidth = 16;
+constexpr std::string_view kLatentName = "wkv";
 
 bool NamesMlp(std::string_view part) {
-  return Contains(part, "mlp") || Contains(part, "ffn") ||
+  return part == "ff" || Contains(part, "mlp") || Contains(part, "ffn") ||
          Contains(part, "feed_forward") || Contains(part, "expert");
 }
 
@@ -171,12 +185,22 @@ class FusedReader {
     Others others;
     const int64_t width = matrix.sizes[1 - out];
     std::vector<const Matrix*> squares;
+    const bool gives = std::any_of(
+        block.matrices.begin(), block.matrices.end(), [](const Matrix& one) {
+          return GivesWidth(one.group->role.module_role);
+        });
     for (const Matrix& other : block.matrices) {
       if (other.group == matrix.group || other.lead != matrix.lead ||
           !blocks_.Meet(*matrix.group, *other.group)) {
         continue;
       }
-      const Role role = other.group->role.module_role;
+      // A modulation of the block is none of the parts of attention.
+      if (Modulation(other, out, HasPart(*other.group, NamesModulation))) {
+        continue;
+      }
+      // After `w12`, the matrix `w3` is not an up projection.
+      const bool last = other.group->role.module_role == Role::kUp && !gives;
+      const Role role = last ? Role::kOther : other.group->role.module_role;
       const bool reads = other.sizes[1 - out] == width;
       const bool writes = other.sizes[out] == width;
       if (reads && writes) {
@@ -191,9 +215,15 @@ class FusedReader {
       }
     }
     // Of several square matrices, one may read what another writes.
+    const bool unnamed =
+        std::all_of(squares.begin(), squares.end(), [](const Matrix* square) {
+          return square->group->role.module_role == Role::kOther;
+        });
     for (const Matrix* square : squares) {
       const Role role = square->group->role.module_role;
-      if (squares.size() == 1 ? !TakesWidth(role) : GivesWidth(role)) {
+      const bool any = squares.size() == 1 || unnamed;
+      if (any ? !TakesWidth(role) && square == squares.back()
+              : GivesWidth(role)) {
         others.writers.push_back({square, width});
       } else {
         others.readers.push_back(width);
@@ -309,17 +339,77 @@ class FusedReader {
         });
   }
 
+  // Returns whether the name suggests that the matrix holds keys and values.
+  // The latent of some models has the name `wkv`.
+  bool NamesKeyValue(const ParameterGroup& group) const {
+    const char separator = facts_.separator();
+    return Classify(group.name, separator, Confidence::kLikely).module_role ==
+               Role::kFusedKeyValue &&
+           !shardc::HasPart(group.name, separator, std::array{kLatentName});
+  }
+
+  // Finds keys and values next to separate queries, which the output projection
+  // reads. Without such a name, they are as large as the queries, and no matrix
+  // of the block reads both.
+  std::optional<Fused> KeyValue(const Matrix& matrix, size_t out,
+                                const Others& others, bool named) const {
+    const int64_t size = matrix.sizes[out];
+    for (const Writer& writer : others.writers) {
+      const bool queries =
+          std::find(others.readers.begin(), others.readers.end(),
+                    writer.inner) != others.readers.end();
+      const bool grouped =
+          named && size % 2 == 0 && writer.inner % (size / 2) == 0;
+      if (!queries || (!grouped && size != 2 * writer.inner) || others.latent) {
+        continue;
+      }
+      return Fused{
+          matrix.dims[out],
+          {{named ? "keys and values each" : "2 equal parts, each", size / 2}},
+          ReadsText(facts_, *writer.matrix->group, writer.inner)};
+    }
+    return std::nullopt;
+  }
+
+  // Finds the gates of a recurrent cell, which is a module with one matrix for
+  // its state, [4h, h] or [3h, h], and one for its input, [4h, x].
+  std::optional<Fused> Cell(const Matrix& matrix, size_t out) const {
+    const auto paths = blocks_.PathsOf(matrix.group->name);
+    const Block& module = blocks_.At(paths.front());
+    const int64_t size = matrix.sizes[out];
+    int64_t state = 0;
+    bool input = false;
+    for (const Matrix& one : module.matrices) {
+      if (one.sizes[out] != size || !one.lead.empty() ||
+          blocks_.PathsOf(one.group->name).front() != paths.front()) {
+        return std::nullopt;
+      }
+      const int64_t in = one.sizes[1 - out];
+      if (in * 4 == size || in * 3 == size) {
+        state = in;
+      } else {
+        input = true;
+      }
+    }
+    if (state == 0 || !input) return std::nullopt;
+    return Fused{matrix.dims[out],
+                 {{std::to_string(size / state) + " equal parts, each", state}},
+                 "its module has the state " + std::to_string(state)};
+  }
+
   std::optional<Fused> ByShape(const ParameterGroup& group) const {
     const Role role = group.role.module_role;
     const Matrix* const matrix = blocks_.MatrixOf(group);
     const bool open = role == Role::kOther || role == Role::kNorm ||
                       role == Role::kUp || role == Role::kGate ||
                       role == Role::kFusedQkv || role == Role::kFusedGateUp;
-    if (!open || matrix == nullptr || matrix->sizes[0] == matrix->sizes[1]) {
+    if (!open || matrix == nullptr ||
+        (matrix->sizes[0] == matrix->sizes[1] && !NamesKeyValue(group))) {
       return std::nullopt;
     }
     for (const size_t out : {size_t{0}, size_t{1}}) {
       if (!matrix->MayBe(out)) continue;
+      if (auto cell = Cell(*matrix, out)) return cell;
       if (auto found = BySize(*matrix, out)) return found;
     }
     return std::nullopt;
@@ -329,6 +419,7 @@ class FusedReader {
   std::optional<Fused> BySize(const Matrix& matrix, size_t out) const {
     const int64_t size = matrix.sizes[out], width = matrix.sizes[1 - out];
     const bool modulates = HasPart(*matrix.group, NamesModulation);
+    const bool named = NamesKeyValue(*matrix.group);
     for (const std::string_view path : blocks_.PathsOf(matrix.group->name)) {
       const Block& block = blocks_.At(path);
       if (modulates || !block.IsOne()) break;
@@ -337,13 +428,16 @@ class FusedReader {
       bool related = false;
       std::vector<Writer> unread;
       for (const Writer& writer : others.writers) {
-        if (writer.inner == size) return std::nullopt;
+        if (writer.inner == size && !named) return std::nullopt;
         if (!Related(size, writer.inner, width)) continue;
         related = true;
         if (std::find(others.readers.begin(), others.readers.end(),
                       writer.inner) == others.readers.end()) {
           unread.push_back(writer);
         }
+      }
+      if (named || (related && unread.empty())) {
+        if (auto found = KeyValue(matrix, out, others, named)) return found;
       }
       if (!related) continue;
       if (unread.empty()) break;
@@ -458,6 +552,525 @@ std::string PartsText(const Fused& fused) {
 std::string ReadsText(const Facts& facts, const ParameterGroup& group,
                       int64_t size) {
   return Quoted(GroupName(facts, group)) + " reads " + std::to_string(size);
+}
+
+// Finds the matrices, vectors and convolutions below each path of the names. A
+// group of parameters is in the blocks of all paths around it, up to its layer:
+//
+//   layers.*.mlp.up.weight  ->  blocks `layers.*.mlp.up.`, `layers.*.mlp.` and
+//                               `layers.*.`
+//
+// Two groups of a block may be in different layers, which Meet() compares by
+// the numbers of their layers. A convolution has one kernel for each channel,
+// so its shape has a dimension of 1 and a small one: [8192, 1, 4]. One whose
+// kernel has one number is a matrix: [2048, 1024, 1].
+
+namespace {
+
+// The largest kernel of a convolution, and its fewest channels.
+constexpr int64_t kLargestKernel = 8;
+constexpr int64_t kFewestChannels = 16;
+// Parameters with a larger dimension are omitted, so that sums of sizes fit in
+// 64 bits.
+constexpr int64_t kLargestSize = int64_t{1} << 40;
+
+std::vector<int64_t> LayersOf(const Facts& facts, const ParameterGroup& group) {
+  std::vector<int64_t> out;
+  const size_t at = group.name.find('*');
+  if (at == std::string::npos) return out;
+  for (const uint32_t param : facts.Members(group)) {
+    const std::string_view name = facts.plan().names[param];
+    const char* const end = name.data() + name.size();
+    int64_t layer = 0;
+    std::from_chars(std::min(name.data() + at, end), end, layer);
+    if (out.empty() || out.back() != layer) out.push_back(layer);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+bool IsOmitted(const Facts& facts, const ParameterGroup& group) {
+  const TensorType& type = facts.TypeOf(group);
+  const ParameterRole& role = group.role;
+  return !type.shape || (type.dtype && MayPack(*type.dtype)) ||
+         role.leaf == Leaf::kScale || role.leaf == Leaf::kZeroPoint ||
+         IsAdapter(role.role) || role.role == Role::kPosition ||
+         role.module_role == Role::kEmbedding ||
+         role.module_role == Role::kHead;
+}
+
+}  // namespace
+
+bool Matrix::MayBe(size_t out) const {
+  return !group->role.in_first || *group->role.in_first == (out == 1);
+}
+
+Blocks::Blocks(const Facts& facts)
+    : first_(facts.groups().data()), separator_(facts.separator()) {
+  for (const ParameterGroup& group : facts.groups()) {
+    layers_.push_back(LayersOf(facts, group));
+    if (!IsOmitted(facts, group)) Add(facts, group);
+  }
+}
+
+std::vector<std::string_view> Blocks::PathsOf(std::string_view name) const {
+  std::vector<std::string_view> out;
+  const size_t layer = name.find('*');
+  const bool counted = layer != std::string_view::npos;
+  for (size_t end = name.size(); end > (counted ? layer : 0); --end) {
+    if (name[end - 1] == separator_) out.push_back(name.substr(0, end));
+  }
+  if (!counted || out.empty()) out.emplace_back();
+  return out;
+}
+
+const Block& Blocks::At(std::string_view path) const {
+  static const Block kNone;
+  const auto at = blocks_.find(path);
+  return at == blocks_.end() ? kNone : at->second;
+}
+
+const Matrix* Blocks::MatrixOf(const ParameterGroup& group) const {
+  const Block& block = At(PathsOf(group.name).front());
+  if (!block.IsOne()) return nullptr;
+  for (const Matrix& matrix : block.matrices) {
+    if (matrix.group == &group) return &matrix;
+  }
+  return nullptr;
+}
+
+bool Blocks::Meet(const ParameterGroup& a, const ParameterGroup& b) const {
+  const auto& layers = layers_[AsIndex(&a - first_)];
+  const auto& others = layers_[AsIndex(&b - first_)];
+  return layers.empty() ||
+         std::binary_search(others.begin(), others.end(), layers.front());
+}
+
+void Blocks::Add(const Facts& facts, const ParameterGroup& group) {
+  const Shape& shape = *facts.TypeOf(group).shape;
+  std::vector<int> dims = {0, 1};
+  if (shape.size() != 2) dims = UnscannedDims(facts, facts.stacks(), group);
+  if (shape.size() == 1) dims = {0};
+  std::vector<int> wide;  // dimensions larger than 1
+  for (const int dim : dims) {
+    if (shape[AsIndex(dim)] > kLargestSize) return;
+    if (shape[AsIndex(dim)] > 1) wide.push_back(dim);
+  }
+  const auto sized = [&](int dim) {
+    return Sized{&group, dim, shape[AsIndex(dim)]};
+  };
+  Block one;
+  const bool by_channel = wide.size() == 2 && dims.size() == 3;
+  if (dims.size() == 1) {
+    one.vectors.push_back(sized(dims[0]));
+  } else if (by_channel || (wide.size() == 2 && Contains(group.name, "conv"))) {
+    const bool first = shape[AsIndex(wide[0])] > shape[AsIndex(wide[1])];
+    const Sized channels = sized(wide[first ? 0 : 1]);
+    if (channels.size >= kFewestChannels &&
+        shape[AsIndex(wide[first ? 1 : 0])] <= kLargestKernel) {
+      one.convolutions.push_back(channels);
+    }
+  }
+  // A convolution with a kernel of one number is a matrix.
+  if (by_channel && one.convolutions.empty() && wide[1] - wide[0] == 1) {
+    dims = wide;
+  }
+  if (dims.size() >= 2 && wide.size() == dims.size() &&
+      one.convolutions.empty() && group.role.leaf != Leaf::kBias) {
+    Matrix matrix{.group = &group};
+    for (const int dim : dims) matrix.lead.push_back(shape[AsIndex(dim)]);
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      matrix.dims[i] = dims[dims.size() - 2 + i];
+      matrix.sizes[i] = shape[AsIndex(matrix.dims[i])];
+      matrix.lead.pop_back();
+    }
+    one.matrices.push_back(std::move(matrix));
+  }
+  const auto append = [](auto& to, const auto& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (const std::string_view path : PathsOf(group.name)) {
+    Block& block = blocks_[std::string(path)];
+    append(block.matrices, one.matrices);
+    append(block.vectors, one.vectors);
+    append(block.convolutions, one.convolutions);
+  }
+}
+
+// Finds mixers by their convolution, which has one kernel for each channel. The
+// channels are those of some of the parts that a projection [F, W] into the
+// mixer computes; the projection out of it, [W, I], reads the inner size I.
+// With C channels and h heads, F shows the parts. G is (C - I) / 2:
+//
+//   Mamba-2    F = C + I + h   [gate I | input I | B G | C G | time step h]
+//              channels        [input I | B G | C G]
+//   delta net  F = C + I + 2h  [queries G | keys G | values I | gate I |
+//                               beta h | decay h]
+//              channels        [queries G | keys G | values I]
+//   delta net  F = C, and a gate [I, W] in another projection
+//   LFM2       F = 3I, C = I   three parts that are as large
+//   Mamba-1    F = 2I, C = I   two parts that are as large
+//   delta net  F = C           a convolution for each of several projections
+//
+// For example, F = 12352, C = 8192, I = 4096 and two vectors of 32 elements:
+// 12352 = 8192 + 4096 + 2 * 32, a delta net with G = 2048.
+//
+// Mamba-1 has a vector of I elements for its channels, and a matrix [I, S] of
+// states. A projection [R + 2S, I] and one [I, R] show which matrix that is.
+//
+// Without a convolution, the names of Mamba-2 show a mixer: `A_log` is a vector
+// of h elements, and `norm` one of I elements.
+
+namespace {
+
+std::vector<FusedPart> MambaChannels(int64_t inner, int64_t group) {
+  return {{"input", inner}, {"B", group}, {"C", group}};
+}
+
+std::vector<FusedPart> MambaInput(int64_t inner, int64_t group, int64_t heads) {
+  return {{"gate", inner},
+          {"input", inner},
+          {"B", group},
+          {"C", group},
+          {"time step", heads}};
+}
+
+std::vector<FusedPart> DeltaChannels(int64_t inner, int64_t group) {
+  return {{"queries", group}, {"keys", group}, {"values", inner}};
+}
+
+class MixerFinder {
+ public:
+  MixerFinder(const Facts& facts, const Blocks& blocks, BlockFacts& out)
+      : facts_(facts), blocks_(blocks), out_(out) {}
+
+  void Find() {
+    for (const ParameterGroup& group : facts_.groups()) {
+      const auto paths = blocks_.PathsOf(group.name);
+      const Block& module = blocks_.At(paths.front());
+      if (!module.IsOne()) continue;
+      for (const Sized& one : module.convolutions) {
+        if (one.group == &group) FindAround(one, paths);
+      }
+    }
+    FindByName();
+  }
+
+ private:
+  void FindAround(const Sized& convolution,
+                  const std::vector<std::string_view>& paths) {
+    for (const std::string_view path : paths) {
+      const Block& block = blocks_.At(path);
+      if (!block.IsOne()) return;
+      std::vector<Sized> convolutions;
+      for (const Sized& one : block.convolutions) {
+        if (blocks_.Meet(*convolution.group, *one.group)) {
+          convolutions.push_back(one);
+        }
+      }
+      if (convolutions.size() > 1) {
+        if (convolutions.front().group == convolution.group) {
+          FindSeparate(std::move(convolutions), block);
+        }
+        return;
+      }
+      for (const Matrix& output : block.matrices) {
+        for (const size_t out : {size_t{0}, size_t{1}}) {
+          if (FindWith(convolution, block, output, out)) return;
+        }
+      }
+    }
+  }
+
+  // Returns the projections of the block that read the width of `output`.
+  std::vector<Sized> InputsOf(const Sized& convolution, const Block& block,
+                              const Matrix& output, size_t out) const {
+    std::vector<Sized> inputs;
+    for (const Matrix& input : block.matrices) {
+      if (input.group != output.group &&
+          input.sizes[1 - out] == output.sizes[out] &&
+          Belongs(convolution, input, out)) {
+        inputs.push_back({input.group, input.dims[out], input.sizes[out]});
+      }
+    }
+    return inputs;
+  }
+
+  // Adds a mixer each of whose projections has a convolution of its own, unless
+  // several matrices may be its output projection and no name decides.
+  void FindSeparate(std::vector<Sized> convolutions, const Block& block) {
+    std::vector<Mixer> found;
+    bool named = false;
+    for (const Matrix& output : block.matrices) {
+      for (const size_t out : {size_t{0}, size_t{1}}) {
+        auto mixer = SeparateWith(convolutions, block, output, out);
+        if (!mixer) continue;
+        const bool gives = GivesWidth(output.group->role.module_role);
+        if (gives && !named) found.clear();
+        if (gives == (named || gives)) found.push_back(*std::move(mixer));
+        named |= gives;
+      }
+    }
+    if (found.size() == 1) out_.mixers.push_back(std::move(found.front()));
+  }
+
+  std::optional<Mixer> SeparateWith(const std::vector<Sized>& convolutions,
+                                    const Block& block, const Matrix& output,
+                                    size_t out) const {
+    const Sized& first = convolutions.front();
+    if (!Belongs(first, output, out)) return std::nullopt;
+    const int64_t inner = output.sizes[1 - out];
+    const std::vector<Sized> inputs = InputsOf(first, block, output, out);
+    const auto count = [](const std::vector<Sized>& list, int64_t size) {
+      return std::count_if(list.begin(), list.end(),
+                           [&](const Sized& one) { return one.size == size; });
+    };
+    if (count(convolutions, inner) == 0) return std::nullopt;
+    Mixer mixer{.output = {output.group, output.dims[1 - out], inner},
+                .convolutions = convolutions};
+    for (const Sized& one : convolutions) {
+      if (count(inputs, one.size) < count(convolutions, one.size)) {
+        return std::nullopt;
+      }
+    }
+    for (const Sized& one : inputs) {
+      if (count(convolutions, one.size) > 0) mixer.inputs.push_back(one);
+    }
+    AddHeads(inputs, block, mixer);
+    return mixer;
+  }
+
+  // Adds the vectors of the heads. Beta and decay are computed by two small
+  // projections, or by one.
+  void AddHeads(const std::vector<Sized>& inputs, const Block& block,
+                Mixer& mixer) const {
+    for (const Sized& one : inputs) {
+      for (const int64_t heads : {one.size, one.size / 2}) {
+        auto vectors = VectorsOf(block, mixer.convolutions.front(), heads);
+        if (one.size >= mixer.output.size || vectors.size() < 2) continue;
+        mixer.vectors = std::move(vectors);
+        mixer.inputs.push_back(one);
+        break;
+      }
+    }
+  }
+
+  // Adds the vectors and the matrix of states of the channels of Mamba-1.
+  void AddChannels(const Block& block, Mixer& mixer) const {
+    const int64_t inner = mixer.output.size;
+    const Sized& convolution = mixer.convolutions.front();
+    mixer.channels = VectorsOf(block, convolution, inner);
+    std::vector<Sized> sides;  // with the size of the other side
+    for (const Matrix& one : block.matrices) {
+      for (const size_t side : {size_t{0}, size_t{1}}) {
+        if (one.sizes[side] == inner && one.lead.empty() &&
+            one.group != mixer.output.group &&
+            blocks_.Meet(*convolution.group, *one.group)) {
+          sides.push_back({one.group, one.dims[side], one.sizes[1 - side]});
+        }
+      }
+    }
+    std::map<const ParameterGroup*, Sized> states;
+    for (const Sized& one : sides) {
+      for (const Sized& rank : sides) {
+        for (const Sized& both : sides) {
+          if (one.size != rank.size && both.size == rank.size + 2 * one.size) {
+            states.insert({one.group, {one.group, one.dim, inner}});
+          }
+        }
+      }
+    }
+    if (states.size() == 1) {
+      mixer.channels.push_back(states.begin()->second);
+    }
+  }
+
+  // Returns the vectors of this size in the block.
+  std::vector<Sized> VectorsOf(const Block& block, const Sized& convolution,
+                               int64_t size) const {
+    std::vector<Sized> out;
+    for (const Sized& one : block.vectors) {
+      if (one.size == size && one.group->role.leaf != Leaf::kBias &&
+          blocks_.Meet(*convolution.group, *one.group)) {
+        out.push_back(one);
+      }
+    }
+    return out;
+  }
+
+  // Adds the mixer if the matrix `output` may be its projection [W, I], of
+  // which W is the dimension `output.dims[out]`.
+  bool FindWith(const Sized& convolution, const Block& block,
+                const Matrix& output, size_t out) {
+    if (!Belongs(convolution, output, out)) return false;
+    const int64_t channels = convolution.size, width = output.sizes[out];
+    const int64_t inner = output.sizes[1 - out];
+    const int64_t group = (channels - inner) / 2;
+    if (channels < inner || (channels - inner) % 2 != 0) return false;
+    const std::vector<Sized> inputs = InputsOf(convolution, block, output, out);
+    const auto with = [&](int64_t size) -> const Sized* {
+      const auto at =
+          std::find_if(inputs.begin(), inputs.end(),
+                       [&](const Sized& one) { return one.size == size; });
+      return at == inputs.end() ? nullptr : &*at;
+    };
+    Mixer mixer{.output = {output.group, output.dims[1 - out], inner},
+                .convolutions = {convolution}};
+    const auto take = [&](int64_t size) {
+      for (const Sized& one : inputs) {
+        if (one.size == size) mixer.inputs.push_back(one);
+      }
+    };
+    if (channels == inner) {
+      for (const int64_t times : {3, 2}) {
+        const Sized* const input = with(times * inner);
+        if (input == nullptr) continue;
+        out_.fused[input->group] = {
+            input->dim,
+            {{std::to_string(times) + " equal parts, each", inner}},
+            ReadsText(facts_, *output.group, inner)};
+        take(input->size);
+        break;
+      }
+      if (mixer.inputs.empty()) return false;
+      if (mixer.inputs[0].size == 2 * inner && inner != width) {
+        AddChannels(block, mixer);
+      }
+      out_.mixers.push_back(std::move(mixer));
+      return true;
+    }
+    for (const Sized& input : inputs) {
+      const int64_t rest = input.size - channels - inner;
+      if (rest <= 0) continue;
+      const auto mamba = VectorsOf(block, convolution, rest);
+      const auto delta = VectorsOf(block, convolution, rest / 2);
+      if ((mamba.size() < 2) == (rest % 2 != 0 || delta.size() < 2)) continue;
+      Fused fused{.dim = input.dim, .mixer = true};
+      if (mamba.size() >= 2) {
+        fused.parts = MambaInput(inner, group, rest);
+      } else {
+        fused.parts = DeltaChannels(inner, group);
+        fused.parts.insert(
+            fused.parts.end(),
+            {{"gate", inner}, {"beta", rest / 2}, {"decay", rest / 2}});
+      }
+      mixer.vectors = mamba.size() >= 2 ? mamba : delta;
+      take(input.size);
+      return Add(mixer, input, std::move(fused),
+                 mamba.size() >= 2 ? MambaChannels(inner, group)
+                                   : DeltaChannels(inner, group));
+    }
+    const std::vector<FusedPart> parts = DeltaChannels(inner, group);
+    const Sized* input = with(channels);
+    Fused fused{.parts = parts};
+    if (input != nullptr && with(inner) != nullptr && channels != inner) {
+      take(channels);
+      take(inner);
+    } else if (input = with(channels + inner); input != nullptr) {
+      take(channels + inner);
+      fused.parts.push_back({"gate", inner});
+      fused.evidence = ReadsText(facts_, *output.group, inner);
+    } else {
+      return false;
+    }
+    fused.dim = input->dim;
+    AddHeads(inputs, block, mixer);
+    return Add(mixer, *input, std::move(fused), parts);
+  }
+
+  bool Belongs(const Sized& convolution, const Matrix& matrix,
+               size_t out) const {
+    return matrix.lead.empty() && matrix.MayBe(out) &&
+           blocks_.Meet(*convolution.group, *matrix.group);
+  }
+
+  bool Add(Mixer& mixer, const Sized& input, Fused fused,
+           std::vector<FusedPart> channels) {
+    out_.fused[input.group] = std::move(fused);
+    const Sized& convolution = mixer.convolutions.front();
+    out_.fused[convolution.group] = {
+        .dim = convolution.dim, .parts = std::move(channels), .mixer = true};
+    out_.mixers.push_back(std::move(mixer));
+    return true;
+  }
+
+  // Returns the path of a mixer that has a part with this name: the name
+  // "layers.*.mixer.in_proj.weight" with the part "in_proj" gives
+  // "layers.*.mixer.".
+  std::optional<std::string_view> PathTo(const ParameterGroup& group,
+                                         std::string_view part) const {
+    for (const std::string_view one :
+         SplitName(group.name, facts_.separator())) {
+      if (one != part) continue;
+      return std::string_view(group.name)
+          .substr(0, static_cast<size_t>(one.data() - group.name.data()));
+    }
+    return std::nullopt;
+  }
+
+  void FindByName() {
+    struct Sizes {
+      int64_t heads = 0, inner = 0;
+    };
+    std::map<std::string_view, Sizes> mixers;
+    for (const ParameterGroup& group : facts_.groups()) {
+      // The `A_log` of Mamba-1 is a matrix. Its projection and convolution lack
+      // B and C.
+      if (facts_.Rank(group) != 1) continue;
+      if (const auto path = PathTo(group, "A_log")) {
+        mixers[*path].heads = facts_.Elements(group);
+      }
+      if (const auto path = PathTo(group, "norm")) {
+        mixers[*path].inner = facts_.Elements(group);
+      }
+    }
+    for (const ParameterGroup& group : facts_.groups()) {
+      if (out_.fused.contains(&group) || facts_.Rank(group) < 2) continue;
+      auto path = PathTo(group, "in_proj");
+      const bool projection = path.has_value();
+      if (!path) path = PathTo(group, "conv1d");
+      const auto mixer = path ? mixers.find(*path) : mixers.end();
+      if (mixer == mixers.end() || !IsGated(*path, mixer->second.inner)) {
+        continue;
+      }
+      const auto [heads, inner] = mixer->second;
+      for (int dim = 0; dim < facts_.Rank(group) && heads > 0; ++dim) {
+        const int64_t size =
+            (*facts_.TypeOf(group).shape)[static_cast<size_t>(dim)];
+        const int64_t rest = size - inner - (projection ? inner + heads : 0);
+        if (rest <= 0 || rest % 2 != 0) continue;
+        out_.fused[&group] = {.dim = dim,
+                              .parts = projection
+                                           ? MambaInput(inner, rest / 2, heads)
+                                           : MambaChannels(inner, rest / 2),
+                              .mixer = true};
+        break;
+      }
+    }
+  }
+
+  // Returns whether a vector named `norm` may be that of Mamba-2, which has the
+  // inner size. The norm of a delta net has the size of a head, and the
+  // projection out of the mixer then has no dimension of this size.
+  bool IsGated(std::string_view path, int64_t inner) const {
+    if (inner <= 0) return false;
+    for (const Matrix& matrix : blocks_.At(path).matrices) {
+      if (PathTo(*matrix.group, "out_proj")) {
+        return matrix.sizes[0] == inner || matrix.sizes[1] == inner;
+      }
+    }
+    return true;
+  }
+
+  const Facts& facts_;
+  const Blocks& blocks_;
+  BlockFacts& out_;
+};
+
+}  // namespace
+
+void AddMixers(const Facts& facts, const Blocks& blocks, BlockFacts& out) {
+  MixerFinder(facts, blocks, out).Find();
 }
 
 }  // namespace shardc

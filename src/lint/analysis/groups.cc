@@ -8,8 +8,13 @@
 #include "lint/analysis/groups.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
+
+#include "roles/role.h"
+#include "source/size.h"
 
 namespace shardc {
 
@@ -26,6 +31,39 @@ size_t GroupIndicesAt(const ParameterGroup& group, char separator) {
 }
 
 }  // namespace
+
+std::optional<Adapter> AdapterOf(std::string_view name, char separator) {
+  Adapter out;
+  for (const std::string_view part : RoleParts(name, separator)) {
+    const Role role = RoleBelow(part);
+    out.down = role == Role::kAdapterDown;
+    if (IsAdapter(role)) return out;
+    if (!out.base.empty()) out.base += separator;
+    out.base += part;
+  }
+  return std::nullopt;
+}
+
+const ParameterGroup* OtherHalf(const Facts& facts,
+                                const ParameterGroup& group) {
+  if (!IsAdapter(group.role.role)) return nullptr;
+  const auto own = AdapterOf(group.name, facts.separator());
+  for (const ParameterGroup& other : facts.groups()) {
+    if (!own || !IsAdapter(other.role.role)) continue;
+    const auto half = AdapterOf(other.name, facts.separator());
+    if (half && half->base == own->base && half->down != own->down &&
+        facts.Rank(other) == facts.Rank(group)) {
+      return &other;
+    }
+  }
+  return nullptr;
+}
+
+bool IsReplicatedHalf(const Facts& facts, const ParameterGroup& group) {
+  if (!facts.Replicated(group)) return false;
+  const ParameterGroup* const other = OtherHalf(facts, group);
+  return other != nullptr && !facts.Replicated(*other);
+}
 
 bool IsWeight(const ParameterGroup& group) { return IsWeight(group.role); }
 
@@ -88,6 +126,69 @@ std::vector<Companion> CompanionsOf(const Facts& facts) {
     out.push_back({weight->second, &group, indexes});
   }
   return out;
+}
+
+LayerStacks StacksOf(const Facts& facts) {
+  std::vector<StackCandidate> candidates;
+  for (const ParameterGroup& group : facts.groups()) {
+    const auto& shape = facts.TypeOf(group).shape;
+    candidates.push_back(
+        {.name = group.name, .shape = shape ? &*shape : nullptr});
+  }
+  return FindLayerStacks(
+      candidates, facts.separator(),
+      facts.model() == nullptr ? std::nullopt : facts.model()->layers);
+}
+
+std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
+                               const ParameterGroup& group) {
+  const auto at = static_cast<size_t>(&group - facts.groups().data());
+  const std::vector<ScannedDim>& scanned = stacks.dims[at];
+  std::vector<int> out;
+  for (int dim = 0; dim < facts.Rank(group); ++dim) {
+    const bool layers =
+        std::any_of(scanned.begin(), scanned.end(), [&](const ScannedDim& one) {
+          return one.dim == dim && stacks.stacks[one.stack].confidence !=
+                                       StackConfidence::kUndecided;
+        });
+    if (!layers) out.push_back(dim);
+  }
+  return out;
+}
+
+Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
+                  const ParameterGroup& group) {
+  const Shape& shape = *facts.TypeOf(group).shape;
+  const std::vector<int> last = UnscannedDims(facts, stacks, group);
+  Shape out;
+  for (int dim = 0; dim < facts.Rank(group); ++dim) {
+    if (std::find(last.begin(), last.end(), dim) == last.end()) {
+      out.push_back(shape[AsIndex(dim)]);
+    }
+  }
+  for (const int dim : last) out.push_back(shape[AsIndex(dim)]);
+  return out;
+}
+
+std::optional<MatrixDims> MatrixDimsOf(const Facts& facts,
+                                       const LayerStacks& stacks,
+                                       const ParameterGroup& group) {
+  // A parameter with two dimensions is a matrix, even if one of them has the
+  // size of the number of layers.
+  if (facts.Rank(group) == 2) return MatrixDims{0, 1};
+  const std::vector<int> dims = UnscannedDims(facts, stacks, group);
+  if (dims.size() != 2) return std::nullopt;
+  return MatrixDims{dims[0], dims[1]};
+}
+
+std::optional<int> VectorDimOf(const Facts& facts, const LayerStacks& stacks,
+                               const ParameterGroup& group) {
+  // A parameter with one dimension is a vector, even if the dimension has the
+  // size of the number of layers.
+  if (facts.Rank(group) == 1) return 0;
+  const std::vector<int> dims = UnscannedDims(facts, stacks, group);
+  if (dims.size() != 1) return std::nullopt;
+  return dims.front();
 }
 
 }  // namespace shardc

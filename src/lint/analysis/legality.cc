@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "lint/analysis/phrase.h"
@@ -98,6 +99,283 @@ void ReportEdits(
         say(mode, one, false);
       }
     }
+  }
+}
+
+// Groups illegal specs of attention tensors by their cause. A wrong axis rule
+// affects several tensors and modes. All of these are reported as one finding
+// at the line of the axis rule. In this example, the mesh has no axis `spp`:
+//
+//   axes: {key_sequence: spp}
+//     key, value, kv_segment_ids in four modes -> one finding, at `spp`
+
+namespace {
+
+// A problem in the spec of an attention tensor, such as an axis that the mesh
+// lacks. `illegal` is false if the policy of the rules file corrected the spec.
+// Equal problems of several tensors and modes become one finding.
+struct Reported {
+  Edit edit;
+  bool illegal = false;
+  Place place;
+  // If no file sets the axis rules that cause the problem, a text for the
+  // message about their default values (DefaultsText). Otherwise empty.
+  std::string defaults;
+  std::vector<std::string> tensors;
+  std::vector<Mode> modes;
+
+  bool Covers(const Edit& other, bool is_illegal, const Place& at) const {
+    return edit.axis == other.axis && edit.to == other.to &&
+           illegal == is_illegal && place.source == at.source &&
+           place.begin == at.begin;
+  }
+};
+
+template <class T>
+void AddOnce(std::vector<T>& items, T item) {
+  if (std::find(items.begin(), items.end(), item) == items.end()) {
+    items.push_back(std::move(item));
+  }
+}
+
+// Returns the place in the section `register:` of a rules file that defines a
+// logical axis. The place has no position if no file defines it.
+Place RegisteredPlace(const Facts& facts, const std::string& name) {
+  for (const Registration& one : facts.compiled().rules.registrations) {
+    if (one.name == name || "__" + one.name + "__" == name ||
+        one.name == "__" + name + "__") {
+      return one.place;
+    }
+  }
+  return {};
+}
+
+// Returns the line of a rules file that determines the mesh axes of a name.
+// This is the line in the section `register:` that defines the name, or else
+// the line that sets its axis rule. If no file sets that rule, its default
+// comes from another rule, whose line is returned: `tensor_parallel` for
+// `head`. The default of `batch` comes from `fully_sharded_data_parallel` and
+// `data_parallel`, of which the first that a file sets is used. If no file sets
+// any of these rules, the place has no position.
+Place WrittenPlace(const Facts& facts, const NameTrace& trace) {
+  const Place registered = RegisteredPlace(facts, trace.name);
+  if (registered.HasPosition()) return registered;
+  const auto& places = facts.compiled().rules.axes_places;
+  std::vector<AxisRule> rules;
+  for (auto rule = ParseAxisRule(trace.rule); rule; rule = DerivedFrom(*rule)) {
+    rules.push_back(*rule);
+  }
+  if (!rules.empty() && rules.back() == AxisRule::kBatch) {
+    rules.push_back(AxisRule::kFullyShardedDataParallel);
+    rules.push_back(AxisRule::kDataParallel);
+  }
+  for (AxisRule rule : rules) {
+    const Place& written = places[static_cast<size_t>(rule)];
+    if (written.HasPosition()) return written;
+  }
+  return {};
+}
+
+Place WrittenPlace(const Facts& facts, const AttentionLayout& layout,
+                   size_t dim) {
+  if (dim >= layout.why.traces.size()) return {};
+  for (const NameTrace& trace : layout.why.traces[dim]) {
+    const Place written = WrittenPlace(facts, trace);
+    if (written.HasPosition()) return written;
+  }
+  return {};
+}
+
+// Returns the dimensions that an edit concerns. An edit is a problem that
+// legalization found in a spec. It concerns the dimension with the problem and,
+// for a repeated axis, all other dimensions with this axis.
+std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
+                                 const Edit& edit) {
+  std::vector<size_t> dims = {static_cast<size_t>(*edit.dim)};
+  if (edit.reason != Reason::kRepeatedAxis) return dims;
+  const Spec& spec = layout.why.spec;
+  for (size_t i = 0; i < spec.size(); ++i) {
+    const AxisGroup& group = spec[i];
+    if (i != dims[0] &&
+        std::find(group.begin(), group.end(), edit.axis) != group.end()) {
+      dims.push_back(i);
+    }
+  }
+  return dims;
+}
+
+// Returns a text that names the axis rules which caused a problem of a spec,
+// such as " (defaults of the axis rules `batch` and `head`)". The message has
+// this text if no file sets these rules. Returns an empty text if no axis rule
+// caused the problem.
+std::string DefaultsText(const AttentionLayout& layout, const Edit& edit) {
+  std::vector<std::string> rules;
+  for (size_t dim : DimensionsOf(layout, edit)) {
+    for (const NameTrace& trace : layout.why.traces[dim]) {
+      if (!trace.rule.empty()) AddOnce(rules, Quoted(trace.rule));
+    }
+  }
+  return rules.empty()
+             ? ""
+             : " (defaults of the axis rules " + ListText(rules, 4) + ")";
+}
+
+}  // namespace
+
+bool Written(const Facts& facts, const NameTrace& trace) {
+  if (RegisteredPlace(facts, trace.name).HasPosition()) return true;
+  const auto parallelism = ParallelismRules();
+  for (auto rule = ParseAxisRule(trace.rule); rule; rule = DerivedFrom(*rule)) {
+    if (std::find(parallelism.begin(), parallelism.end(), *rule) !=
+        parallelism.end()) {
+      return false;
+    }
+    if (facts.compiled().rules.axes.Given(*rule)) return true;
+  }
+  return false;
+}
+
+bool Written(const Facts& facts, Mode mode, std::string_view tensor,
+             size_t dim) {
+  for (const ModeAttention& attention : facts.plan().attention) {
+    if (attention.mode != mode) continue;
+    for (const AttentionLayout& layout : attention.tensors) {
+      if (layout.tensor != tensor || dim >= layout.why.traces.size()) continue;
+      const auto& traces = layout.why.traces[dim];
+      if (std::any_of(traces.begin(), traces.end(),
+                      [&](const NameTrace& t) { return Written(facts, t); })) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
+                     size_t dim, Place otherwise) {
+  for (const ModeAttention& attention : facts.plan().attention) {
+    if (attention.mode != mode) continue;
+    for (const AttentionLayout& layout : attention.tensors) {
+      if (layout.tensor != tensor || dim >= layout.why.traces.size()) continue;
+      const Place written = WrittenPlace(facts, layout, dim);
+      if (written.HasPosition()) return written;
+    }
+  }
+  return otherwise;
+}
+
+std::string ModesText(std::span<const Mode> modes) {
+  std::string out;
+  for (size_t i = 0; i < modes.size(); ++i) {
+    if (i > 0) out += i + 1 == modes.size() ? " and " : ", ";
+    out += ModeName(modes[i]);
+  }
+  return out;
+}
+
+std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
+                                AttentionDim dim, const Place& otherwise) {
+  std::vector<ModeSplit> out;
+  for (Mode mode : facts.plan().modes) {
+    ModeSplit split;
+    split.axes = AttentionAxes(facts, mode, tensor, dim);
+    split.parts = facts.mesh().Parts(split.axes).value_or(1);
+    if (split.parts <= 1) continue;
+    split.place = AttentionPlace(facts, mode, tensor, dim, otherwise);
+    auto at = std::find_if(out.begin(), out.end(), [&](const ModeSplit& one) {
+      return one.axes == split.axes && one.place.source == split.place.source &&
+             one.place.begin == split.place.begin;
+    });
+    if (at == out.end()) at = out.insert(at, std::move(split));
+    at->modes.push_back(mode);
+  }
+  return out;
+}
+
+std::string ModesText(const Facts& facts, const ModeSplit& split) {
+  const size_t planned = facts.plan().modes.size();
+  return planned > 1 && split.modes.size() == planned ? "every mode"
+                                                      : ModesText(split.modes);
+}
+
+std::string SourceOf(const Facts& facts, const ModeSplit& split,
+                     std::string_view tensor, AttentionDim dim,
+                     AxisRule standard) {
+  const auto parallelism = ParallelismRules();
+  for (const ModeAttention& attention : facts.plan().attention) {
+    if (attention.mode != split.modes.front()) continue;
+    for (const AttentionLayout& layout : attention.tensors) {
+      if (layout.tensor != tensor || dim >= layout.why.traces.size()) continue;
+      for (const NameTrace& trace : layout.why.traces[dim]) {
+        if (RegisteredPlace(facts, trace.name).HasPosition()) {
+          return "this registration";
+        }
+        for (auto rule = ParseAxisRule(trace.rule); rule;
+             rule = DerivedFrom(*rule)) {
+          if (std::find(parallelism.begin(), parallelism.end(), *rule) !=
+              parallelism.end()) {
+            break;
+          }
+          if (facts.compiled().rules.axes.Given(*rule)) {
+            return Quoted(AxisRuleName(*rule));
+          }
+        }
+      }
+    }
+  }
+  return Quoted(AxisRuleName(standard));
+}
+
+void ReportAttentionEdits(
+    const Facts& facts, const Code& code, Reason reason,
+    const std::function<std::string(const std::string&, const Edit&)>& observe,
+    const std::string& help, FindingSink& sink) {
+  std::vector<Reported> all;
+  const auto take = [&](Mode mode, const AttentionLayout& layout,
+                        const Edit& edit, bool illegal) {
+    if (edit.reason != reason) return;
+    Place place;
+    for (size_t dim : DimensionsOf(layout, edit)) {
+      if (!place.HasPosition()) place = WrittenPlace(facts, layout, dim);
+    }
+    std::string defaults;
+    if (!place.HasPosition()) {
+      place = facts.MeshPlace();
+      defaults = DefaultsText(layout, edit);
+    }
+    auto at =
+        std::find_if(all.begin(), all.end(), [&](const Reported& reported) {
+          return reported.Covers(edit, illegal, place);
+        });
+    if (at == all.end()) {
+      at = all.insert(at, {edit, illegal, place, std::move(defaults), {}, {}});
+    }
+    AddOnce(at->tensors, Quoted(layout.tensor));
+    AddOnce(at->modes, mode);
+  };
+  for (const ModeAttention& attention : facts.plan().attention) {
+    for (const AttentionLayout& layout : attention.tensors) {
+      for (const Edit& edit : layout.problems) {
+        take(attention.mode, layout, edit, true);
+      }
+      for (const Edit& edit : layout.edits) {
+        take(attention.mode, layout, edit, false);
+      }
+    }
+  }
+  for (const Reported& reported : all) {
+    Finding finding;
+    finding.code = &code;
+    finding.level = reported.illegal ? code.level : Level::kWarning;
+    finding.place = reported.place;
+    finding.message =
+        observe("attention's " + ListText(reported.tensors, 4), reported.edit) +
+        " (in " + ModesText(reported.modes) + ")" + reported.defaults;
+    if (!reported.illegal) {
+      finding.message += "; the policy makes it " + GroupText(reported.edit.to);
+    }
+    finding.help = help;
+    sink.push_back(std::move(finding));
   }
 }
 

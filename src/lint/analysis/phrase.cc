@@ -38,6 +38,14 @@ std::string ParametersText(const Facts& facts, const ParameterGroup& group) {
   return Quoted(group.name) + " (" + Counted(group.count(), "parameter") + ")";
 }
 
+std::string SomeText(const Facts& facts, const ParameterGroup& group,
+                     std::span<const uint32_t> params) {
+  if (std::ssize(params) == group.count()) return ParametersText(facts, group);
+  if (params.size() == 1) return Quoted(facts.plan().names[params.front()]);
+  return Quoted(group.name) + " (" + CountText(std::ssize(params)) + " of " +
+         Counted(group.count(), "parameter") + ")";
+}
+
 std::string GroupName(const Facts& facts, const ParameterGroup& group) {
   return group.count() == 1 ? facts.Example(group) : group.name;
 }

@@ -21,6 +21,10 @@ std::string PercentText(int64_t part, int64_t whole);
 // "`layers/*/q_proj/kernel` (32 parameters)". For a group of one parameter,
 // returns the quoted name.
 std::string ParametersText(const Facts& facts, const ParameterGroup& group);
+// Returns the same for some of the group's parameters, with both numbers:
+// "`layers/*/q_proj/kernel` (3 of 32 parameters)".
+std::string SomeText(const Facts& facts, const ParameterGroup& group,
+                     std::span<const uint32_t> params);
 // Returns the group's template, or the name of its single parameter.
 std::string GroupName(const Facts& facts, const ParameterGroup& group);
 // Returns a text such as "axis `tp` has 4" or "axes `fsdp` x `sp` have 8". The

@@ -1,5 +1,5 @@
 // Findings of lints, and their topics. A topic is a fact that a finding
-// reports. lint/once.h removes a finding if other findings report the topics in
+// reports. lint/run.h removes a finding if other findings report the topics in
 // its list `unless`, so that each cause is reported once.
 #ifndef SHARDC_LINT_ANALYSIS_TOPIC_H_
 #define SHARDC_LINT_ANALYSIS_TOPIC_H_
@@ -80,6 +80,17 @@ inline Topic ReshardTopic(const std::string& name) { return "reshard " + name; }
 inline Topic UnmatchedTopic(const std::string& name) {
   return "unmatched " + name;
 }
+
+// Bits of Lint::needs, the inputs that a lint needs. A lint is skipped if one
+// of its inputs is missing.
+enum Need : unsigned {
+  kNeedsShapes = 1,
+  kNeedsModel = 2,  // the model's configuration (config.json)
+  kNeedsBatch = 4,
+  kNeedsKvLen = 8,
+  kNeedsMemory = 16,
+  kNeedsHeads = 32,  // a config.json whose heads fit the shapes
+};
 
 }  // namespace shardc
 

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "lint/analysis/fall_through.h"
+#include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/stages.h"
+#include "lint/analysis/step_facts.h"
 #include "plan/mesh_purposes.h"
-#include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {

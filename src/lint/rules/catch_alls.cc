@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "lint/analysis/facts.h"
-#include "lint/analysis/fall_through.h"
+#include "lint/analysis/groups.h"
+#include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"
@@ -86,7 +87,10 @@ void CheckCatchAllTakesLarge(const Facts& facts, FindingSink& sink) {
     int64_t whole = 0;
     for (uint32_t index : rule.groups) {
       const ParameterGroup& group = facts.groups()[index];
-      if (facts.Elements(group) < kLargeElements) continue;
+      if (facts.Elements(group) < kLargeElements ||
+          IsReplicatedHalf(facts, group)) {
+        continue;
+      }
       texts.push_back(ParametersText(facts, group));
       finding.reports.push_back(ReplicatedTopic(facts.Example(group)));
       bytes += facts.TotalBytes(group);

@@ -3,6 +3,7 @@
 //
 //   up/kernel over [fsdp, tp] in layer 0, over [tp, fsdp] in the others
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,13 +15,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/scanned.h"
-#include "lint/analysis/vocabulary.h"
 #include "lint/rules/all.h"
 #include "model/name.h"
-#include "roles/quantisation.h"
-#include "roles/words.h"
-#include "source/index.h"
+#include "roles/classify.h"
+#include "roles/role.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -243,23 +242,6 @@ void CheckGateUpDiffer(const Facts& facts, FindingSink& sink) {
 //                                     sharded over [null, tp]
 namespace {
 
-struct Adapter {
-  std::string base;  // path of the module that is adapted
-  bool down = false;
-};
-
-std::optional<Adapter> AdapterOf(std::string_view name, char separator) {
-  Adapter out;
-  for (std::string_view part : SplitName(name, separator)) {
-    const Role role = RoleBelow(part);
-    out.down = role == Role::kAdapterDown;
-    if (IsAdapter(role)) return out;
-    if (!out.base.empty()) out.base += separator;
-    out.base += part;
-  }
-  return std::nullopt;
-}
-
 // A dimension of an adapter, with its axes and the axes of the same dimension
 // of the base.
 struct Side {
@@ -282,24 +264,49 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   return finding;
 }
 
+// Returns whether the first of the dimensions `dims` of an adapter's half is
+// its rank. The dimension that has the size of the base's input or output is
+// not the rank. Otherwise, both halves have the rank; if they share two sizes
+// or none, the rank is the shorter dimension.
+bool IsRankFirst(const Facts& facts, const ParameterGroup& group,
+                 const std::array<int, 2>& dims, int64_t base_size) {
+  const Shape& shape = *facts.TypeOf(group).shape;
+  const int64_t rows = shape[AsIndex(dims[0])];
+  const int64_t columns = shape[AsIndex(dims[1])];
+  if (rows == base_size) return false;
+  if (columns == base_size) return true;
+  const ParameterGroup* const other = OtherHalf(facts, group);
+  const auto other_dims = other == nullptr
+                              ? std::nullopt
+                              : MatrixDimsOf(facts, facts.stacks(), *other);
+  if (!other_dims) return rows < columns;
+  const auto shares = [&](int64_t size) {
+    return std::any_of(other_dims->begin(), other_dims->end(), [&](int dim) {
+      return (*facts.TypeOf(*other).shape)[AsIndex(dim)] == size;
+    });
+  };
+  return shares(rows) == shares(columns) ? rows < columns : shares(rows);
+}
+
+// Checks a half of an adapter. `base` is null if the tree has only adapters.
 void Judge(const Facts& facts, const ParameterGroup& group, bool down,
-           const ParameterGroup& base, FindingSink& sink) {
+           const ParameterGroup* base, FindingSink& sink) {
   const auto dims = MatrixDimsOf(facts, facts.stacks(), group);
-  const auto base_dims = MatrixDimsOf(facts, facts.stacks(), base);
-  if (!dims || !base_dims) return;
+  const auto base_dims = base == nullptr
+                             ? std::nullopt
+                             : MatrixDimsOf(facts, facts.stacks(), *base);
+  if (!dims || (base != nullptr && !base_dims)) return;
   const Shape& shape = *facts.TypeOf(group).shape;
   const auto [first, last] = *dims;
   const int64_t rows = shape[AsIndex(first)], columns = shape[AsIndex(last)];
   if (rows == columns) return;
-  const int base_side = down ? InDim(base.role, 2) : OutDim(base.role, 2);
+  const int base_side = base == nullptr ? -1
+                        : down          ? InDim(base->role, 2)
+                                        : OutDim(base->role, 2);
   const int base_dim = base_side < 0 ? -1 : (*base_dims)[AsIndex(base_side)];
-  // The dimension that has the size of the base's input or output is not the
-  // rank. If the sizes do not decide, the rank is the shorter dimension.
-  const int64_t base_size =
-      base_dim < 0 ? 0 : (*facts.TypeOf(base).shape)[AsIndex(base_dim)];
-  const bool rank_first = rows == base_size      ? false
-                          : columns == base_size ? true
-                                                 : rows < columns;
+  const bool rank_first = IsRankFirst(
+      facts, group, *dims,
+      base_dim < 0 ? 0 : (*facts.TypeOf(*base).shape)[AsIndex(base_dim)]);
   const int rank_dim = rank_first ? first : last;
   const AxisGroup across = facts.TensorAxes(facts.AxesAt(group, rank_dim));
   if (facts.TensorParts(across) > 1) {
@@ -318,7 +325,7 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
   Side side;
   side.dim = rank_first ? last : first;
   side.axes = facts.TensorAxes(facts.AxesAt(group, side.dim));
-  side.base_axes = facts.TensorAxes(facts.AxesAt(base, base_dim));
+  side.base_axes = facts.TensorAxes(facts.AxesAt(*base, base_dim));
   // An adapter that is sharded like its base is accepted. An unsharded adapter
   // is accepted as well: each device uses only its own slice of the adapter,
   // which wastes only a few bytes.
@@ -326,7 +333,7 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
       SameSplit(facts.mesh(), side.axes, side.base_axes)) {
     return;
   }
-  sink.push_back(Report(facts, group, base, side));
+  sink.push_back(Report(facts, group, *base, side));
 }
 
 }  // namespace
@@ -346,8 +353,8 @@ void CheckAdapterDiffers(const Facts& facts, FindingSink& sink) {
     const auto adapter = AdapterOf(group.name, facts.separator());
     if (!adapter || !facts.Judged(group)) continue;
     const auto base = bases.find(adapter->base);
-    if (base == bases.end()) continue;
-    Judge(facts, group, adapter->down, *base->second, sink);
+    Judge(facts, group, adapter->down,
+          base == bases.end() ? nullptr : base->second, sink);
   }
 }
 

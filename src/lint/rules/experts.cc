@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "lint/analysis/facts.h"
-#include "lint/analysis/fall_through.h"
 #include "lint/analysis/groups.h"
+#include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/scanned.h"
 #include "lint/rules/all.h"
 
 namespace shardc {

@@ -13,20 +13,18 @@
 #include <vector>
 
 #include "comm/reshard.h"
-#include "lint/analysis/attention_edits.h"
-#include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/heads.h"
-#include "lint/analysis/layer_heads.h"
+#include "lint/analysis/legality.h"
+#include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/scanned.h"
 #include "lint/rules/all.h"
+#include "model/mesh_layout.h"
 #include "model/name.h"
-#include "model/sub_axis.h"
-#include "roles/words.h"
-#include "source/index.h"
+#include "roles/role.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -39,7 +37,7 @@ namespace shardc {
 // this way. If some layers have the configuration's number of heads, others may
 // have another number, which is their size divided by the size of a head. The
 // norm of a layer's queries may show heads of another size
-// (lint/analysis/layer_heads.h).
+// (lint/analysis/heads.h).
 //
 //   12 heads of size 64 over 8 shards: 8 divides 768, but does not divide 12
 namespace {
@@ -110,18 +108,6 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
     return HeadSplit{heads.kv_heads, true, dim};
   }
   return std::nullopt;
-}
-
-// Returns the name of the group and the number of those of its parameters that
-// a finding is about.
-std::string SomeText(const Facts& facts, const ParameterGroup& group,
-                     std::span<const uint32_t> params) {
-  if (std::ssize(params) == group.count()) return ParametersText(facts, group);
-  if (params.size() == 1) {
-    return Quoted(facts.plan().names[params.front()]);
-  }
-  return Quoted(group.name) + " (" + CountText(std::ssize(params)) + " of " +
-         Counted(group.count(), "parameter") + ")";
 }
 
 LintFinding Report(const Facts& facts, const ParameterGroup& group,
@@ -302,8 +288,8 @@ std::set<std::string> NormedByHead(const Facts& facts,
   return out;
 }
 
-// Reports the head vectors and the convolution of a mixer whose heads are split
-// into `parts`, if they are not split.
+// Reports the head vectors, convolutions and channels of a mixer whose
+// projections are split over `axes`, if they are not split.
 void CheckMixer(const Facts& facts, const Mixer& mixer, const AxisGroup& axes,
                 FindingSink& sink) {
   const auto check = [&](const Sized& one, const std::string& what,
@@ -324,7 +310,13 @@ void CheckMixer(const Facts& facts, const Mixer& mixer, const AxisGroup& axes,
         "and leave the input of the output projection unsharded"));
   };
   for (const Sized& vector : mixer.vectors) check(vector, "a number", "heads");
-  check(mixer.convolution, "a kernel", "channels");
+  for (const Sized& one : mixer.convolutions) {
+    check(one, "a kernel", "channels");
+  }
+  for (const Sized& one : mixer.channels) {
+    check(one, facts.Rank(*one.group) == 1 ? "a number" : "numbers",
+          "channels");
+  }
 }
 
 void CheckMixers(const Facts& facts, FindingSink& sink) {

@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/topic.h"
 #include "lint/rules/all.h"
-#include "model/block_types.h"
-#include "plan/kv_replicas.h"
+#include "model/manifest.h"
+#include "plan/compile.h"
 #include "source/wording.h"
 
 namespace shardc {

@@ -12,12 +12,10 @@
 #include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/scanned.h"
-#include "lint/analysis/stages.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/all.h"
 #include "roles/layer_stacks.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {

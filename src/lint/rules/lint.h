@@ -13,9 +13,7 @@
 #include <span>
 #include <string_view>
 
-#include "lint/analysis/need.h"
 #include "lint/analysis/topic.h"
-#include "source/code.h"
 #include "source/finding.h"
 
 namespace shardc {
@@ -27,8 +25,8 @@ struct Lint {
   bool preview = false;
   unsigned needs = 0;  // bits of Need
   // The function that runs the lint. Null for the lints of unused ignores and
-  // of the committed plan, whose findings are made by lint/suppress.cc and
-  // lint/locked.cc.
+  // of the committed plan, whose findings are made by lint/baseline.cc and
+  // lint/baseline.cc.
   void (*check)(const Facts& facts, FindingSink& sink) = nullptr;
 };
 

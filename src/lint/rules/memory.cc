@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "lint/analysis/facts.h"
-#include "lint/analysis/fall_through.h"
+#include "lint/analysis/groups.h"
 #include "lint/analysis/memory.h"
+#include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/whole_model.h"
 #include "lint/rules/all.h"
-#include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -96,7 +97,7 @@ void CheckLargeReplicated(const Facts& facts, FindingSink& sink) {
     if (facts.Elements(group) < kLargeElements || !facts.Replicated(group)) {
       continue;
     }
-    if (!facts.Judged(group)) continue;
+    if (!facts.Judged(group) || IsReplicatedHalf(facts, group)) continue;
     const int64_t bytes = facts.TotalBytes(group);
     if (bytes < facts.total_bytes() / 100) continue;
     const bool corrected = !facts.Train(group).edits.empty();

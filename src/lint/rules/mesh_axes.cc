@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "comm/memory.h"
-#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/facts.h"
-#include "lint/analysis/hosts.h"
+#include "lint/analysis/legality.h"
+#include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/stages.h"
+#include "lint/analysis/step_facts.h"
 #include "lint/analysis/whole_model.h"
 #include "lint/rules/all.h"
+#include "plan/mesh_purposes.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -89,6 +90,32 @@ void TakeAttention(std::set<std::string>& used, const Facts& facts) {
   }
 }
 
+// Returns what to write if a mesh axis that nothing uses, and whose name shows
+// no purpose, may be an axis that the rules split over and the mesh lacks, such
+// as `fsdp`. Empty otherwise.
+std::string LackingText(const Facts& facts, const std::string& axis) {
+  const std::vector<std::string> unknown = PurposesOf(facts.mesh()).unknown;
+  if (std::find(unknown.begin(), unknown.end(), axis) == unknown.end()) {
+    return {};
+  }
+  const AxisRules& rules = facts.compiled().rules.axes;
+  for (size_t r = 0; r < facts.rules().size(); ++r) {
+    for (const std::string& name :
+         facts.RequestedAxes(static_cast<int32_t>(r))) {
+      if (facts.mesh().Find(name)) continue;
+      for (const AxisRule rule : ParallelismRules()) {
+        if (rules.Value(rule).axes != AxisGroup{name}) continue;
+        AxisRules renamed;
+        renamed.Set(rule, {.is_null = false, .axes = {axis}});
+        return "write `" + AxesText(renamed) +
+               "` in the rules file if it is the axis " + Quoted(name) +
+               " of the rules, which the mesh lacks, ";
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
@@ -118,7 +145,8 @@ void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
                       Counted(axis.size, "device") + " do the same work";
     const std::string purpose = PurposeText(facts, axis.name);
     finding.help =
-        (purpose.empty() ? "" : "write `" + purpose + "` in the rules file, ") +
+        (purpose.empty() ? LackingText(facts, axis.name)
+                         : "write `" + purpose + "` in the rules file, ") +
         "use it in a spec or an axis rule, or add its devices to another axis";
     sink.push_back(std::move(finding));
   }

@@ -12,9 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "lint/analysis/dots.h"
 #include "lint/analysis/facts.h"
-#include "lint/analysis/fall_through.h"
+#include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "match/sketch.h"

@@ -12,9 +12,8 @@
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/all.h"
 #include "model/axis_rules.h"
-#include "roles/unknown_roles.h"
-#include "source/checked.h"
-#include "source/index.h"
+#include "roles/classify.h"
+#include "source/size.h"
 #include "source/wording.h"
 #include "step/validate.h"
 

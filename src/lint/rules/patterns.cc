@@ -11,14 +11,13 @@
 #include <variant>
 #include <vector>
 
-#include "lint/analysis/dots.h"
 #include "lint/analysis/facts.h"
-#include "lint/analysis/pattern_ends.h"
+#include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
-#include "match/pattern_atom.h"
-#include "match/state_names.h"
-#include "source/checked.h"
+#include "match/re2_finder.h"
+#include "match/sketch.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {

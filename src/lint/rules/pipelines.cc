@@ -7,9 +7,9 @@
 #include <string>
 
 #include "lint/analysis/facts.h"
-#include "lint/analysis/hosts.h"
+#include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/stages.h"
+#include "lint/analysis/step_facts.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"
 

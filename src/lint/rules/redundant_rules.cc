@@ -7,13 +7,13 @@
 #include <string>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/repeats.h"
 #include "lint/rules/all.h"
 #include "match/proof/prover.h"
 #include "model/model_description.h"
-#include "model/pack_name.h"
-#include "resolve/attention.h"
+#include "model/name.h"
+#include "resolve/resolve.h"
 #include "source/wording.h"
 
 namespace shardc {

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "comm/reshard.h"
-#include "lint/analysis/attention_edits.h"
-#include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
+#include "lint/analysis/legality.h"
+#include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"

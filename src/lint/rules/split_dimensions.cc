@@ -5,23 +5,26 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/scanned.h"
-#include "lint/analysis/vocabulary.h"
 #include "lint/rules/all.h"
 #include "model/model_description.h"
 #include "model/name.h"
+#include "plan/quantised_modules.h"
+#include "roles/classify.h"
 #include "roles/layer_stacks.h"
-#include "roles/quantisation.h"
-#include "roles/words.h"
+#include "roles/role.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -222,29 +225,45 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
 // block share a scale, so a device then needs a scale of another device. The
 // block size of each dimension follows from the shapes of a weight and its
 // scale. Without scales, the configuration states the block sizes of the input
-// and the output dimension of projections.
+// and the output dimension of projections, and which modules have them.
 //
 //   576 rows with 5 scales have blocks of 128 rows. Over tp 8, a shard has 72
 //   rows, so it ends inside a block.
 namespace {
 
-void Report(const Facts& facts, const ParameterGroup& weight, int dim,
-            int64_t block, FindingSink& sink) {
+// Returns the size of a shard of the dimension, or 0 if the shard ends inside
+// no block or the spec is illegal anyway.
+int64_t CutBlock(const Facts& facts, const ParameterGroup& weight, int dim,
+                 int64_t block) {
   const int64_t size = (*facts.TypeOf(weight).shape)[static_cast<size_t>(dim)];
-  const AxisGroup axes = facts.AxesAt(weight, dim);
-  const int64_t parts = facts.mesh().Parts(axes).value_or(1);
+  const int64_t parts =
+      facts.mesh().Parts(facts.AxesAt(weight, dim)).value_or(1);
   const int64_t shard = ShareOf(size, parts);
-  if (parts <= 1 || shard % block == 0) return;
-  if (size % parts != 0 && facts.Illegal(weight)) return;
-  sink.push_back(GroupFinding(
+  if (parts <= 1 || shard % block == 0) return 0;
+  return size % parts != 0 && facts.Illegal(weight) ? 0 : shard;
+}
+
+// Reports the parameters `params` of the group `weight`, unless every shard
+// ends between blocks.
+void Report(const Facts& facts, const ParameterGroup& weight,
+            std::span<const uint32_t> params, int dim, int64_t block,
+            FindingSink& sink) {
+  const int64_t shard = CutBlock(facts, weight, dim, block);
+  if (shard == 0) return;
+  const int64_t size = (*facts.TypeOf(weight).shape)[static_cast<size_t>(dim)];
+  LintFinding finding = GroupFinding(
       facts, kQuantisationBlock.code, weight,
       "dimension " + std::to_string(dim) + " of " +
-          ParametersText(facts, weight) + " is " + std::to_string(size) +
+          SomeText(facts, weight, params) + " is " + std::to_string(size) +
           " in blocks of " + std::to_string(block) + ", " +
-          AxesHave(facts, axes) + ": a shard is " + std::to_string(shard) +
-          " and ends inside a block",
+          AxesHave(facts, facts.AxesAt(weight, dim)) + ": a shard is " +
+          std::to_string(shard) + " and ends inside a block",
       "use an axis size that keeps blocks together, or leave the dimension "
-      "unsharded"));
+      "unsharded");
+  finding.members.clear();
+  facts.AddNames(params, finding);
+  finding.subject = SomeText(facts, weight, params);
+  sink.push_back(std::move(finding));
 }
 
 // Returns whether quantised checkpoints usually quantise this matrix.
@@ -259,9 +278,8 @@ bool IsProjection(const ParameterGroup& group) {
 void CheckConfigured(const Facts& facts, FindingSink& sink) {
   const ModelConfig* const model = facts.model();
   if (model == nullptr) return;
-  const int64_t columns = model->quant_group.value_or(1);
-  const int64_t rows = model->quant_rows;
-  if (columns == 1 && rows == 1) return;
+  const QuantisedModules modules(*model);
+  if (!modules.Any()) return;
   const auto groups = facts.groups();
   const bool shown = std::any_of(groups.begin(), groups.end(), [](auto& group) {
     return (group.role.leaf == Leaf::kScale &&
@@ -277,8 +295,26 @@ void CheckConfigured(const Facts& facts, FindingSink& sink) {
     const int rank = facts.Rank(group);
     const int in = InDim(group.role, rank);
     if (in < 0) continue;
-    Report(facts, group, in, columns, sink);
-    Report(facts, group, OutDim(group.role, rank), rows, sink);
+    const int out = OutDim(group.role, rank);
+    // Names are read only if a shard ends inside a block of some modules.
+    if (std::none_of(modules.blocks().begin(), modules.blocks().end(),
+                     [&](const QuantisedBlock& one) {
+                       return CutBlock(facts, group, in, one.columns) != 0 ||
+                              CutBlock(facts, group, out, one.rows) != 0;
+                     })) {
+      continue;
+    }
+    std::map<const QuantisedBlock*, std::vector<uint32_t>> members;
+    for (const uint32_t param : facts.Members(group)) {
+      members[modules.Of(facts.plan().names[param], facts.separator(),
+                         group.role.leaf != Leaf::kOther)]
+          .push_back(param);
+    }
+    for (const auto& [block, params] : members) {
+      if (block == nullptr) continue;
+      Report(facts, group, params, in, block->columns, sink);
+      Report(facts, group, params, out, block->rows, sink);
+    }
   }
 }
 
@@ -297,7 +333,10 @@ void CheckQuantisationBlock(const Facts& facts, FindingSink& sink) {
       if (scales <= 1) continue;
       const int64_t block =
           BlockOf((*facts.TypeOf(*pair.weight).shape)[at], scales);
-      if (block > 1) Report(facts, *pair.weight, dim, block, sink);
+      if (block > 1) {
+        Report(facts, *pair.weight, facts.Members(*pair.weight), dim, block,
+               sink);
+      }
     }
   }
 }
@@ -473,7 +512,7 @@ void CheckLatentSplit(const Facts& facts, FindingSink& sink) {
 
 // Reports mixers (Mamba-2, gated delta nets) whose packed projection or
 // convolution is sharded contiguously. A mixer stores several parts in one
-// parameter (lint/analysis/mixers.cc):
+// parameter (lint/analysis/fused.cc):
 //
 //   in_proj  [z | x | B | C | dt]   2 inner + 2 groups * state + heads
 //   conv1d   [x | B | C]            inner + 2 groups * state

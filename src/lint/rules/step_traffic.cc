@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "lint/analysis/facts.h"
-#include "lint/analysis/fall_through.h"
+#include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/stages.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"

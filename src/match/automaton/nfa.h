@@ -3,16 +3,66 @@
 #ifndef SHARDC_MATCH_AUTOMATON_NFA_H_
 #define SHARDC_MATCH_AUTOMATON_NFA_H_
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "match/automaton/alphabet.h"
 #include "match/automaton/pattern_tree.h"
 
 namespace shardc {
+
+// The alphabet of an automaton. A symbol is a class of code points that no
+// pattern of the list distinguishes. If the patterns use digits only in `\d`,
+// for example, the ten digits are one symbol. Few symbols keep the tables of
+// the automata small.
+
+// The kinds of characters that an assertion such as `\b` distinguishes before
+// and after a position. kEdge is the beginning or the end of the text.
+enum class Neighbour : uint8_t { kEdge, kWord, kNewline, kOther };
+
+// Returns, as bits, the assertions that are true at a position between
+// characters of these two kinds.
+unsigned HoldingBetween(Neighbour before, Neighbour next);
+
+class Alphabet {
+ public:
+  Alphabet() = default;
+  // Makes the alphabet for patterns that use these sets of characters and these
+  // assertions (as bits of Assertion).
+  Alphabet(std::span<const CharSet> sets, unsigned assertions);
+
+  uint32_t symbols() const { return static_cast<uint32_t>(kinds_.size()); }
+  uint32_t SymbolOf(uint32_t point) const;
+  // Returns an array that maps each code point below 0x80 to its symbol.
+  const std::array<uint32_t, 128>& ascii() const { return ascii_; }
+  Neighbour KindOf(uint32_t symbol) const { return kinds_[symbol]; }
+  // Returns whether `symbol` is in the set with the index `set` in the list
+  // that was passed to the constructor.
+  bool Holds(uint32_t set, uint32_t symbol) const {
+    return holds_[set * kinds_.size() + symbol] != 0;
+  }
+  // Returns the code points of each symbol, indexed by symbol.
+  std::vector<CharSet> Members() const;
+
+ private:
+  struct Stretch {
+    uint32_t low = 0;
+    uint32_t symbol = 0;
+  };
+  // The stretches, ascending by `low`. Each ends before the next one begins.
+  std::vector<Stretch> stretches_;
+  // The kind of each symbol's characters, indexed by symbol.
+  std::vector<Neighbour> kinds_;
+  // For each set and symbol: 1 if the set has the symbol; see Holds().
+  std::vector<uint8_t> holds_;
+  std::array<uint32_t, 128> ascii_{};
+};
 
 struct NfaPattern {
   std::string_view text;
@@ -81,6 +131,49 @@ struct Nfa {
 };
 
 using NodeKind = Nfa::Node::Kind;
+
+class RuleSets {
+ public:
+  // Returns the number of the set `rules`, which must be ascending. Equal sets
+  // have equal numbers.
+  uint32_t Number(std::span<const uint32_t> rules) {
+    const uint64_t hash = HashOf(rules);
+    auto [at, end] = by_hash_.equal_range(hash);
+    for (; at != end; ++at) {
+      const auto known = Of(at->second);
+      if (std::equal(known.begin(), known.end(), rules.begin(), rules.end())) {
+        return at->second;
+      }
+    }
+    const auto number = static_cast<uint32_t>(size());
+    all_.insert(all_.end(), rules.begin(), rules.end());
+    begin_.push_back(all_.size());
+    by_hash_.emplace(hash, number);
+    return number;
+  }
+
+  std::span<const uint32_t> Of(uint32_t number) const {
+    return std::span(all_).subspan(begin_[number],
+                                   begin_[number + 1] - begin_[number]);
+  }
+  size_t size() const { return begin_.size() - 1; }
+
+ private:
+  static uint64_t HashOf(std::span<const uint32_t> rules) {
+    uint64_t hash = rules.size();
+    for (uint32_t rule : rules) {
+      hash = (hash ^ rule) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
+
+  std::vector<uint32_t> all_;
+  // Set number n is the range from all_[begin_[n]] up to, but not including,
+  // all_[begin_[n + 1]].
+  std::vector<size_t> begin_ = {0};
+  std::unordered_multimap<uint64_t, uint32_t> by_hash_;
+};
 
 }  // namespace shardc
 

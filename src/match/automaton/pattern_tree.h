@@ -6,12 +6,36 @@
 #ifndef SHARDC_MATCH_AUTOMATON_PATTERN_TREE_H_
 #define SHARDC_MATCH_AUTOMATON_PATTERN_TREE_H_
 
+#include <compare>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
-#include "match/automaton/char_set.h"
+#include "source/utf8.h"
 
 namespace shardc {
+
+struct CodeRange {
+  uint32_t low = 0;
+  uint32_t high = 0;  // The last code point, which is part of the range.
+  auto operator<=>(const CodeRange&) const = default;
+};
+
+// A set of code points: ascending ranges that neither overlap nor touch.
+// Canonical() makes such a set from any ranges.
+using CharSet = std::vector<CodeRange>;
+
+CharSet Canonical(std::vector<CodeRange> ranges);
+CharSet Complement(const CharSet& set);
+bool Contains(const CharSet& set, uint32_t point);
+
+// Appends to `out` the range and those characters that RE2 matches with a
+// character of the range when it ignores case. `k` adds `K` and the Kelvin
+// sign, `s` adds `S` and the long s. Returns false, and appends nothing, for a
+// range that has characters above ASCII, because these would need Unicode
+// tables.
+bool AddFolded(CodeRange range, std::vector<CodeRange>& out);
 
 // Assertions match the empty string at certain positions of a text. Each
 // assertion is a bit, so that one number can store all assertions that are true
@@ -64,6 +88,12 @@ bool IsAnchored(const PatternTree& tree);
 
 // Returns all assertions of the pattern, as bits.
 uint8_t AssertionsOf(const PatternTree& tree);
+
+// Parses a pattern that RE2 accepts. Returns nullopt if the pattern uses a
+// feature that this parser does not support: `\pL` and other Unicode groups,
+// `\C`, `\Q`, octal escapes, ignoring the case of characters above ASCII, very
+// deep groups or very large classes.
+std::optional<PatternTree> ReadPatternTree(std::string_view pattern);
 
 }  // namespace shardc
 

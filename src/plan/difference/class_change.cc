@@ -11,10 +11,16 @@
 #include "plan/difference/class_change.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
-#include "model/shard_range.h"
-#include "source/index.h"
+#include "model/mesh_layout.h"
+#include "model/name.h"
+#include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -233,6 +239,306 @@ void MarkDetailed(bool same_axes, ClassChange& change) {
                (sizes && !same_axes)) {
       one.detailed = !change.specs.empty();
     }
+  }
+}
+
+// Finds the collective that reshards a parameter. If the two meshes differ,
+// both specs are first expressed over a joint mesh (comm/reshard.h). Each
+// axis of the two meshes is a product of axes of the joint mesh. The collective
+// is named by axes of the first mesh. If no joint mesh exists, or if shards are
+// uneven, every transfer of data is a ppermute.
+//
+// For example, the mesh dp=2 fsdp=16 becomes fsdp=32, with the spec ["fsdp"].
+// Over the joint axes dp and fsdp, the spec changes from [fsdp] to
+// [[dp, fsdp]]. Most devices do not hold their new shard, so the collective is
+// a ppermute over dp and fsdp.
+
+namespace {
+
+// Returns the axes that at least one of the specs uses, without duplicates and
+// without axes of size 1.
+AxisGroup AxesOf(const Mesh& mesh, const Spec& before, const Spec& after) {
+  AxisGroup out;
+  for (const Spec* spec : {&before, &after}) {
+    for (const AxisGroup& group : *spec) {
+      for (const std::string& axis : DropTrivial(mesh, group)) {
+        if (std::find(out.begin(), out.end(), axis) == out.end()) {
+          out.push_back(axis);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+bool SameAxes(const Mesh& a, const Mesh& b) {
+  return std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(),
+                    [](const MeshAxis& one, const MeshAxis& other) {
+                      return one.name == other.name && one.size == other.size;
+                    });
+}
+
+std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
+                                 const Spec& spec) {
+  if (!type.shape || !type.dtype) return std::nullopt;
+  const auto elements = CheckedProduct(ShardShape(mesh, *type.shape, spec));
+  return elements ? BytesOf(*elements, *type.dtype) : std::nullopt;
+}
+
+MoveCosts::MoveCosts(const Mesh& before, const Mesh& after)
+    : before_(before),
+      after_(after),
+      // Two meshes with equal axes may have their devices in different orders.
+      // If a mesh consists of several slices (pods), the order depends on the
+      // axes along which the slices are arranged.
+      same_mesh_(SameAxes(before, after) &&
+                 DeviceOrder(before) == DeviceOrder(after)) {
+  if (!same_mesh_) joint_ = JointMesh::Of(before, after);
+}
+
+std::optional<SpecMove> MoveCosts::Classify(const Spec& before,
+                                            const Spec& after,
+                                            bool joint) const {
+  if (same_mesh_) return ClassifyMove(before_, before, after);
+  if (!joint) return SpecMove{Collective::kPpermute, {}};
+  auto move = ClassifyMove(joint_->mesh(), joint_->OfBefore(before),
+                           joint_->OfAfter(after));
+  if (move) move->axes = joint_->NamesBefore(move->axes);
+  return move;
+}
+
+MoveCost MoveCosts::Compute(const TensorType& type, const Spec& before,
+                            const Spec& after) const {
+  MoveCost out;
+  if (!type.shape || before_.devices != after_.devices ||
+      before.size() > type.shape->size() || after.size() > type.shape->size()) {
+    return out;
+  }
+  if (HasSubAxis(before) || HasSubAxis(after)) {
+    const std::vector<Spec> specs = {before, after};
+    const auto all = std::span(specs);
+    const auto from = RefinedMesh(before_, same_mesh_ ? all : all.first(1));
+    const auto to = RefinedMesh(after_, same_mesh_ ? all : all.last(1));
+    if (!from || !to) return out;
+    out =
+        MoveCosts(*from, *to)
+            .Compute(type, RefinedSpec(*from, before), RefinedSpec(*to, after));
+    if (out.move) out.move->axes = JoinedGroup(out.move->axes);
+    return out;
+  }
+  // The joint mesh divides a dimension first over a factor of an axis. Uneven
+  // shards over the complete axis may begin at other elements.
+  const bool even = DividesEvenly(before_, *type.shape, before) &&
+                    DividesEvenly(after_, *type.shape, after);
+  const bool joint = !same_mesh_ && joint_ && even;
+  auto move = Classify(before, after, joint);
+  if (!move) return out;
+  const std::vector<int64_t> sent =
+      same_mesh_ ? SentElements(before_, *type.shape, before, after)
+                 : SentElements(before_, after_, *type.shape, before, after);
+  const int64_t most = *std::max_element(sent.begin(), sent.end());
+  // Shards may be the same although the axes differ, for example if only the
+  // first device has elements.
+  if (most == 0 && (!even || (!same_mesh_ && !joint))) return out;
+  if (!same_mesh_ && !joint) {
+    move->axes = AxesOf(before_, before, after);
+  }
+  out.move = std::move(move);
+  if (type.dtype) out.sent_bytes_per_device = BytesOf(most, *type.dtype);
+  return out;
+}
+
+MoveCost MoveCosts::OfOtherParts(const Spec& before, const Spec& after) const {
+  if (before_.devices != after_.devices) return {};
+  return {SpecMove{Collective::kPpermute, AxesOf(before_, before, after)},
+          std::nullopt};
+}
+
+const MoveCost& MoveCosts::Of(const TensorType& type, const Spec& before,
+                              const Spec& after) {
+  std::string key = type.shape ? ShapeText(*type.shape) : "?";
+  if (type.dtype) key += DtypeName(*type.dtype);
+  key += SpecText(before) + SpecText(after);
+  const auto [at, is_new] = known_.try_emplace(std::move(key));
+  if (is_new) at->second = Compute(type, before, after);
+  return at->second;
+}
+
+// Gathers differences of single parameters into groups. Parameters are in one
+// group if their names have the same template (numbers replaced by `*`) and if
+// they differ in the same way:
+//
+//   layers.0.up, layers.1.up: ["tp"] -> [null]  ->  one group `layers.*.up`
+
+namespace {
+
+std::optional<int64_t> Times(const std::optional<int64_t>& bytes,
+                             int64_t count) {
+  return bytes ? CheckedMul(*bytes, count) : std::nullopt;
+}
+
+std::optional<BytesByRank> RanksOfPlan(const PlanTable& table) {
+  const auto& stages = table.classes.plan.stages;
+  return stages ? std::optional(BytesByRank(*stages)) : std::nullopt;
+}
+
+void AddTo(std::optional<BytesByRank>& ranks, const ReadParam& param,
+           std::optional<int64_t> held) {
+  if (!ranks) return;
+  const auto& placed = param.placement;
+  ranks->Add(param.stages, held, 1, placed ? &placed->axis : nullptr,
+             placed ? placed->coordinate : 0);
+}
+
+}  // namespace
+
+uint32_t Gatherer::Shown(std::string_view name) {
+  template_.clear();
+  AppendTemplate(name, SeparatorOf(name), template_);
+  return templates_.Of(template_);
+}
+
+void Gatherer::Add(const ClassChange& change, std::string_view name,
+                   const EntryPlace& place, size_t before, size_t after) {
+  if (change.none()) return;
+  const uint32_t shown = Shown(name);
+  for (const ClassChange::Field& field : change.fields) {
+    AddField(field, shown, name, place);
+  }
+  if (!change.type.empty()) {
+    AddType({shown, keys_.Of(change.type)}, name, before, after);
+  }
+  if (!change.rule.empty()) {
+    AddRule({shown, keys_.Of(change.rule)}, name, before, after);
+  }
+  for (const ClassChange::Specs& specs : change.specs) {
+    AddSpecs({shown, keys_.Of(specs.key)}, name, specs.change, before, after);
+  }
+}
+
+void Gatherer::AddNew(std::string_view name, const Place& place, size_t after) {
+  AddOfOnePlan(name, place, " is new");
+  if (classes_ != nullptr) AddNamed(added_, classes_->after(), after);
+}
+
+void Gatherer::AddRemoved(std::string_view name, const Place& place,
+                          size_t before) {
+  AddOfOnePlan(name, place, " is no longer in the plan");
+  if (classes_ != nullptr) AddNamed(removed_, classes_->before(), before);
+}
+
+void Gatherer::AddOfOnePlan(std::string_view name, const Place& place,
+                            std::string_view verdict) {
+  fields_.Add({Shown(name), keys_.Of(std::string(verdict))}, name, [&] {
+    GatheredField made;
+    made.place = place;
+    made.message = verdict;
+    made.detailed = classes_ != nullptr;
+    return made;
+  });
+}
+
+void Gatherer::AddNamed(Groups<NamedGroup>& groups, const PlanTable& table,
+                        size_t param) {
+  const ReadParam& of = ClassComparison::ParamOf(table, param);
+  const auto held = BytesHeld(table.classes.plan.mesh, of.type, of.spec);
+  const std::string key = TypeKey(of.type) + std::to_string(held.value_or(-1));
+  const std::string_view name = table.names[param];
+  groups.Add({Shown(name), keys_.Of(key)}, name, [&] {
+    return NamedGroup{{}, {}, of.type, held};
+  });
+}
+
+void Gatherer::AddField(const ClassChange::Field& field, uint32_t shown,
+                        std::string_view name, const EntryPlace& place) {
+  fields_.Add({shown, keys_.Of(field.key)}, name, [&] {
+    const EntryChange& change = field.change;
+    GatheredField made;
+    made.place = place.name;
+    if (change.begin) {
+      made.place = {place.entry.source, place.entry.begin + *change.begin,
+                    place.entry.begin + *change.end};
+    }
+    made.field = change.field;
+    made.before = change.before;
+    made.after = change.after;
+    made.subject = change.subject;
+    made.message = change.verdict;
+    made.detailed = field.detailed;
+    return made;
+  });
+}
+
+void Gatherer::AddType(GroupKey key, std::string_view name, size_t before,
+                       size_t after) {
+  reshaped_.Add(key, name, [&] {
+    const ReadParam& was = ClassComparison::ParamOf(classes_->before(), before);
+    const ReadParam& now = ClassComparison::ParamOf(classes_->after(), after);
+    TypeChange out;
+    out.type = now.type;
+    out.before = was.type;
+    out.held_before = BytesHeld(classes_->mesh_before(), was.type, was.spec);
+    out.held = BytesHeld(classes_->mesh_after(), now.type, now.spec);
+    return out;
+  });
+}
+
+void Gatherer::AddRule(GroupKey key, std::string_view name, size_t before,
+                       size_t after) {
+  rules_.Add(key, name, [&] {
+    RuleChange out;
+    out.type = ClassComparison::ParamOf(classes_->after(), after).type;
+    out.before = ClassComparison::PatternOf(classes_->before(), before);
+    out.after = ClassComparison::PatternOf(classes_->after(), after);
+    return out;
+  });
+}
+
+void Gatherer::AddSpecs(GroupKey key, std::string_view name,
+                        const SpecChange& change, size_t before, size_t after) {
+  const ReadParam& was = ClassComparison::ParamOf(classes_->before(), before);
+  const ReadParam& now = ClassComparison::ParamOf(classes_->after(), after);
+  GatheredSpecs& group = specs_.Add(key, name, [&] {
+    GatheredSpecs made;
+    static_cast<SpecChange&>(made) = change;
+    // `change` was computed once for all parameters of the class. The
+    // placements are set here, because the parameters of a class may have
+    // different placements.
+    made.placed_before = was.placement;
+    made.placed_after = now.placement;
+    made.ranks_before = RanksOfPlan(classes_->before());
+    made.ranks_after = RanksOfPlan(classes_->after());
+    return made;
+  });
+  AddTo(group.ranks_before, was, change.held_before);
+  AddTo(group.ranks_after, now, change.held_after);
+  group.copies_before.Add(was.placement);
+  group.copies_after.Add(now.placement);
+}
+
+void Gatherer::Take(PlanDifference& to) {
+  to.added = added_.Take(templates_);
+  to.removed = removed_.Take(templates_);
+  to.reshaped = reshaped_.Take(templates_);
+  to.rules = rules_.Take(templates_);
+  for (GatheredSpecs& group : specs_.Take(templates_)) {
+    group.group_before =
+        group.ranks_before
+            ? MostOf(group.ranks_before->Fullest())
+            : Times(group.held_before, group.copies_before.Most());
+    group.group_after =
+        group.ranks_after ? MostOf(group.ranks_after->Fullest())
+                          : Times(group.held_after, group.copies_after.Most());
+    to.specs.push_back(std::move(group));
+  }
+  for (GatheredField& field : fields_.Take(templates_)) {
+    std::string name = "`" + field.shown + "`";
+    const auto count = static_cast<int64_t>(field.names.size());
+    if (count > 1) name += " (" + Counted(count, "parameter") + ")";
+    field.message = field.subject + name + field.message;
+    to.fields.push_back(std::move(field));
   }
 }
 

@@ -20,12 +20,11 @@
 
 #include "comm/memory.h"
 #include "plan/difference/class_change.h"
-#include "plan/difference/gather.h"
 #include "plan/difference/plan_difference.h"
 #include "plan/difference/plan_fields.h"
 #include "plan/difference/stage_moves.h"
-#include "source/checked.h"
-#include "source/json_members.h"
+#include "source/json.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {

@@ -24,7 +24,6 @@
 #include "model/axis_rules.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
-#include "model/spec.h"
 #include "plan/read.h"
 #include "plan/view.h"
 #include "source/finding.h"

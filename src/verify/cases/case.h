@@ -19,10 +19,11 @@
 
 #include "exec/attention/attention_problem.h"
 #include "exec/attention/rotary.h"
-#include "exec/machine/ledger.h"
+#include "exec/attention/traffic.h"
+#include "exec/machine/machine.h"
 #include "exec/operations/operation.h"
+#include "exec/pages/page_pool.h"
 #include "model/axis_rules.h"
-#include "model/layout.h"
 #include "model/mesh.h"
 
 namespace shardc::verify {
@@ -192,6 +193,87 @@ struct CaseResult {
   std::vector<double> device_error;
   std::vector<std::string> remarks;
 };
+
+// Returns settings with blocks so small that a short cache has several blocks.
+inline exec::OperationSettings SmallBlocks() {
+  exec::OperationSettings out;
+  out.blocksize_k = 32;
+  return out;
+}
+
+struct CacheTrace {
+  Mesh mesh;
+  int64_t batch = 2;
+  int64_t heads = 4;
+  int64_t key_heads = 2;
+  int64_t head_dim = 16;
+  // The number of tokens of the longest row before decoding. They are written
+  // in chunks of `chunk` tokens.
+  int64_t prefill = 96;
+  int64_t chunk = 96;
+  int64_t steps = 64;
+  int64_t slots = 160;  // slots of the cache for each row
+  // If above 0, only the last `window` keys are visible and slots are reused.
+  int64_t window = 0;
+  Dtype dtype = Dtype::kF32;
+  // The dtype of the cache. An I8 cache also has scales.
+  Dtype kv_dtype = Dtype::kF32;
+  exec::RotaryStyle style = exec::RotaryStyle::kHalves;
+  Rotation rotation;
+  // Whether rows have different lengths. If true, batch row b is 5 * b tokens
+  // shorter than row 0.
+  bool ragged = true;
+  // Whether another sequence replaces the last row before decoding.
+  bool insert = true;
+  bool left_padding = false;
+  Spec prefill_spec, decode_spec;  // specs of the cache [B, S, K, D]
+  // The spec of new tokens [B, n, K, D] in prefill. D must be unsharded,
+  // because the tokens are rotated.
+  Spec token_spec;
+  // The axes that shard the dimensions H and D of the query [B, 1, H, D] in
+  // decode steps.
+  AxisGroup query_heads, query_dim;
+  exec::OperationSettings settings = SmallBlocks();  // used in decode steps
+  std::optional<double> scale;
+  double soft_cap = 0;
+  double dropout = 0;
+  uint64_t seed = 1;
+};
+
+struct PagedTrace {
+  Mesh mesh;
+  exec::PageFormat format = exec::PageFormat::kSeparate;
+  int64_t requests = 4;
+  int64_t key_heads = 2;
+  int64_t head_dim = 8;
+  int64_t page_size = 4;
+  int64_t pages_per_request = 6;  // the most pages that a request may have
+  // The number of steps. In each step, a request appends tokens, begins to
+  // share the pages of another request, or is released.
+  int64_t steps = 40;
+  Dtype dtype = Dtype::kF32;
+  AxisGroup page_axes, head_axes;
+  uint64_t seed = 1;
+};
+
+Shape ShapeIn(Layout layout, int64_t batch, int64_t length, int64_t heads,
+              int64_t dim);
+
+// Returns the dtype in which key and value are stored: kv_dtype if it is a
+// float type, else the query's dtype. Keys of an int8 kv_dtype are also in the
+// query's dtype here; the operation quantises them.
+Dtype KeyDtype(const Case& test);
+bool HasInt8Pages(const Case& test);
+// Returns the dtype of computation and output: runtime_dtype if it is set, else
+// the common dtype of query, key and value by JAX's promotion.
+Dtype OutputDtype(const Case& test);
+
+// Return the shape and sharding of a tensor in the order [batch, length, heads,
+// dim]. Packed tokens are one row of batch x length tokens.
+exec::TensorSharding QueryOf(const Case& test);
+exec::TensorSharding KeyOf(const Case& test);
+exec::TensorSharding ValueOf(const Case& test);
+exec::TensorSharding OutputOf(const Case& test);
 
 }  // namespace shardc::verify
 

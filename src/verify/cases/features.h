@@ -8,7 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "model/layout.h"
+#include "model/axis_rules.h"
+#include "model/operation_settings.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
@@ -50,6 +51,18 @@ std::optional<exec::Window> WindowOf(const Features& features);
 // rows of different lengths, such as `soft_cap, window`; empty if it has none.
 // The name `long` means that the case has more keys than requested.
 std::vector<std::string_view> FeatureNames(const Case& test);
+
+// Applies the settings and features that `record` contains to the case.
+void ApplySettings(const SettingsRecord& record, Case& test);
+
+// Fits block sizes to the case's lengths, which may be smaller than the `given`
+// lengths. If no block size was requested, a default that is too large is
+// reduced to about three eighths of the length: most lengths then have two
+// blocks and a shorter last block. A requested block size is kept if it is
+// below the case's length. It is also kept if it is at least the given length:
+// at both lengths, all tokens are then in one block. Otherwise it is reduced,
+// and the case gets a remark.
+void FitBlocks(const SettingsRecord& record, const Sizes& given, Case& test);
 
 }  // namespace shardc::verify
 

@@ -10,14 +10,15 @@
 #include <variant>
 #include <vector>
 
-#include "model/layout.h"
+#include "model/axis_rules.h"
+#include "model/mesh.h"
 #include "model/operation_settings.h"
 #include "model/rules.h"
 #include "resolve/resolve.h"
+#include "source/finding.h"
 #include "verify/cases/case.h"
 #include "verify/cases/features.h"
 #include "verify/cases/reduced_sizes.h"
-#include "verify/cases/trace.h"
 
 namespace shardc::verify {
 
@@ -139,6 +140,36 @@ int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim);
 Sizes SizesOfMode(const Sizes& sizes, Mode mode);
 
 bool Applies(const exec::Operation& operation, Mode mode, Layout layout);
+
+// Adds traces for each generation mode and dtype. If flash_decoding was
+// requested, adds a trace that decodes over a cache. If the model also has a
+// sliding window shorter than the keys, adds a second trace, over a cache that
+// reuses slots. For each requested paged operation, adds a trace with requests
+// that share pages, unless the rules shard the pages by length or head dim.
+void AddTraces(const Request& request, const Resolver& resolver,
+               const Resolver& used_resolver, Matrix& matrix);
+
+// Returns up to two cases for each operation of which a case ran. Each is a
+// copy of the operation's first case that ran, with the sizes `least` and a few
+// changes. The first case has at least 512 keys in bfloat16, since short sums
+// hide an accumulator of few bits. It has no window and no rows of different
+// lengths, and a causal mask only if the operation reads pages. It is omitted
+// if a case with at least 256 keys in bfloat16 and without a window ran. The
+// second case has logits of about +-100. It is omitted if the request excludes
+// it or has that feature.
+std::vector<Case> StressCases(const Request& request, const Sizes& least,
+                              const std::vector<Case>& cases,
+                              const std::vector<CaseResult>& results);
+
+// Returns true if batch, lengths, head counts and head size are positive, key
+// heads divide query heads, and the query length is at most the key length.
+// Otherwise adds a usage finding (a reported error) and returns false.
+bool CheckSizes(const Sizes& sizes, Findings& findings);
+// Returns true if the request can be simulated. Returns false, and adds a usage
+// finding, if the mesh has too many devices. With --full, cases run at the
+// user's sizes. Then also returns false if there are too many logits, too many
+// elements of query, key and value, or too many elements in pages.
+bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings);
 
 }  // namespace shardc::verify
 

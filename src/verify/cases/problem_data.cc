@@ -16,14 +16,14 @@
 #include <span>
 #include <utility>
 
+#include "dense/array.h"
+#include "dense/narrow.h"
 #include "exec/machine/random.h"
 #include "floats/convert.h"
-#include "floats/half.h"
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
+#include "source/size.h"
+#include "verify/cases/case.h"
 #include "verify/cases/features.h"
-#include "verify/cases/latent_data.h"
-#include "verify/cases/shapes.h"
 
 namespace shardc::verify {
 namespace {
@@ -344,6 +344,234 @@ exec::AttentionProblem MakeProblem(const Case& test, int threads) {
   AddSinks(test, random.Split("sinks"), out);
   AddBlocks(test, random.Split("blocks"), out);
   return out;
+}
+
+// The test data of latent attention. Keys and values are computed by
+// projections from one latent row for each token. Keys also have a rotated part
+// that all heads share:
+//
+//   head_dim 16, of which 4 dims are rotated, and latents of rank 32:
+//   key of head h = [latent . up_key[h] (12 dims), rotated part (4 dims)]
+
+namespace {
+
+using exec::Buffer;
+
+// Returns normally distributed numbers. Elements with the same coordinates in
+// the first and in the last dimension have the same mean, which is between
+// -`offset` and `offset`.
+Buffer Values(exec::Random random, const Shape& shape, Dtype dtype, double gain,
+              double offset) {
+  Buffer out = Buffer::Zeros(shape, dtype);
+  const int64_t each = out.Elements() / shape[0];
+  for (int64_t i = 0; i < out.Elements(); ++i) {
+    const auto at = static_cast<uint64_t>(i);
+    const auto cell =
+        static_cast<uint64_t>(i / each * shape.back() + i % shape.back());
+    out.real[AsIndex(i)] = RoundTo(
+        dtype, gain * random.Normal(at) +
+                   offset * (2 * random.Split("mean").Uniform(cell) - 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+void SizeLatent(Sizes& sizes) {
+  sizes.key_heads = sizes.heads;
+  if (sizes.latent_value_dim > 0) sizes.value_dim = sizes.latent_value_dim;
+}
+
+bool HasLatent(const Case& test) {
+  return test.operation->latent && test.sizes.heads == test.sizes.key_heads &&
+         test.sizes.LatentRopeDim() >= 1;
+}
+
+void AddLatent(const Case& test, exec::AttentionProblem& problem) {
+  const Sizes& n = test.sizes;
+  const int64_t rope_dim = n.LatentRopeDim(), rank = n.LatentRank();
+  if (!HasLatent(test)) return;
+  const exec::Random random = exec::Random(test.seed).Split("latent");
+  const double up = 1 / std::sqrt(static_cast<double>(rank));
+  exec::LatentInputs latent;
+  latent.latent = Values(random.Split("c"), {n.batch, n.key_length, rank},
+                         KeyDtype(test), 1, 0.5);
+  latent.rope_key =
+      Values(random.Split("pe"), {n.batch, n.key_length, rope_dim},
+             KeyDtype(test), 1, 0.3);
+  latent.up_key =
+      Values(random.Split("uk"), {n.heads, rank, n.head_dim - rope_dim},
+             test.dtype, up, 0.3 * up);
+  latent.up_value = Values(random.Split("uv"), {n.heads, rank, n.ValueDim()},
+                           test.dtype, up, up);
+  problem.latent = std::move(latent);
+}
+
+// Converts a case's inputs for the dense reference. The conversion shares no
+// code with the operations that are verified. Query, key, value and latents are
+// rounded as the operation rounds them, but by the reference's own code. For
+// example:
+//
+//   runtime_dtype BF16, int8 pages  ->  keys cast to BF16, stored as int8
+//
+// In latent attention, keys and values are products of a latent and
+// projections. TakeLatent() either computes the keys and values of all heads,
+// or multiplies the query by the projections.
+
+namespace {
+
+using dense::Array;
+using exec::Buffer;
+
+// Returns the elements of the buffer in float64, in the same order of
+// dimensions.
+Array Copy(const Buffer& buffer) {
+  Array out;
+  out.shape = buffer.shape;
+  if (buffer.IsReal()) {
+    out.data.assign(buffer.real.begin(), buffer.real.end());
+  } else {
+    out.data.assign(buffer.integers.begin(), buffer.integers.end());
+  }
+  return out;
+}
+
+Array Copy(const std::optional<Buffer>& buffer) {
+  return buffer ? Copy(*buffer) : Array{};
+}
+
+std::vector<int64_t> Numbers(const std::optional<Buffer>& buffer) {
+  if (!buffer) return {};
+  return {buffer->integers.begin(), buffer->integers.end()};
+}
+
+void Round(Dtype dtype, Array& x) {
+  for (double& value : x.data) value = dense::Nearest(dtype, value);
+}
+
+// Rounds each row of `x` to int8 with a scale, as int8 pages do. Then rounds
+// the stored numbers to `dtype`, because attention reads them in this dtype.
+void StoreInPages(Dtype dtype, Array& x) {
+  const auto dim = AsIndex(x.shape.back());
+  std::vector<float> row(dim);
+  for (size_t at = 0; at < x.data.size(); at += dim) {
+    for (size_t d = 0; d < dim; ++d) {
+      row[d] = static_cast<float>(x.data[at + d]);
+    }
+    dense::StoreInt8(row);
+    for (size_t d = 0; d < dim; ++d) {
+      x.data[at + d] = dense::Nearest(dtype, double{row[d]});
+    }
+  }
+}
+
+// Sets the inputs of latent attention in one of two forms. The expanded form
+// has the keys and values of all heads. The absorbed form multiplies the query
+// by the projections, and the latent itself is the key and value of a single
+// head. The absorbed form is used if expanding would be slow, but never for
+// arithmetic narrower than float32. Packed tokens become one row.
+void TakeLatent(dense::Latent latent, const Case& test, dense::Inputs& in) {
+  if (const auto& dtype = test.settings.runtime_dtype) {
+    for (Array* x :
+         {&latent.latent, &latent.rope_key, &latent.up_key, &latent.up_value}) {
+      Round(*dtype, *x);
+    }
+  }
+  if (!NarrowOf(test).IsNarrow() &&
+      dense::WorthAbsorbing(latent, in.query.dim(0) * in.query.dim(1))) {
+    dense::Absorbed absorbed = dense::Absorb(latent, in.query);
+    in.query = std::move(absorbed.query);
+    in.key = std::move(absorbed.key);
+    in.value = std::move(absorbed.value);
+    in.value_up = std::move(latent.up_value);
+  } else {
+    dense::Expanded expanded = dense::Expand(latent);
+    in.key = std::move(expanded.key);
+    in.value = std::move(expanded.value);
+  }
+  if (test.layout != Layout::kThd) return;
+  for (Array* x : {&in.key, &in.value}) {
+    x->shape[1] *= x->shape[0];
+    x->shape[0] = 1;
+  }
+}
+
+}  // namespace
+
+Array DenseOf(const Buffer& buffer, Layout layout) {
+  return dense::ToBthd(Copy(buffer), layout);
+}
+
+dense::Latent LatentOf(const exec::LatentInputs& latent) {
+  return {Copy(latent.latent), Copy(latent.rope_key), Copy(latent.up_key),
+          Copy(latent.up_value)};
+}
+
+dense::Options OptionsOf(const exec::AttentionOptions& options) {
+  dense::Options out;
+  out.scale = options.scale;
+  out.soft_cap = options.soft_cap;
+  out.causal = options.causal;
+  if (options.window) {
+    out.left = options.window->left;
+    out.right = options.window->right;
+  }
+  out.padding_segment = options.padding_segment;
+  out.mean_of_masked = options.masked_rows == exec::MaskedRows::kMean;
+  out.dropout = options.dropout;
+  out.dropout_seed = options.dropout_seed;
+  return out;
+}
+
+dense::Narrow NarrowOf(const Case& test) {
+  const exec::OperationSettings& settings = test.settings;
+  return {settings.dot_bits, settings.softmax_dtype,
+          test.operation->quantises_blocks ? settings.blocksize_k : 0};
+}
+
+dense::Inputs InputsOf(const Case& test,
+                       const exec::AttentionProblem& problem) {
+  const Layout layout = problem.layout;
+  const std::optional<Dtype>& dtype = test.settings.runtime_dtype;
+  dense::Inputs in;
+  in.query = DenseOf(problem.query, layout);
+  if (dtype) Round(*dtype, in.query);
+  if (problem.latent) {
+    TakeLatent(LatentOf(*problem.latent), test, in);
+  } else {
+    in.key = DenseOf(problem.key, layout);
+    in.value = DenseOf(problem.value, layout);
+    if (dtype) Round(*dtype, in.key);
+    if (dtype) Round(*dtype, in.value);
+  }
+  if (HasInt8Pages(test)) {
+    StoreInPages(OutputDtype(test), in.key);
+    StoreInPages(OutputDtype(test), in.value);
+  }
+  in.bias = Copy(problem.bias);
+  in.mask = Copy(problem.mask);
+  in.additive_mask = Copy(problem.additive_mask);
+  in.sinks = Copy(problem.softmax_aux);
+  in.query_segments = Numbers(problem.query_segments);
+  in.key_segments = Numbers(problem.key_segments);
+  if (layout == Layout::kThd && problem.query_segments) {
+    dense::Packed packed =
+        dense::PackedPositions(in.query_segments, in.key_segments);
+    in.query_positions = std::move(packed.queries);
+    in.key_positions = std::move(packed.keys);
+  } else {
+    in.query_positions = Numbers(problem.query_positions);
+    in.key_positions = Numbers(problem.key_positions);
+  }
+  in.key_lengths = Numbers(problem.key_lengths);
+  in.key_starts = Numbers(problem.key_starts);
+  if (test.settings.block_mask == exec::BlockMask::kCustom &&
+      test.operation->Takes(exec::Input::kBlockTable)) {
+    in.blocks = Copy(problem.blocks);
+    in.block_rows = test.settings.blocksize_q;
+    in.block_keys = test.settings.blocksize_k;
+  }
+  return in;
 }
 
 }  // namespace shardc::verify

@@ -48,6 +48,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/mesh.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
@@ -103,6 +104,23 @@ std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
 // therefore divides the returned length if and only if it divides `like`.
 int64_t LengthLike(int64_t like, int64_t least,
                    const std::vector<int64_t>& splits);
+
+// The number of devices to which ReducedMeshes reduces a mesh for the
+// verification of attention. A mesh with many axes, or a run with many
+// processes, keeps more devices.
+inline constexpr int64_t kMostAttentionDevices = 8;
+
+// Returns the mesh with its longest axes shortened until it has at most
+// `most_devices` devices. Axes with more than one device keep at least two
+// devices, so the result may have more than `most_devices`.
+Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices);
+
+// Returns at most 24 smaller meshes, in the order in which they should be
+// tried. The first is ReducedMesh(mesh, least_devices), which may have fewer
+// than `least_devices` devices. All other meshes have repeatedly shortened axes
+// and at least `least_devices` devices. They are ordered by ascending number of
+// devices. Returns an empty list if no such mesh has fewer devices than `mesh`.
+std::vector<Mesh> ReducedMeshes(const Mesh& mesh, int64_t least_devices);
 
 }  // namespace shardc::verify
 

@@ -10,14 +10,17 @@
 // the row before it. The longest row is given 5 * 2 + 8 = 18 tokens, so that
 // every row has some. With 4 decode steps, a row needs 22 slots. sp divides 8,
 // 18 and 22.
-#include "verify/cases/trace_cases.h"
-
 #include <algorithm>
 #include <numeric>
+#include <string>
+#include <string_view>
 #include <utility>
 
-#include "verify/cases/settings.h"
-#include "verify/cases/shapes.h"
+#include "source/wording.h"
+#include "verify/cases/case.h"
+#include "verify/cases/features.h"
+#include "verify/cases/matrix.h"
+#include "verify/cases/problem_data.h"
 
 namespace shardc::verify {
 namespace {
@@ -227,6 +230,208 @@ void AddTraces(const Request& request, const Resolver& resolver,
     matrix.given_traces.push_back(i < given.size() ? std::move(given[i].trace)
                                                    : Trace{});
   }
+}
+
+// Adds cases that reveal mistakes in long sums and with large logits. Each
+// operation of which a case ran gets two more cases.
+//
+// The first is in bfloat16 and has at least 512 keys. It is omitted if a case
+// in bfloat16 with at least 256 keys and without a window ran. The other cases
+// use reduced sizes, such as 12 keys in place of 8,192. The number of keys of
+// this case is a multiple of that, 43 * 12 = 516, so that the same axes divide
+// it. Its blocks have at most 96 keys.
+//
+// The second has large logits. It is omitted if the request excludes large
+// logits or names them as a feature.
+
+namespace {
+
+constexpr int64_t kLongKeys = 512;
+// If a case in bfloat16 with at least this many keys ran, no long case is
+// added. A faulty sum over so many keys has an error above its tolerance.
+constexpr int64_t kLongEnough = 256;
+
+// Returns a copy of the operation's first case that ran, with its sizes
+// replaced by `least`. A case with one query keeps one query. Returns nullopt
+// if no case ran. Traces are not considered.
+std::optional<Case> FirstThatRan(const exec::Operation* operation,
+                                 const Sizes& least,
+                                 const std::vector<Case>& cases,
+                                 const std::vector<CaseResult>& results) {
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& test = cases[i];
+    if (test.operation != operation || test.trace ||
+        results[i].status == Status::kUnsupported) {
+      continue;
+    }
+    Case out = test;
+    const bool lone = test.sizes.query_length == 1;
+    out.sizes = least;
+    if (lone) out.sizes.query_length = 1;
+    if (test.operation->latent) SizeLatent(out.sizes);
+    return out;
+  }
+  return std::nullopt;
+}
+
+bool IsLong(const Case& test) {
+  return !test.trace && test.dtype == Dtype::kBF16 &&
+         test.sizes.key_length >= kLongEnough && !test.features.window;
+}
+
+Case LongCase(Case test, const Request& request) {
+  test.dtype = Dtype::kBF16;
+  test.kv_dtype.reset();
+  // The new length is a multiple of the reduced length, so the same axes divide
+  // both.
+  const int64_t length = test.sizes.key_length;
+  test.sizes.key_length = (kLongKeys + length - 1) / length * length;
+  const auto& asked = request.RecordOf(*test.operation).blocksize_k;
+  test.settings.blocksize_k =
+      std::min<int64_t>(asked.value_or(request.settings.blocksize_k), 96);
+  test.remarks.clear();
+  // Every query attends to every key, unless the operation reads pages and
+  // needs a causal mask.
+  test.features.window.reset();
+  test.features.ragged = false;
+  test.features.causal = test.operation->IsPaged();
+  test.seed += 1;
+  test.longer = true;
+  test.given.reset();  // the user requested no case of this length
+  return test;
+}
+
+}  // namespace
+
+std::vector<Case> StressCases(const Request& request, const Sizes& least,
+                              const std::vector<Case>& cases,
+                              const std::vector<CaseResult>& results) {
+  std::vector<Case> out;
+  const bool has_large = !request.large_logits ||
+                         std::find(request.more.begin(), request.more.end(),
+                                   Feature::kLargeLogits) != request.more.end();
+  for (const exec::Operation* operation : request.operations) {
+    const auto first = FirstThatRan(operation, least, cases, results);
+    if (!first) continue;
+    bool has_long = false;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      has_long = has_long || (cases[i].operation == operation &&
+                              results[i].status != Status::kUnsupported &&
+                              IsLong(cases[i]));
+    }
+    if (!has_long) out.push_back(LongCase(*first, request));
+    if (has_large) continue;
+    Case large = *first;
+    SwitchOn(Feature::kLargeLogits, large);
+    large.seed += 2;
+    out.push_back(std::move(large));
+  }
+  return out;
+}
+
+// Checks that a request can be simulated with the memory and time of one host.
+// Sizes are multiplied as doubles, which cannot overflow and are precise enough
+// for limits. With --full, cases run at the sizes that the user gave, and not
+// at reduced sizes. For example:
+//
+//   batch 4, 32 heads, 8,192 x 8,192 with --full: 8.6e9 logits, refused
+
+namespace {
+
+// The limit on devices: each simulated device costs memory and time.
+constexpr int64_t kMostDevices = 4096;
+
+std::string CountOf(double count) {
+  constexpr double kMost = 9e18;  // just below the largest int64_t
+  if (count >= kMost) return "over 9e18";
+  return CountText(static_cast<int64_t>(count));
+}
+
+}  // namespace
+
+bool CheckSizes(const Sizes& sizes, Findings& findings) {
+  const std::pair<std::string_view, int64_t> all[] = {
+      {"batch", sizes.batch},        {"heads", sizes.heads},
+      {"kv_heads", sizes.key_heads}, {"head_dim", sizes.head_dim},
+      {"q_len", sizes.query_length}, {"kv_len", sizes.key_length}};
+  for (const auto& [name, size] : all) {
+    if (size >= 1) continue;
+    findings.Add(code::kUsage, {},
+                 std::string(name) + " is " + std::to_string(size) +
+                     ", which leaves attention nothing",
+                 "give it by --attention, or a model's config that has it");
+    return false;
+  }
+  if (sizes.heads % sizes.key_heads != 0) {
+    findings.Add(code::kUsage, {},
+                 Counted(sizes.heads, "head") + " do not divide into " +
+                     Counted(sizes.key_heads, "key head"));
+    return false;
+  }
+  if (sizes.query_length > sizes.key_length) {
+    findings.Add(code::kUsage, {},
+                 "q_len " + std::to_string(sizes.query_length) +
+                     " is longer than kv_len " +
+                     std::to_string(sizes.key_length),
+                 "queries are the last of their keys");
+    return false;
+  }
+  return true;
+}
+
+bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings) {
+  if (mesh.devices > kMostDevices) {
+    findings.Add(code::kUsage, {},
+                 "the mesh has " + CountText(mesh.devices) + " devices, " +
+                     CountText(kMostDevices) + " at most are simulated",
+                 "verify a smaller mesh with the same axes: the legality of a "
+                 "layout does not depend on how many devices there are");
+    return false;
+  }
+  Sizes n = request.sizes;
+  // Generation modes have one query in each batch row.
+  if (std::all_of(request.modes.begin(), request.modes.end(), IsGeneration)) {
+    n.query_length = 1;
+  }
+  // The number of logits of one case. The operation `vanilla` stores all logits
+  // at the same time.
+  const double logits =
+      static_cast<double>(n.batch) * static_cast<double>(n.heads) *
+      static_cast<double>(n.query_length) * static_cast<double>(n.key_length);
+  if (request.full && logits > 4e9) {
+    findings.Add(
+        code::kUsage, {},
+        "the full sizes have " + CountOf(logits) + " logits, too many to hold",
+        "leave out --full, or give a shorter q_len or kv_len");
+    return false;
+  }
+  const double numbers =
+      static_cast<double>(n.batch) *
+      (static_cast<double>(n.query_length) * static_cast<double>(n.heads) +
+       static_cast<double>(n.key_length) * static_cast<double>(n.key_heads)) *
+      static_cast<double>(std::max(n.head_dim, n.ValueDim()));
+  if (request.full && numbers > 2e9) {
+    findings.Add(code::kUsage, {},
+                 "query, key and value of the full sizes have " +
+                     CountOf(numbers) + " numbers, too many to hold",
+                 "leave out --full, or give a smaller batch or head_dim");
+    return false;
+  }
+  // A page is allocated in full, even if it holds few tokens.
+  for (const auto& [name, record] : request.records) {
+    const double held = static_cast<double>(record.page_size.value_or(0)) *
+                        static_cast<double>(n.batch) *
+                        static_cast<double>(n.key_heads) *
+                        static_cast<double>(n.head_dim);
+    if (!request.full || held <= 1e9) continue;
+    findings.Add(code::kUsage, {},
+                 "a page of " + CountText(*record.page_size) +
+                     " tokens for each row has " + CountOf(held) +
+                     " numbers, too many to hold",
+                 "leave out --full, or give a smaller page_size");
+    return false;
+  }
+  return true;
 }
 
 }  // namespace shardc::verify

@@ -14,15 +14,21 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
 
 #include "comm/collective_def.h"
 #include "exec/attention/staging.h"
-#include "source/index.h"
+#include "exec/attention/traffic.h"
+#include "exec/machine/machine.h"
+#include "floats/convert.h"
+#include "source/size.h"
 #include "source/wording.h"
-#include "verify/cases/shapes.h"
+#include "verify/cases/case.h"
+#include "verify/cases/features.h"
+#include "verify/cases/problem_data.h"
 
 namespace shardc::verify {
 namespace {
@@ -306,6 +312,265 @@ void ExplainNumbers(const Case& test, const Array& got, const Array& reference,
                   "` out of these tensors, or use an operation with a "
                   "collective over it";
   }
+}
+
+// Checks a case at the sizes that the user gave, without running it. The
+// operation receives shapes without elements, which need no memory. The
+// operation computes nothing, and only reports whether it supports these
+// shapes. The formula for its bytes reads no elements either.
+//
+//   64 rows of 8,192 keys over sp=3  ->  refused, and no key was allocated
+
+namespace {
+
+using exec::Buffer;
+
+// Returns the shapes of the latent inputs, or nullopt if the case has no
+// latent. They are read from a latent of one token, since its rank and rotated
+// size do not depend on batch, length or heads.
+std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
+  const Sizes& n = test.sizes;
+  if (!test.operation->latent || n.heads != n.key_heads) return std::nullopt;
+  Case one = test;
+  one.layout = Layout::kBthd;
+  one.sizes.batch = one.sizes.query_length = one.sizes.key_length = 1;
+  one.sizes.heads = one.sizes.key_heads = 1;
+  one.features = {};
+  std::optional<exec::LatentInputs> out = MakeProblem(one).latent;
+  if (!out) return std::nullopt;
+  const auto hollow = [](Buffer& x, int64_t first,
+                         std::optional<int64_t> then) {
+    x.shape[0] = first;
+    if (then) x.shape[1] = *then;
+    x = Buffer::Hollow(x.shape, x.dtype);
+  };
+  hollow(out->latent, n.batch, n.key_length);
+  hollow(out->rope_key, n.batch, n.key_length);
+  hollow(out->up_key, n.heads, std::nullopt);
+  hollow(out->up_value, n.heads, std::nullopt);
+  return out;
+}
+
+// Returns the case's inputs as shapes without elements. The lengths, starts and
+// positions of rows and the table of blocks are left out.
+exec::AttentionProblem HollowProblem(const Case& test) {
+  const Sizes& n = test.sizes;
+  const Features& f = test.features;
+  const bool packed = test.layout == Layout::kThd;
+  const int64_t batch = packed ? 1 : n.batch;
+  const int64_t rows = packed ? n.batch * n.query_length : n.query_length;
+  const int64_t keys = packed ? n.batch * n.key_length : n.key_length;
+  const auto tensor = [&](int64_t length, int64_t heads, int64_t dim,
+                          Dtype dtype) {
+    return Buffer::Hollow(ShapeIn(test.layout, n.batch, length, heads, dim),
+                          dtype);
+  };
+  exec::AttentionProblem out;
+  out.layout = test.layout;
+  out.query = tensor(n.query_length, n.heads, n.head_dim, test.dtype);
+  out.key = tensor(n.key_length, n.key_heads, n.head_dim, KeyDtype(test));
+  out.value = tensor(n.key_length, n.key_heads, n.ValueDim(), KeyDtype(test));
+  if (f.bias) {
+    out.bias = Buffer::Hollow({batch, f.bias_by_head ? n.heads : 1, rows, keys},
+                              Dtype::kF32);
+  }
+  if (f.mask || (f.masked_row && !f.additive_mask)) {
+    out.mask = Buffer::Hollow({batch, 1, rows, keys}, Dtype::kBool);
+  }
+  if (f.additive_mask) {
+    out.additive_mask = Buffer::Hollow({batch, 1, rows, keys}, Dtype::kF32);
+  }
+  if (packed || f.segments) {
+    out.query_segments = Buffer::Hollow({batch, rows}, Dtype::kI32);
+    out.key_segments = Buffer::Hollow({batch, keys}, Dtype::kI32);
+  }
+  if (f.sinks_rank > 0) {
+    out.softmax_aux = Buffer::Hollow(
+        f.sinks_rank == 1 ? Shape{n.heads} : Shape{2, n.key_heads},
+        Dtype::kF32);
+  }
+  out.latent = HollowLatent(test);
+  out.options.causal = f.causal;
+  out.options.scale = f.scale;
+  out.options.soft_cap = f.soft_cap;
+  out.options.dropout = f.dropout;
+  out.options.window = WindowOf(f);
+  return out;
+}
+
+exec::OperationSettings SettingsOf(const Case& test) {
+  exec::OperationSettings out = test.settings;
+  out.int8_pages = HasInt8Pages(test);
+  return out;
+}
+
+}  // namespace
+
+std::optional<CaseResult> RefusalAt(const Case& test) {
+  if (test.features.custom_blocks &&
+      !test.operation->Takes(exec::Input::kBlockTable)) {
+    return std::nullopt;
+  }
+  const exec::SimMesh mesh(test.mesh);
+  exec::Machine machine(mesh);
+  const exec::OperationOutcome outcome = test.operation->run(
+      machine, HollowProblem(test), test.specs, SettingsOf(test));
+  if (!outcome.unsupported) return std::nullopt;
+  CaseResult out;
+  out.status = Status::kUnsupported;
+  out.reason = outcome.unsupported->message;
+  out.help = outcome.unsupported->help;
+  out.axis = outcome.unsupported->axis;
+  out.remarks = outcome.remarks;
+  return out;
+}
+
+exec::SentBytes SentAt(const Case& test) {
+  const exec::SimMesh mesh(test.mesh);
+  const exec::AttentionProblem problem = HollowProblem(test);
+  const exec::OperationSettings settings = SettingsOf(test);
+  exec::Traffic traffic(mesh, problem, test.specs, settings);
+  test.operation->bytes(traffic);
+  return traffic.sent();
+}
+
+// Computes tolerances in units of the dtype's roundoff, scaled by the largest
+// output. Each element has its own tolerance. The report shows one element: the
+// one whose error exceeds its tolerance by the largest factor. If no error
+// does, it is the element with the largest error. An element that is not finite
+// takes precedence over all others.
+//
+// For example, if float32 outputs are at most 1, the tolerance is at least 16 *
+// 2^-24 = 9.5e-07. It is at most 1e-5, or more if logits are above 8. If a
+// bfloat16 output is 0.1, its rounding adds up to 1.3 * 0.1 * 2^-8 to the
+// tolerance of this element.
+
+namespace {
+
+// The rounding error that an element may have, in units of the roundoff. The
+// value 1.3 accepts rounding to nearest, which has an error of at most 1 unit.
+// It rejects truncation, which has an error of up to 2 units.
+constexpr double kRounding = 1.3;
+
+}  // namespace
+
+ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference) {
+  ErrorOf out;
+  double difference = 0, total = 0;
+  int64_t worst = -1;
+  for (size_t i = 0; i < reference.data.size(); ++i) {
+    const double want = reference.data[i], have = got.data[i];
+    total += want * want;
+    if (!std::isfinite(have) && std::isfinite(want)) {
+      if (!out.non_finite) worst = static_cast<int64_t>(i);
+      out.non_finite = true;
+      out.max_abs = std::numeric_limits<double>::infinity();
+      continue;
+    }
+    if (have == want) continue;
+    const double error = std::abs(have - want);
+    difference += error * error;
+    out.mean_abs += error;
+    if (!out.non_finite && !(error <= out.max_abs)) {
+      out.max_abs = error;
+      worst = static_cast<int64_t>(i);
+    }
+  }
+  if (!reference.data.empty()) {
+    out.mean_abs /= static_cast<double>(reference.data.size());
+  }
+  out.relative_l2 =
+      total > 0 ? std::sqrt(difference / total) : std::sqrt(difference);
+  if (worst >= 0) {
+    for (size_t d = 4; d > 0;) {
+      --d;
+      out.worst[d] = worst % reference.dim(d);
+      worst /= reference.dim(d);
+    }
+  }
+  return out;
+}
+
+double MaxAbs(const dense::Array& x) {
+  double out = 0;
+  for (double v : x.data) out = std::max(out, std::abs(v));
+  return out;
+}
+
+double ErrorFloor(double max_reference) {
+  return 16 * UnitRoundoff(Dtype::kF32) * max_reference;
+}
+
+double ErrorCap(Dtype dtype, double max_reference, double max_logit) {
+  const double scale = std::max(1.0, max_reference / 2);
+  const double rounding = kRounding * UnitRoundoff(dtype) * max_reference;
+  switch (dtype) {
+    case Dtype::kF16:
+      return std::max(1e-3 * scale, rounding);
+    case Dtype::kBF16:
+      return std::max(1e-2 * scale, rounding);
+    default:
+      return 1e-5 * scale * std::max(1.0, max_logit / 8);
+  }
+}
+
+bool Within(double error, double tolerance) { return error <= tolerance; }
+
+double BeyondSlack(const dense::Array& got, const dense::Array& reference,
+                   const dense::Array& slack) {
+  double out = 0;
+  for (size_t i = 0; i < reference.data.size(); ++i) {
+    const double error = std::abs(got.data[i] - reference.data[i]);
+    const double own = slack.empty() ? 0 : slack.data[i];
+    if (!(error - own <= out)) out = error - own;
+  }
+  return out;
+}
+
+dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
+                     const dense::Array& more) {
+  dense::Array out = dense::Array::Zeros(reference.shape);
+  if (!more.data.empty()) out = more;
+  if (dtype == Dtype::kF32) return out;
+  // The subnormal numbers of float16 have steps of 2^-24.
+  const double least = dtype == Dtype::kF16 ? 0x1p-24 : 0;
+  for (size_t i = 0; i < out.data.size(); ++i) {
+    out.data[i] += kRounding * UnitRoundoff(dtype) *
+                       (std::abs(reference.data[i]) + out.data[i]) +
+                   least;
+  }
+  return out;
+}
+
+Judgement JudgeOutput(const dense::Array& got, const dense::Array& reference,
+                      const Limits& limits) {
+  Judgement out;
+  out.error = CompareOutputs(got, reference);
+  out.allowed = limits.base;
+  if (out.error.non_finite) return out;
+  double most = 1, largest = -1;
+  size_t worst = 0;
+  for (size_t i = 0; i < reference.data.size(); ++i) {
+    const double error = got.data[i] == reference.data[i]
+                             ? 0
+                             : std::abs(got.data[i] - reference.data[i]);
+    const double limit = limits.At(i);
+    const bool beyond = !Within(error, limit);
+    if (beyond ? !(error / limit <= most) : most == 1 && error > largest) {
+      most = beyond ? error / limit : most;
+      largest = error;
+      worst = i;
+      out.error.max_abs = error;
+      out.allowed = limit;
+    }
+  }
+  auto at = static_cast<int64_t>(worst);
+  for (size_t d = 4; d > 0 && !reference.data.empty();) {
+    --d;
+    out.error.worst[d] = at % reference.dim(d);
+    at /= reference.dim(d);
+  }
+  return out;
 }
 
 }  // namespace shardc::verify

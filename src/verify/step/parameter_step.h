@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/collective.h"
-#include "model/spec.h"
+#include "model/mesh.h"
 #include "model/step_graph.h"
 #include "plan/lowered_step.h"
 

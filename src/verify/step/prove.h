@@ -10,9 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/machine/ledger.h"
-#include "exec/machine/seams.h"
-#include "exec/machine/transport.h"
+#include "exec/machine/machine.h"
 #include "exec/step/run.h"
 #include "model/dtype.h"
 #include "model/mesh.h"

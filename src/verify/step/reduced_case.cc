@@ -11,7 +11,7 @@
 // their divisibility (ReducedHeads). A dimension keeps its size if an op reads
 // its element with a fixed index, such as element 1 of [query, key, value]. It
 // also keeps its size if a device has fewer than four of its elements.
-#include "verify/step/reduced_case.h"
+#include "verify/step/step_report.h"
 
 #include <algorithm>
 #include <numeric>
@@ -20,9 +20,9 @@
 #include <utility>
 #include <variant>
 
-#include "source/index.h"
+#include "source/size.h"
 #include "step/build.h"
-#include "step/sizes.h"
+#include "step/program.h"
 #include "verify/cases/reduced_sizes.h"
 
 namespace shardc::verify {

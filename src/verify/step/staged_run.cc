@@ -16,7 +16,7 @@
 // lacks a value, such as the sum of a tied gradient, the value is copied from
 // the rank that has it. These copies replace the all_reduces at the end of the
 // step.
-#include "verify/step/staged_run.h"
+#include "verify/step/staged_step.h"
 
 #include <algorithm>
 #include <deque>
@@ -27,7 +27,7 @@
 #include <utility>
 
 #include "exec/machine/buffer.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::verify {
 namespace {

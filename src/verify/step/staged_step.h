@@ -5,18 +5,24 @@
 #define SHARDC_VERIFY_STEP_STAGED_STEP_H_
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "exec/machine/machine.h"
+#include "exec/step/run.h"
+#include "model/mesh.h"
 #include "schedule/channels.h"
 #include "schedule/table.h"
 #include "step/accumulate.h"
-#include "step/optimizer.h"
+#include "step/build.h"
 #include "step/program.h"
-#include "step/stages.h"
+#include "verify/step/prove.h"
 
 namespace shardc::verify {
 
@@ -131,6 +137,121 @@ class StagedProgram {
   // index in Graph::parameters.
   std::map<step::ValueId, size_t> parameter_of_;
 };
+
+// The proof of a step with a pipeline schedule. The order, the channels and the
+// memory of the schedule's table are proven at its real size, and the step runs
+// with a smaller table.
+
+// The pipeline stages of a step that is verified.
+struct StageSettings {
+  std::string axis;
+  Mesh mesh;      // the mesh of one stage, without `axis`
+  Mesh all_mesh;  // the mesh of all stages, with `axis`
+  schedule::Table table;
+  std::vector<int64_t> layers;  // the number of layers of each stage
+};
+
+struct StageProof {
+  std::string axis, schedule;
+  Mesh all_mesh;  // the mesh of all stages
+  int32_t ranks = 0, stages = 0, microbatches = 0;
+  std::optional<int32_t> virtual_stages;  // stages of a rank; nullopt: unequal
+  std::vector<int64_t> layers;            // the number of layers of each stage
+  int64_t tasks = 0;
+  // The number of messages that a channel must have room for, or nullopt if the
+  // order is wrong or no room is large enough. Each receive comes right before
+  // the task that reads its value. Activations and gradients have separate
+  // channels.
+  std::optional<int64_t> capacity;
+  // Indexed by rank: the largest number of micro-batches whose activations the
+  // rank holds at the same time. A micro-batch counts once for each of the
+  // rank's stages.
+  std::vector<int64_t> held;
+  // The size of the table with which the step has run; 0 if no step has run.
+  int32_t proved_ranks = 0, proved_stages = 0, proved_microbatches = 0;
+  std::optional<int32_t> proved_virtual;
+  int64_t messages = 0;
+};
+
+// Returns the number of stages of each rank. Returns nullopt if ranks have
+// different numbers of stages, as in a schedule from a file. A stage that two
+// ranks share counts half for each.
+std::optional<int32_t> StagesOfEachRank(const schedule::Table& table);
+
+// Proves that a table's order is correct and, if so, that none of its sends and
+// receives waits for ever. Appends errors to `problems`.
+StageProof ProveTable(const StageSettings& stages,
+                      std::vector<std::string>& problems);
+
+// Returns a small table of the same schedule. It has two ranks or, if that is
+// impossible, four, and at least as many micro-batches as ranks. A table from a
+// file is returned unchanged. Returns nullopt, and sets `why`, if the schedule
+// has no small table, or if a table from a file has fewer than two ranks or
+// micro-batches, or too many tasks to run.
+std::optional<schedule::Table> ReducedTable(const schedule::Table& table,
+                                            std::string& why);
+
+// Divides layers of a model over the stages of a reduced table. `kinds` lists
+// at least one layer of each kind, and `all` is the model's number of layers.
+// If there are fewer layers than stages, more layers of the model are added,
+// unless all are already used. The first or last stage has no layer if it has
+// no layer at the real size.
+struct ReducedDivision {
+  // The indices of the model's layers that run, in ascending order.
+  std::vector<int32_t> layers = {};
+  step::StageDivision division = {};
+};
+ReducedDivision DivideLayers(const StageSettings& stages, int32_t reduced,
+                             std::vector<int32_t> kinds, int32_t all);
+
+// Runs a step on the ranks of a pipeline: each rank has its own memory and
+// mesh, runs its row of the schedule's table, and sends messages to other ranks
+// over channels.
+
+// The changes that an injected fault makes to a run.
+struct StagedFaults {
+  // True: at the end of the step, each sum of gradients treats the terms of
+  // other ranks as zero.
+  bool adds_own_alone = false;
+  // The number of frames whose activations a rank can hold. A frame is one
+  // micro-batch of one stage. If there are more frames, the oldest frames are
+  // lost.
+  int64_t most_held = std::numeric_limits<int64_t>::max();
+  // A function that is called after each task that adds gradients. `slots` has
+  // the inputs and the sums of gradients of the rank, indexed by slot.
+  std::function<void(int32_t rank, std::vector<exec::PerDevice>& slots)>
+      after_weights = {};
+};
+
+struct StagedRunRequest {
+  const step::Graph* graph = nullptr;
+  const step::Program* program = nullptr;
+  const StagedProgram* staged = nullptr;
+  const schedule::Table* table = nullptr;
+  // Sends and receives of the table.
+  const schedule::Programs* programs = nullptr;
+  schedule::ChannelScope scope = schedule::ChannelScope::kPairAndKind;
+  int threads = 1;
+  StagedFaults faults = {};
+};
+
+struct StagedTraffic {
+  int64_t messages = 0;  // messages sent between ranks during the tasks
+  // The largest number of frames (one micro-batch of one stage) whose
+  // activations a rank holds at the same time.
+  int64_t most_held = 0;
+};
+
+// Runs the step. Returns every slot of the program, as computed by the first
+// rank that computes it. Returns nullopt after it has appended problems: for
+// example, a task reads a value that its rank does not hold; a task runs twice;
+// a rank waits for ever; two ranks compute different values for one slot.
+std::optional<exec::StepRun> RunStaged(const StagedRunRequest& request,
+                                       const exec::SimMesh& mesh,
+                                       const exec::Seams& seams,
+                                       const exec::StepInputs& inputs,
+                                       std::vector<StepProblem>& problems,
+                                       StagedTraffic* traffic = nullptr);
 
 }  // namespace shardc::verify
 

@@ -1,5 +1,8 @@
-// A model's step under a plan: its collectives, their bytes, and whether all
-// values of the step equal the values of the dense model.
+// Directory: verify/step. Proves a step's program: reduced sizes that keep its
+// structure, data that reveals mistakes, the run, and the checks.
+// Its files include headers of these directories: source, model, comm,
+// schedule, step, plan, dense, exec/machine, exec/operations, exec/step,
+// verify/cases, verify/judge.
 #ifndef SHARDC_VERIFY_STEP_STEP_REPORT_H_
 #define SHARDC_VERIFY_STEP_STEP_REPORT_H_
 
@@ -8,19 +11,26 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "exec/machine/buffer.h"
+#include "exec/machine/machine.h"
 #include "exec/operations/operation.h"
 #include "model/manifest.h"
+#include "model/mesh.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "plan/lowered_step.h"
 #include "source/finding.h"
+#include "step/attention.h"
 #include "step/choose.h"
+#include "step/constraints.h"
 #include "step/liveness.h"
+#include "step/program.h"
+#include "verify/cases/reduced_sizes.h"
 #include "verify/step/prove.h"
-#include "verify/step/stage_proof.h"
+#include "verify/step/staged_step.h"
 
 namespace shardc::verify {
 
@@ -190,6 +200,69 @@ struct StepRequest : StepInputs {
 // added to `findings`.
 std::optional<StepReport> VerifyStep(const StepRequest& request,
                                      Findings& findings);
+
+// The place of an op: its layer, its phase and its index among the ops of this
+// layer and phase. An op has the same place in the graph of all layers and in a
+// graph of a few layers.
+using OpPlace = std::tuple<int32_t, step::Phase, int32_t>;
+std::vector<OpPlace> PlacesOf(const step::Graph& graph);  // indexed by op
+
+// Sets in `out` the rows, conflicts, traffic, notes, peak, flops and the digest
+// of the program. If the request names a part, rows, conflicts and traffic are
+// limited to this part. Returns, for each row, the index of its op in the
+// graph. The index is -1 if the row belongs to no op, but to a reduction at the
+// end of the step.
+std::vector<int32_t> DescribeProgram(const StepRequest& request,
+                                     const LoweredStep& full, StepReport& out);
+
+// Joins consecutive layers with equal rows into one block of rows. The errors
+// of the block are the largest errors of these layers.
+void FoldLayers(std::vector<StepRow>& rows);
+
+// The prefix of the name of a layer of the encoder, such as "encoder 3".
+inline constexpr std::string_view kEncoderPrefix = "encoder ";
+
+// IsLayerPart returns true if a part is a layer, such as "layer 3" or "encoder
+// 3". LayerNumber returns the number of this layer.
+bool IsLayerPart(std::string_view part);
+int LayerNumber(const std::string& part);
+
+// Decides how a step computes attention if an attention operation is requested.
+// The form is the global view, a kernel on slices, or a ring. Other functions
+// return the axes that the operation requires, and the bytes that it sends.
+
+// Returns how attention is computed: in the global view, as a compiler does, by
+// a kernel on slices, or by a ring. Returns nullopt, and sets `why`, if the
+// operation cannot run in this step with the plan's specs on the mesh. Returns
+// the global view if the request has no operation, or if the model's
+// description cannot be built; building all layers reports that error.
+std::optional<step::AttentionForm> FormOf(const StepRequest& request,
+                                          const Mesh& mesh, std::string& why);
+
+// Returns the axes that the request's operation requires for query, key and
+// output. The list is empty if the request has no operation.
+std::vector<step::ShardingConstraintOverride> OverridesOf(
+    const StepRequest& request);
+
+// Returns the bytes that devices send for the attention of one layer in the
+// forward pass, by the formula of the request's operation. Returns nullopt if
+// the model's description cannot be built.
+std::optional<exec::SentBytes> FormulaOf(const StepRequest& request,
+                                         const Mesh& mesh);
+
+// Returns small sizes at which `program` shards every dimension in the same way
+// as at its real sizes. `program` was lowered at the sizes `real` and has the
+// axes of the reduced mesh. Returns nullopt, and sets `why`, if there are no
+// such sizes.
+std::optional<step::Sizes> ReducedSizes(const step::Graph& graph,
+                                        const step::Sizes& real,
+                                        const step::Program& program,
+                                        std::string& why);
+
+// Returns one layer of each kind, separately for the decoder and the encoder.
+// If a decoder or encoder has two layers, at least two of its layers are
+// returned. Layers are of the same kind if their forward ops are equal.
+std::vector<int32_t> ReducedLayers(const step::Graph& graph);
 
 }  // namespace shardc::verify
 

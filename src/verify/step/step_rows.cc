@@ -7,7 +7,7 @@
 //
 // If several ops have the same sharding conflict, the report has one line with
 // their number.
-#include "verify/step/step_rows.h"
+#include "verify/step/step_report.h"
 
 #include <algorithm>
 #include <map>
@@ -15,8 +15,7 @@
 #include <utility>
 
 #include "source/digest.h"
-#include "source/index.h"
-#include "step/flops.h"
+#include "source/size.h"
 #include "step/liveness.h"
 
 namespace shardc::verify {

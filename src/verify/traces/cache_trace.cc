@@ -17,13 +17,9 @@
 #include "exec/attention/staging.h"
 #include "exec/machine/agreement.h"
 #include "exec/operations/flash_decoding.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "verify/judge/explain.h"
-#include "verify/judge/tolerance.h"
 #include "verify/traces/remembered.h"
-#include "verify/traces/trace_bytes.h"
-#include "verify/traces/trace_judge.h"
-#include "verify/traces/trace_record.h"
 
 namespace shardc::verify {
 namespace {

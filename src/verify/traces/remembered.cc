@@ -12,10 +12,10 @@
 #include <span>
 #include <utility>
 
-#include "dense/rounding.h"
+#include "dense/narrow.h"
 #include "exec/machine/agreement.h"
 #include "floats/convert.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::verify {
 namespace {

@@ -11,7 +11,6 @@
 #include "audit/drift.h"
 #include "audit/growth.h"
 #include "devices/profiles.h"
-#include "emit/audits/audit_lock.h"
 #include "emit/audits/audit_report.h"
 #include "emit/compared_step.h"
 #include "hlo/program.h"

@@ -1,5 +1,5 @@
 // Tests the times in reports: they have three digits and no exponent.
-#include "emit/costs/figures.h"
+#include "emit/costs/cost_report.h"
 
 #include <doctest/doctest.h>
 

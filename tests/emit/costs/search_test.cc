@@ -162,7 +162,6 @@ SearchReport ReportOf(const TableCase& given) {
     out.proof = {Status::kPass, "proved on 4 devices"};
     out.proofs = {{Status::kFail, "failed on 6 devices"},
                   {Status::kUnsupported, "not on 8"}};
-    out.of_pipeline = {Status::kPass, "proved in 3 stages"};
   }
   return out;
 }

@@ -1,4 +1,4 @@
-#include "emit/exports/state_arrays.h"
+#include "emit/exports/orbax.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Tests the queries on a plan that several export formats share.
-#include "emit/exports/view.h"
+#include "emit/exports/exporter.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/block_types.h"
+#include "model/manifest.h"
 
 namespace shardc::exports {
 namespace {

@@ -1,4 +1,4 @@
-#include "emit/findings/diff.h"
+#include "emit/findings/formats.h"
 
 #include <doctest/doctest.h>
 

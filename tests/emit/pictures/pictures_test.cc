@@ -10,9 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "emit/pictures/array_text.h"
-#include "emit/pictures/bars_text.h"
-#include "emit/pictures/mesh_text.h"
+#include "emit/pictures/text_pictures.h"
 #include "tables.h"
 
 namespace shardc {

@@ -1,8 +1,8 @@
-#include "emit/plans/device_share.h"
+#include "emit/plans/explain.h"
 
 #include <doctest/doctest.h>
 
-#include "model/shard_range.h"
+#include "model/mesh_layout.h"
 
 namespace shardc {
 namespace {

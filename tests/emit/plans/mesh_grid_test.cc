@@ -1,4 +1,4 @@
-#include "emit/plans/mesh_grid.h"
+#include "emit/plans/input_text.h"
 
 #include <doctest/doctest.h>
 

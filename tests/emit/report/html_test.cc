@@ -1,4 +1,4 @@
-#include "emit/report/html.h"
+#include "emit/report/page.h"
 
 #include <doctest/doctest.h>
 

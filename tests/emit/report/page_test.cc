@@ -23,7 +23,6 @@
 #include "emit/report/report.h"
 #include "hlo/program.h"
 #include "lint/rules/all.h"
-#include "picture/coverage.h"
 #include "picture/fold.h"
 #include "plan/difference/plan_difference.h"
 #include "plan/planned_stages.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cost/pipeline.h"
-#include "emit/costs/pipeline_report.h"
+#include "emit/costs/cost_report.h"
 #include "emit/html_rows.h"
 #include "emit/inputs.h"
 #include "emit/report/schedule_page.h"

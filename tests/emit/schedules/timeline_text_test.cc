@@ -1,6 +1,6 @@
 // Compares pictures of schedules with pictures that were drawn by hand for 1f1b
 // on two ranks.
-#include "emit/schedules/timeline_text.h"
+#include "emit/schedules/schedule_report.h"
 
 #include <doctest/doctest.h>
 
@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "schedule/order.h"
 #include "schedule/schedules.h"
-#include "schedule/simulate.h"
 
 namespace shardc {
 namespace {

@@ -13,7 +13,6 @@
 
 #include "emit/inputs.h"
 #include "emit/verify/dump.h"
-#include "emit/verify/report_text.h"
 #include "emit/verify/verify_json.h"
 #include "exec/operations/operation.h"
 #include "meshes.h"

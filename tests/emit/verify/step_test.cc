@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "emit/inputs.h"
-#include "emit/verify/step_dump.h"
+#include "emit/verify/dump.h"
 #include "emit/verify/step_json.h"
-#include "emit/verify/step_text.h"
 #include "meshes.h"
 #include "tables.h"
 

@@ -11,7 +11,7 @@
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
 #include "exec/operations/operation.h"
-#include "floats/half.h"
+#include "floats/convert.h"
 #include "reference/quantised_matmul.h"
 
 namespace shardc::exec {

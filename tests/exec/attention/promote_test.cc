@@ -1,4 +1,4 @@
-#include "exec/attention/promote.h"
+#include "exec/attention/narrow.h"
 
 #include <doctest/doctest.h>
 

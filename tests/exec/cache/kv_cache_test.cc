@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "exec/kernels/quantize.h"
+#include "exec/kernels/arithmetic.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
-#include "floats/half.h"
+#include "floats/convert.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::exec {

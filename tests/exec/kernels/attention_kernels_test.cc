@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "exec/kernels/arithmetic.h"
 #include "exec/kernels/kernel_cases.h"
 #include "exec/kernels/kernel_loops.h"
 #include "exec/kernels/kernels.h"
-#include "exec/kernels/quantize.h"
 #include "floats/convert.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
 
 namespace shardc::exec {
 namespace {

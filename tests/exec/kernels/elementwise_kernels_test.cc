@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "exec/kernels/arithmetic.h"
 #include "exec/kernels/kernels.h"
-#include "exec/kernels/quantize.h"
 
 namespace shardc::exec {
 namespace {

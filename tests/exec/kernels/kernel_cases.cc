@@ -5,7 +5,7 @@
 #include <cmath>
 #include <span>
 
-#include "exec/kernels/quantize.h"
+#include "exec/kernels/arithmetic.h"
 #include "floats/convert.h"
 
 namespace shardc::exec {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "floats/half.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 

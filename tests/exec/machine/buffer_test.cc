@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "exec/machine/mesh_fixture.h"
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 namespace {

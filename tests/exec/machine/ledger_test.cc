@@ -1,4 +1,4 @@
-#include "exec/machine/ledger.h"
+#include "exec/machine/machine.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "exec/kernels/quantize.h"
+#include "exec/kernels/arithmetic.h"
 
 #include <doctest/doctest.h>
 

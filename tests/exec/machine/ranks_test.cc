@@ -10,7 +10,6 @@
 
 #include "exec/machine/agreement.h"
 #include "exec/machine/collectives.h"
-#include "exec/machine/crossing.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/thread_transport.h"
 

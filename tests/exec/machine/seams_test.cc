@@ -1,4 +1,4 @@
-#include "exec/machine/seams.h"
+#include "exec/machine/machine.h"
 
 #include <doctest/doctest.h>
 

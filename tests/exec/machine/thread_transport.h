@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/machine/transport.h"
+#include "exec/machine/machine.h"
 
 namespace shardc::exec {
 

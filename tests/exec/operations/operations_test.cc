@@ -11,8 +11,8 @@
 #include "exec/attention/staging.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
-#include "exec/operations/ring_order.h"
-#include "floats/half.h"
+#include "exec/operations/ring.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 namespace {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "exec/operations/all.h"
+#include "exec/operations/operation.h"
 
 namespace shardc::exec {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/machine/mesh_fixture.h"
-#include "floats/half.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 namespace {

@@ -1,4 +1,4 @@
-#include "exec/pages/page_table.h"
+#include "exec/pages/page_pool.h"
 
 #include <doctest/doctest.h>
 

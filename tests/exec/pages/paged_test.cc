@@ -4,14 +4,14 @@
 
 #include <cmath>
 
+#include "dense/array.h"
 #include "dense/attention.h"
-#include "dense/layouts.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
 #include "exec/operations/operation.h"
 #include "exec/pages/paged_program.h"
-#include "floats/half.h"
-#include "verify/cases/dense_inputs.h"
+#include "floats/convert.h"
+#include "verify/cases/problem_data.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::exec {

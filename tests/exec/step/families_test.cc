@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "meshes.h"
+#include "step/backward.h"
+#include "step/build.h"
 #include "step/lower.h"
 #include "step/mlp_graph.h"
-#include "step/optimizer.h"
-#include "step/sizes.h"
+#include "step/program.h"
 #include "step/small_models.h"
 #include "step/validate.h"
-#include "step/vjp.h"
 #include "verify/step/prove.h"
 
 namespace shardc::exec {

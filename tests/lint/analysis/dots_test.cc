@@ -1,4 +1,4 @@
-#include "lint/analysis/dots.h"
+#include "lint/analysis/pattern_faults.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "lint/analysis/hosts.h"
+#include "lint/analysis/memory.h"
 
 #include <map>
 #include <string>

@@ -1,4 +1,4 @@
-#include "lint/analysis/last_groups.h"
+#include "lint/analysis/facts.h"
 
 #include <doctest/doctest.h>
 

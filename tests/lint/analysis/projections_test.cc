@@ -1,6 +1,6 @@
 // Tests the comparison of attention's projections with the axis rules for
 // heads.
-#include "lint/analysis/projections.h"
+#include "lint/analysis/heads.h"
 
 #include <string>
 #include <tuple>

@@ -419,6 +419,80 @@ rules:
           {}}});
 }
 
+TEST_CASE("a block is that of the modules for which the configuration has it") {
+  const auto messages = [](const std::string& quantisation) {
+    std::string out;
+    const std::string config =
+        R"({"model_type": "llama", "quantization_config": {)" + quantisation +
+        "}}";
+    for (const Finding& finding :
+         FindingsOf({.mesh = "tp:32",
+         .rules = R"(version: 1
+separator: "."
+rules:
+  - {match: '(q|up)_proj', spec: [tp]}
+  - {match: '(o|down)_proj', spec: [null, tp]}
+)",
+         .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "model.layers.0.attn.q_proj.weight": {"shape": [4096, 4096], "dtype": "BF16"},
+  "model.layers.0.attn.o_proj.weight": {"shape": [4096, 4096], "dtype": "BF16"},
+  "model.layers.0.mlp.up_proj.weight": {"shape": [14336, 4096], "dtype": "BF16"},
+  "model.layers.0.mlp.down_proj.weight": {"shape": [4096, 14336], "dtype": "BF16"},
+  "model.layers.1.mlp.up_proj.weight": {"shape": [14336, 4096], "dtype": "BF16"},
+  "model.layers.1.mlp.down_proj.weight": {"shape": [4096, 14336], "dtype": "BF16"}}})",
+         .model = config})) {
+      if (finding.code->Id() != "SHD222") continue;
+      out += (out.empty() ? "" : "; ") +
+             finding.message.substr(0, finding.message.find(" is ")) +
+             (finding.message.find("in blocks of 128, axis `tp` has 32: a "
+                                   "shard is 448") == std::string::npos
+                  ? " of another block"
+                  : "");
+    }
+    return out;
+  };
+  const std::string down =
+      "dimension 1 of `model.layers.*.mlp.down_proj.weight` (2 parameters)";
+  const std::string up =
+      "dimension 0 of `model.layers.*.mlp.up_proj.weight` (2 parameters)";
+  const std::string second =
+      "dimension 1 of `model.layers.1.mlp.down_proj.weight`";
+  // 14336 / 32 = 448 is no multiple of 128, and 4096 / 32 = 128 is.
+  const auto grouped = [](const std::string& targets,
+                          const std::string& ignored) {
+    return "\"ignore\": [" + ignored +
+           R"(], "config_groups": {"a": {"targets": ["re:.*attn.*"], "weights":
+ {"strategy": "channel"}}, "b": {"targets": [)" +
+           targets + R"(], "weights": {"group_size": 128}}})";
+  };
+  const auto blocks = [](const std::string& excluded) {
+    return R"("weight_block_size": [128, 128], "modules_to_not_convert": [)" +
+           excluded + "]";
+  };
+  const struct {
+    std::string quantisation, expected;
+  } kRows[] = {
+      {grouped(R"("re:.*mlp.*")", ""), down},
+      {grouped(R"("Linear")", ""), down},
+      {grouped(R"("Linear")", R"("re:.*down_proj")"), ""},
+      {grouped(R"("Linear")", R"("re:down_proj")"), down},
+      {grouped(R"("Linear")", R"x("re:.*(?=down_proj)")x"), ""},
+      {grouped(R"("Linear")", R"("model.layers.0.mlp.down_proj")"), second},
+      {grouped(R"("Linear")", R"("model.layers.0")"), second},
+      {grouped(R"("Linear")", R"("model.layers.0.mlp.down", "lm_head")"), down},
+      {grouped(R"("re:.*attn.*")", ""), ""},
+      {blocks(""), up + "; " + down},
+      {blocks(R"("up_proj")"), down},
+      {blocks(R"("*.down_proj")"), up},
+      {blocks(R"("up_proj", "down_proj")"), ""},
+  };
+  for (const auto& row : kRows) {
+    CAPTURE(row.quantisation);
+    CHECK(messages(row.quantisation) == row.expected);
+  }
+}
+
 TEST_CASE("the sides of a feed-forward block are those around scanned layers") {
   const auto count = [](const std::string& down) {
     const std::string rules =

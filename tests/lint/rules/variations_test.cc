@@ -16,7 +16,7 @@
 
 #include "lint/rules/lint.h"
 #include "lint/target.h"
-#include "source/after_last.h"
+#include "source/wording.h"
 #include "tables.h"
 
 namespace shardc {

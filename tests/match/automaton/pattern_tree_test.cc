@@ -4,8 +4,7 @@
 
 #include <string>
 
-#include "match/automaton/alphabet.h"
-#include "match/automaton/pattern_reader.h"
+#include "match/automaton/nfa.h"
 
 namespace shardc {
 namespace {

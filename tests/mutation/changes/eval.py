@@ -40,7 +40,7 @@ ROWS = [
     ('eval/call.cc',
      'place.begin, place.end - place.begin)));',
      'place.end - place.begin', 'place.end + place.begin', ''),
-    ('eval/inputs.cc',
+    ('eval/call.cc',
      'if (source == nullptr) {',
      'source == nullptr', '!(source == nullptr)', ''),
     ('eval/meshes.cc',

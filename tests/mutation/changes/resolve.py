@@ -1,7 +1,7 @@
 """Small changes to src/resolve."""
 
 ROWS = [
-    ('resolve/attention.cc',
+    ('resolve/resolve.cc',
      'list.entries.push_back(std::move(entry));',
      'list.entries.push_back(std::move(entry))', '', ''),
     ('resolve/resolve.cc',

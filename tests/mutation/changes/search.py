@@ -1,7 +1,7 @@
 """Small changes to src/search."""
 
 ROWS = [
-    ('search/candidates.cc',
+    ('search/pricer.cc',
      'if (!applies) return;',
      '!applies', '!(!applies)', ''),
 ]

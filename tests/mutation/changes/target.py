@@ -40,10 +40,10 @@ ROWS = [
     ('target/packs.cc',
      'std::sort(names.begin(), names.end());',
      'std::sort(names.begin(), names.end())', 'std::sort(names.end(), names.begin())', ''),
-    ('target/resolver.cc',
+    ('target/choose.cc',
      'if (!named) return target;',
      '!named', '!(!named)', ''),
-    ('target/scanned_rules.cc',
+    ('target/packs.cc',
      'AppendFitted(rule, matched[i], manifest.separator, rules, fitted);',
      'AppendFitted(rule, matched[i], manifest.separator, rules, fitted)', '', ''),
 ]

@@ -13,19 +13,17 @@
 #include <utility>
 
 #include "dense/attention.h"
-#include "dense/latent.h"
 #include "dense/rotary.h"
 #include "exec/attention/rotary.h"
 #include "exec/cache/kv_cache.h"
 #include "exec/kernels/arithmetic.h"
 #include "exec/machine/collectives.h"
-#include "exec/operations/ring_order.h"
-#include "exec/pages/page_table.h"
+#include "exec/operations/ring.h"
+#include "exec/pages/page_pool.h"
 #include "verify/answers/known_refusals.h"
 #include "verify/cases/grid.h"
 #include "verify/judge/explain.h"
 #include "verify/judge/run_case.h"
-#include "verify/judge/tolerance.h"
 #include "verify/traces/cache_trace.h"
 
 namespace shardc::verify {

@@ -1,12 +1,11 @@
-#include "verify/cases/dense_inputs.h"
+#include "verify/cases/problem_data.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "exec/operations/all.h"
+#include "exec/operations/operation.h"
 #include "verify/cases/grid.h"
-#include "verify/cases/problem_data.h"
 #include "verify/judge/run_case.h"
 
 namespace shardc::verify {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/machine/random.h"
-#include "exec/operations/all.h"
+#include "exec/operations/operation.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/random_cases.h"
 #include "verify/judge/run_case.h"

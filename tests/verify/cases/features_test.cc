@@ -7,8 +7,8 @@
 
 #include "resolve/resolve.h"
 #include "verify/cases/grid.h"
+#include "verify/cases/matrix.h"
 #include "verify/cases/random_cases.h"
-#include "verify/cases/stress_cases.h"
 #include "verify/faults/injection.h"
 #include "verify/report.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/layout.h"
+#include "model/axis_rules.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {

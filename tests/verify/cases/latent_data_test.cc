@@ -1,4 +1,4 @@
-#include "verify/cases/latent_data.h"
+#include "verify/cases/problem_data.h"
 
 #include <doctest/doctest.h>
 
@@ -8,9 +8,8 @@
 #include "exec/machine/machine.h"
 #include "exec/machine/sharded.h"
 #include "exec/operations/operation.h"
-#include "floats/half.h"
+#include "floats/convert.h"
 #include "verify/cases/grid.h"
-#include "verify/cases/problem_data.h"
 #include "verify/faults/injection.h"
 #include "verify/judge/run_case.h"
 

@@ -1,4 +1,4 @@
-#include "verify/cases/limits.h"
+#include "verify/cases/matrix.h"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
-#include "verify/cases/settings.h"
+#include "verify/cases/features.h"
 
 #include <doctest/doctest.h>
 
 #include <memory>
 #include <string>
 
-#include "emit/verify/settings_json.h"
+#include "emit/verify/verify_json.h"
 #include "source/json.h"
 #include "verify/cases/grid.h"
 #include "verify/judge/run_case.h"

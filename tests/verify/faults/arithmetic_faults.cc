@@ -12,7 +12,6 @@
 
 #include "exec/kernels/arithmetic.h"
 #include "floats/convert.h"
-#include "floats/half.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {

@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "exec/attention/rotate_tokens.h"
+#include "exec/attention/rotary.h"
 #include "exec/cache/kv_cache.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {

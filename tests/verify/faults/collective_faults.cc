@@ -11,8 +11,8 @@
 #include "comm/collective.h"
 #include "exec/machine/collectives.h"
 #include "exec/machine/sharded.h"
-#include "floats/half.h"
-#include "source/index.h"
+#include "floats/convert.h"
+#include "source/size.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {

@@ -9,8 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "exec/machine/ledger.h"
-#include "exec/machine/seams.h"
+#include "exec/machine/machine.h"
 #include "exec/machine/sharded.h"
 
 namespace shardc::verify {

@@ -16,8 +16,8 @@
 #include <algorithm>
 #include <mutex>
 
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
+#include "source/size.h"
 #include "source/wording.h"
 #include "verify/faults/evidence.h"
 

@@ -17,7 +17,6 @@
 #include "verify/faults/injection.h"
 #include "verify/judge/run_case.h"
 #include "verify/traces/cache_trace.h"
-#include "verify/traces/paged_trace.h"
 
 namespace shardc::verify {
 

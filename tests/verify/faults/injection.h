@@ -1,11 +1,11 @@
 // What each fault of the catalogue does to a run. A fault replaces seams, the
-// parts of a program that a test may replace (exec/machine/seams.h). The faults
-// of attention, caches and pages are in this folder. The faults of a model's
-// training and decoding steps are in verify/step.
+// parts of a program that a test may replace (exec/machine/machine.h). The
+// faults of attention, caches and pages are in this folder. The faults of a
+// model's training and decoding steps are in verify/step.
 #ifndef SHARDC_TESTS_VERIFY_FAULTS_INJECTION_H_
 #define SHARDC_TESTS_VERIFY_FAULTS_INJECTION_H_
 
-#include "exec/machine/seams.h"
+#include "exec/machine/machine.h"
 #include "verify/faults/fault.h"
 #include "verify/judge/run_case.h"
 

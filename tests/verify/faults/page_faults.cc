@@ -10,7 +10,7 @@
 
 #include "exec/pages/page_pool.h"
 #include "exec/pages/paged_program.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "exec/attention/staging.h"
-#include "exec/operations/ring_order.h"
-#include "source/index.h"
+#include "exec/operations/ring.h"
+#include "source/size.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {

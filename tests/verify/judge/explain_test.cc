@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/attention/staging.h"
-#include "exec/operations/all.h"
+#include "exec/operations/operation.h"
 #include "verify/cases/grid.h"
 #include "verify/judge/run_case.h"
 

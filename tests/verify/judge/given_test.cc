@@ -1,10 +1,10 @@
-#include "verify/judge/given.h"
+#include "verify/judge/explain.h"
 
 #include <doctest/doctest.h>
 
 #include <functional>
 
-#include "exec/operations/all.h"
+#include "exec/operations/operation.h"
 #include "verify/cases/grid.h"
 #include "verify/judge/run_case.h"
 

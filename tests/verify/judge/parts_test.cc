@@ -1,4 +1,4 @@
-#include "verify/judge/parts.h"
+#include "verify/judge/run_case.h"
 
 #include <doctest/doctest.h>
 
@@ -6,9 +6,8 @@
 #include <string>
 
 #include "exec/machine/machine.h"
-#include "exec/operations/all.h"
-#include "model/layout.h"
-#include "verify/cases/dense_inputs.h"
+#include "exec/operations/operation.h"
+#include "model/axis_rules.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/problem_data.h"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "exec/machine/random.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
-#include "verify/cases/shapes.h"
+#include "verify/cases/case.h"
 #include "verify/judge/explain.h"
 
 namespace shardc::verify {

@@ -7,7 +7,7 @@
 
 #include "dense/array.h"
 #include "verify/cases/case.h"
-#include "verify/judge/tolerance.h"
+#include "verify/judge/explain.h"
 #include "verify/judge/wrong_outputs.h"
 
 namespace shardc::verify {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "exec/operations/all.h"
+#include "exec/operations/operation.h"
 #include "verify/cases/grid.h"
 
 namespace shardc::verify {

@@ -1,11 +1,11 @@
-#include "verify/judge/tolerance.h"
+#include "verify/judge/explain.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "floats/half.h"
+#include "floats/convert.h"
 
 namespace shardc::verify {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "dense/attention.h"
-#include "verify/judge/tolerance.h"
+#include "verify/judge/explain.h"
 
 namespace shardc::verify {
 

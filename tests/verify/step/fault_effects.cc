@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::verify::effects {
 namespace {

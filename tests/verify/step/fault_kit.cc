@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::verify {
 namespace {

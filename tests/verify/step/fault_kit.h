@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "exec/machine/collectives.h"
-#include "exec/machine/seams.h"
-#include "exec/step/local_op.h"
-#include "source/index.h"
+#include "exec/machine/machine.h"
+#include "exec/step/run.h"
+#include "source/size.h"
 #include "verify/step/sound_cases.h"
 
 namespace shardc::verify {

@@ -14,8 +14,8 @@
 #include <optional>
 #include <utility>
 
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
+#include "source/size.h"
 #include "verify/faults/evidence.h"
 
 namespace shardc::verify {

@@ -19,7 +19,7 @@
 #include "parse/project.h"
 #include "plan/compile.h"
 #include "step/build.h"
-#include "step/remat.h"
+#include "step/recompute.h"
 #include "target/open.h"
 #include "temporary_folder.h"
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/sub_axis.h"
-#include "source/index.h"
+#include "model/mesh_layout.h"
+#include "source/size.h"
 #include "step/lower.h"
 #include "verify/step/sound_models.h"
 

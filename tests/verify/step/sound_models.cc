@@ -14,13 +14,13 @@
 #include <tuple>
 #include <utility>
 
-#include "source/index.h"
+#include "source/size.h"
 #include "step/attention.h"
+#include "step/backward.h"
+#include "step/build.h"
 #include "step/graph_writer.h"
 #include "step/macros.h"
-#include "step/optimizer.h"
 #include "step/recompute.h"
-#include "step/vjp.h"
 
 namespace shardc::verify {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/spec.h"
+#include "model/mesh.h"
 #include "model/step_graph.h"
 #include "step/constraints.h"
 

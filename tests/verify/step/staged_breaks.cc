@@ -11,7 +11,7 @@
 #include <map>
 #include <utility>
 
-#include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::verify {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "schedule/schedules.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "step/lower.h"
 #include "verify/step/sound_models.h"
 

@@ -13,7 +13,6 @@
 #include "schedule/table.h"
 #include "step/accumulate.h"
 #include "verify/step/sound_cases.h"
-#include "verify/step/staged_run.h"
 #include "verify/step/staged_step.h"
 
 namespace shardc::verify {

@@ -16,8 +16,8 @@
 
 #include "schedule/order.h"
 #include "schedule/schedules.h"
-#include "source/index.h"
-#include "source/thread_pool.h"
+#include "source/process.h"
+#include "source/size.h"
 #include "verify/step/staged_breaks.h"
 #include "verify/step/staged_cases.h"
 

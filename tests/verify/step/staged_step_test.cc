@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "schedule/schedules.h"
-#include "source/index.h"
+#include "source/size.h"
 #include "verify/step/staged_cases.h"
 #include "verify/step/staged_faults.h"
 

@@ -13,16 +13,15 @@
 #include "exec/step/run.h"
 #include "families/families.h"
 #include "parse/project.h"
-#include "plan/step_specs.h"
+#include "plan/lowered_step.h"
+#include "step/backward.h"
 #include "step/build.h"
 #include "step/lower.h"
-#include "step/optimizer.h"
-#include "step/sizes.h"
-#include "step/vjp.h"
+#include "step/program.h"
 #include "target/open.h"
 #include "temporary_folder.h"
 #include "verify/step/prove.h"
-#include "verify/step/reduced_case.h"
+#include "verify/step/step_report.h"
 
 namespace shardc::verify {
 namespace {

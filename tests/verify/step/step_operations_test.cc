@@ -14,7 +14,6 @@
 #include "target/open.h"
 #include "temporary_folder.h"
 #include "verify/step/random_models.h"
-#include "verify/step/step_operation.h"
 #include "verify/step/step_report.h"
 
 namespace shardc::verify {

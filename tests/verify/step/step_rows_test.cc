@@ -1,4 +1,4 @@
-#include "verify/step/step_rows.h"
+#include "verify/step/step_report.h"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "verify/step/step_report.h"
 
 namespace shardc::verify {
 namespace {

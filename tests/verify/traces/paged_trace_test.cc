@@ -1,4 +1,4 @@
-#include "verify/traces/paged_trace.h"
+#include "verify/traces/cache_trace.h"
 
 #include <doctest/doctest.h>
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "dense/narrow.h"
 #include "dense/rotary.h"
-#include "dense/rounding.h"
 #include "verify/cases/grid.h"
 
 namespace shardc::verify {

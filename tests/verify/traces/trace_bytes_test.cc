@@ -1,11 +1,10 @@
-#include "verify/traces/trace_bytes.h"
+#include "verify/traces/cache_trace.h"
 
 #include <doctest/doctest.h>
 
 #include <vector>
 
 #include "verify/cases/grid.h"
-#include "verify/traces/cache_trace.h"
 
 namespace shardc::verify {
 namespace {

@@ -1,0 +1,431 @@
+// Writes the map as JSON. Ranges are [first, end] without the last number. For
+// example, the heads 2 and 3 of all 80 layers, which are the first two heads of
+// the source's device and the only ones of the destination's:
+//
+//   {"from": 1, "to": 1, "pieces": [{"kind": 0, "layers": [[0, 80]],
+//    "heads": [2, 4], "from_head": 0, "to_head": 0, "range": [0, 8192], ..}]}
+//
+// `kind` is an index into `kinds`. What is not known is null, and listed in
+// `not_known`. A refused map has reasons in `refused`, and neither pairs nor
+// totals.
+#include "emit/kv/kv_map.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "emit/emit.h"
+#include "source/json_writer.h"
+#include "source/size.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+std::string_view OrderName(kv::Order order) {
+  return order == kv::Order::kHnd ? "HND" : "NHD";
+}
+
+void WriteRange(JsonWriter& json, const LayerRange& range) {
+  json.BeginArray();
+  json.Integer(range.first);
+  json.Integer(range.end);
+  json.EndArray();
+}
+
+void WriteRanges(JsonWriter& json, std::string_view key,
+                 const std::vector<LayerRange>& ranges) {
+  json.Key(key);
+  json.BeginArray();
+  for (const LayerRange& range : ranges) WriteRange(json, range);
+  json.EndArray();
+}
+
+void WriteSide(JsonWriter& json, std::string_view key, const KvMapSide& side) {
+  const kv::SideSettings& settings = side.settings;
+  json.Key(key);
+  json.BeginObject();
+  json.Member("plan", side.plan);
+  json.Member("mode", ModeName(settings.mode));
+  json.Member("mesh", side.mesh);
+  json.Member("kv_dtype", DtypeName(settings.dtype));
+  json.Member("state_dtype", DtypeName(settings.state_dtype));
+  json.Member("conv_dtype", DtypeName(settings.conv_dtype));
+  json.Member("page", settings.page);
+  json.TextOrNull("order", settings.order ? OrderName(*settings.order) : "");
+  json.Member("joint", settings.joint);
+  json.Member("draft", settings.draft);
+  json.Member("dp_rank", settings.dp_rank);
+  json.Member("interleave", settings.interleave);
+  if (side.side) {
+    json.Member("dp_ranks", side.side->dp_ranks);
+    json.Member("token_parts", side.side->token_parts);
+    json.Key("devices");
+    json.Array(side.side->holders, &kv::Holder::device);
+  }
+  json.EndObject();
+}
+
+void WriteTotals(JsonWriter& json, const kv::Totals& totals) {
+  json.Member("once", totals.once);
+  json.Member("sent", totals.sent);
+  json.Member("pairs", totals.pairs);
+  json.Member("largest_source", totals.largest_source);
+  json.Member("largest_destination", totals.largest_destination);
+  json.Member("descriptors", totals.descriptors);
+  json.Member("least_descriptors", totals.least_descriptors);
+}
+
+// Writes the bytes of a page on both sides: what a device has of one layer.
+void WritePageBytes(JsonWriter& json, const KvMapReport& report, size_t index) {
+  const kv::Kind& kind = report.map.kinds[index];
+  json.Key("page_bytes");
+  json.BeginArray();
+  for (const KvMapSide* side : {&report.from, &report.to}) {
+    const auto& page = side->settings.page;
+    if (!page || !side->side || !kind.IsPaged()) {
+      json.Null();
+      continue;
+    }
+    const Size bytes = Size(kv::BytesOfHead(kind, side->settings)) *
+                       (kind.is.heads / side->side->head_parts[index]) * *page;
+    json.Value(bytes.Checked());
+  }
+  json.EndArray();
+}
+
+void WriteKind(JsonWriter& json, const KvMapReport& report, size_t index) {
+  const kv::Kind& kind = report.map.kinds[index];
+  json.BeginObject();
+  json.Member("kind", KvName(kind.is.kind));
+  json.Member("draft", kind.draft);
+  WriteRanges(json, "layers", kind.is.layers);
+  json.Member("heads", kind.is.heads);
+  json.Member("head_dim", kind.is.head_dim);
+  json.Member("value_dim", kind.is.value_dim);
+  json.Member("window", kind.is.window);
+  json.Member("tensors", kind.Tensors());
+  json.Key("head_bytes");
+  json.BeginArray();
+  json.Integer(kv::BytesOfHead(kind, report.from.settings));
+  json.Integer(kv::BytesOfHead(kind, report.to.settings));
+  json.EndArray();
+  WritePageBytes(json, report, index);
+  if (report.from.side && report.to.side) {
+    json.Key("head_parts");
+    json.BeginArray();
+    json.Integer(report.from.side->head_parts[index]);
+    json.Integer(report.to.side->head_parts[index]);
+    json.EndArray();
+  }
+  if (report.map.totals && index < report.map.by_kind.size()) {
+    WriteTotals(json, report.map.by_kind[index]);
+  }
+  json.EndObject();
+}
+
+void WritePiece(JsonWriter& json, const KvMapReport& report,
+                const kv::Piece& piece) {
+  json.BeginObject();
+  json.Member("kind", static_cast<int64_t>(piece.kind));
+  WriteRanges(json, "layers", piece.layers);
+  json.Key("heads");
+  WriteRange(json, piece.heads);
+  json.Member("from_head", piece.from_head);
+  json.Member("to_head", piece.to_head);
+  json.Key("range");
+  if (report.settings.tokens) {
+    WriteRange(json, piece.range);
+  } else {
+    json.Null();
+  }
+  json.Member("from_part", piece.from_part);
+  json.Member("to_part", piece.to_part);
+  json.Member("tokens", piece.tokens);
+  json.Member("bytes_per_token", piece.bytes_per_token);
+  json.Member("bytes", piece.bytes);
+  json.Member("descriptors", piece.descriptors);
+  json.Member("least_descriptors", piece.least_descriptors
+                                       ? piece.least_descriptors
+                                       : piece.descriptors);
+  json.EndObject();
+}
+
+}  // namespace
+
+void WriteKvMapJson(const KvMapReport& report, Sink& out) {
+  const kv::Map& map = report.map;
+  const bool mapped = report.IsMapped();
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", "shardc.kv-map/v1");
+  WriteSide(json, "from", report.from);
+  WriteSide(json, "to", report.to);
+  json.Member("tokens", report.settings.tokens);
+  json.Member("replicas", report.settings.replicas == kv::Replicas::kShareTokens
+                              ? "share_tokens"
+                              : "by_destination");
+  json.Member("convert", report.settings.convert);
+  json.Key("refused");
+  json.BeginArray(JsonLayout::kLines);
+  for (const std::string& why : map.refused) json.String(why);
+  json.EndArray();
+  json.Key("kinds");
+  json.BeginArray(JsonLayout::kLines);
+  for (size_t i = 0; mapped && i < map.kinds.size(); ++i) {
+    WriteKind(json, report, i);
+  }
+  json.EndArray();
+  json.Key("pairs");
+  json.BeginArray(JsonLayout::kLines);
+  for (const kv::Pair& pair : map.pairs) {
+    if (!mapped) break;
+    json.BeginObject();
+    json.Member("from", pair.from);
+    json.Member("to", pair.to);
+    json.Key("pieces");
+    json.BeginArray();
+    for (const kv::Piece& piece : pair.pieces) {
+      WritePiece(json, report, piece);
+    }
+    json.EndArray();
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("totals");
+  if (mapped && map.totals) {
+    json.BeginObject();
+    WriteTotals(json, *map.totals);
+    json.EndObject();
+  } else {
+    json.Null();
+  }
+  json.Member("idle_sources", mapped ? std::optional(map.idle) : std::nullopt);
+  json.Key("proof");
+  if (mapped) {
+    json.BeginObject();
+    json.Member("elements", map.proved);
+    json.Member("enumerated", map.enumerated);
+    json.EndObject();
+  } else {
+    json.Null();
+  }
+  WriteNotKnown(json, map.not_known);
+  json.EndObject();
+  out.Put('\n');
+}
+
+// Writes the map as text. Pairs whose pieces differ only in the devices and the
+// heads have a line each, so that a reader finds the local numbers of heads.
+
+namespace {
+
+constexpr size_t kMostLines = 64;
+constexpr size_t kMostRanges = 4;
+
+std::string RangeText(const LayerRange& range) {
+  return range.count() == 1 ? std::to_string(range.first)
+                            : std::to_string(range.first) + "-" +
+                                  std::to_string(range.end - 1);
+}
+
+std::string LayersOf(const std::vector<LayerRange>& ranges) {
+  if (ranges.size() > kMostRanges) {
+    return Counted(kv::CountOf(ranges), "layer") + " of " +
+           RangeText({ranges.front().first, ranges.back().end});
+  }
+  std::string out;
+  for (const LayerRange& range : ranges) {
+    out += (out.empty() ? "" : ",") + RangeText(range);
+  }
+  return out;
+}
+
+// A table whose columns are as wide as their widest cell.
+class Table {
+ public:
+  void Row(std::vector<std::string> cells) {
+    rows_.push_back(std::move(cells));
+  }
+  std::string Text() const {
+    std::vector<size_t> widths;
+    for (const auto& row : rows_) {
+      widths.resize(std::max(widths.size(), row.size()));
+      for (size_t i = 0; i < row.size(); ++i) {
+        widths[i] = std::max(widths[i], row[i].size());
+      }
+    }
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (size_t i = 0; i < row.size(); ++i) {
+        line += (i > 0 ? "  " : "") + row[i];
+        if (i + 1 < row.size()) line.append(widths[i] - row[i].size(), ' ');
+      }
+      out += line + "\n";
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string SideText(const KvMapSide& side) {
+  const kv::SideSettings& settings = side.settings;
+  std::string out = Printable(side.plan) + ", " +
+                    std::string(ModeName(settings.mode)) + ", " +
+                    (side.mesh.empty() ? "one device" : Printable(side.mesh)) +
+                    ", " + std::string(DtypeName(settings.dtype));
+  if (settings.page) out += ", pages of " + CountText(*settings.page);
+  if (settings.order) {
+    out += *settings.order == kv::Order::kHnd ? " HND" : " NHD";
+  }
+  if (settings.joint) out += ", keys and values joint";
+  if (side.side && side.side->dp_ranks > 1) {
+    out += ", data parallel rank " + CountText(settings.dp_rank) + " of " +
+           CountText(side.side->dp_ranks);
+  }
+  if (side.side && side.side->token_parts > 1) {
+    out += ", tokens over " + CountText(side.side->token_parts) + " parts";
+  }
+  return out;
+}
+
+std::string CountOr(const std::optional<int64_t>& count) {
+  return count ? CountText(*count) : "?";
+}
+
+// Returns for example "163,840 descriptors (81,920 suffice)".
+std::string DescriptorsText(const kv::Totals& totals) {
+  if (!totals.descriptors) return "descriptors not known";
+  std::string out = Counted(*totals.descriptors, "descriptor");
+  if (totals.least_descriptors &&
+      *totals.least_descriptors < *totals.descriptors) {
+    out += " (" + CountText(*totals.least_descriptors) + " suffice)";
+  }
+  return out;
+}
+
+std::string KindsText(const KvMapReport& report) {
+  Table table;
+  table.Row({"kind", "layers", "heads", "size", "head of a token", "request",
+             "sent", "pairs", "largest source", "largest destination"});
+  for (size_t i = 0; i < report.map.kinds.size(); ++i) {
+    const kv::Kind& kind = report.map.kinds[i];
+    std::string size = CountText(kind.is.head_dim);
+    if (kind.is.value_dim > 0) size += "+" + CountText(kind.is.value_dim);
+    if (kind.is.window > 0) size += ", last " + CountText(kind.is.window);
+    std::vector<std::string> row = {kind.Name(), LayersOf(kind.is.layers)};
+    if (kind.is.heads == 0) {
+      row.insert(row.end(), {"?", "?", "?", "?", "?", "?", "?", "?"});
+      table.Row(std::move(row));
+      continue;
+    }
+    row.insert(row.end(),
+               {CountText(kind.is.heads), size,
+                BytesText(kv::BytesOfHead(kind, report.from.settings))});
+    if (report.map.totals) {
+      const kv::Totals& totals = report.map.by_kind[i];
+      row.insert(row.end(),
+                 {BytesText(totals.once), BytesText(totals.sent),
+                  CountText(totals.pairs), BytesText(totals.largest_source),
+                  BytesText(totals.largest_destination)});
+    } else {
+      row.insert(row.end(), {"?", "?", "?", "?", "?"});
+    }
+    table.Row(std::move(row));
+  }
+  return table.Text();
+}
+
+std::string HeadsText(const kv::Piece& piece) {
+  const auto local = [&](int64_t first) {
+    return RangeText({first, first + piece.heads.count()});
+  };
+  return RangeText(piece.heads) + " (" + local(piece.from_head) + " -> " +
+         local(piece.to_head) + ")";
+}
+
+std::string PairsText(const KvMapReport& report) {
+  Table table;
+  table.Row({"devices", "kind", "layers", "heads (local)", "tokens", "bytes",
+             "descriptors"});
+  size_t lines = 0, left = 0;
+  const bool sharded =
+      report.from.side->token_parts > 1 || report.to.side->token_parts > 1;
+  for (const kv::Pair& pair : report.map.pairs) {
+    for (const kv::Piece& piece : pair.pieces) {
+      if (++lines > kMostLines) {
+        ++left;
+        continue;
+      }
+      const kv::Kind& kind = report.map.kinds[piece.kind];
+      std::string tokens = "?";
+      if (kind.is.kind == KvKindName::kState) {
+        tokens = "-";
+      } else if (piece.tokens) {
+        tokens = RangeText(piece.range);
+        if (sharded) {
+          tokens = CountText(*piece.tokens) + " of " + tokens;
+        }
+      }
+      table.Row({CountText(pair.from) + " -> " + CountText(pair.to),
+                 kind.Name(), LayersOf(piece.layers), HeadsText(piece), tokens,
+                 piece.bytes ? BytesText(*piece.bytes)
+                             : BytesText(piece.bytes_per_token) + " a token",
+                 CountOr(piece.descriptors)});
+    }
+  }
+  std::string out = table.Text();
+  if (left > 0) {
+    out += "and " + Counted(static_cast<int64_t>(left), "more line") +
+           " (--format json has all)\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string KvMapText(const KvMapReport& report) {
+  const kv::Map& map = report.map;
+  std::string out = "from  " + SideText(report.from) + "\nto    " +
+                    SideText(report.to) + "\n\n";
+  if (!report.IsMapped()) {
+    for (const std::string& why : map.refused) {
+      out += "refused: " + Printable(why) + "\n";
+    }
+    return out + NotKnownLines(map.not_known);
+  }
+  out += KindsText(report) + "\n" + PairsText(report) + "\n";
+  if (map.totals) {
+    const kv::Totals& all = *map.totals;
+    out += "request  " + BytesText(all.once) + " (" + CountText(all.once) +
+           " B) for " + Counted(*report.settings.tokens, "token") +
+           "\nsent     " + BytesText(all.sent) + " (" + CountText(all.sent) +
+           " B) in " + Counted(all.pairs, "pair") + ", " +
+           DescriptorsText(all) + "\nlargest  source " +
+           BytesText(all.largest_source) + ", destination " +
+           BytesText(all.largest_destination) + "\n";
+  }
+  if (map.idle > 0) {
+    out += Counted(map.idle, "device") + " of the source " +
+           (map.idle == 1 ? "sends" : "send") + " nothing";
+    if (report.settings.replicas == kv::Replicas::kByDestination) {
+      out += " (--share-replicas divides the tokens among replicas)";
+    }
+    out += "\n";
+  }
+  if (report.settings.convert) {
+    out += "bytes are those of the source's dtypes\n";
+  }
+  out += "proved   each of " + Counted(map.proved, "element") +
+         " of the destination" +
+         (report.settings.tokens ? "" : ", of one token,") +
+         " is sent exactly once" + (map.enumerated ? ", by counting" : "") +
+         "\n";
+  return out + NotKnownLines(map.not_known);
+}
+
+}  // namespace shardc

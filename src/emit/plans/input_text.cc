@@ -1,0 +1,371 @@
+// Writes a mesh as text and as JSON. It can also write the ranks of the mesh's
+// processes, or the coordinates of one device. The text draws the mesh as
+// blocks of device numbers and leaves out axes of size 1. The columns of a
+// block are the last axis, and its rows are the axis before it. There is one
+// block for each coordinate on the remaining axes. For example, a mesh of three
+// axes is drawn as two blocks, whose rows are separated by `/` here:
+//
+//   dp 2, fsdp 2, tp 2  ->  dp=0: 0 1 / 2 3     dp=1: 4 5 / 6 7
+#include "emit/plans/input_text.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "emit/plans/explain.h"
+#include "model/manifest.h"
+#include "model/mesh_layout.h"
+#include "model/name.h"
+#include "source/json_writer.h"
+#include "source/size.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+std::optional<std::vector<int64_t>> HostMesh(const Mesh& mesh) {
+  if (mesh.processes < 1 || mesh.devices % mesh.processes != 0) return {};
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
+  return HostShape(sizes, mesh.devices / mesh.processes, mesh.processes);
+}
+
+std::string Padded(std::string text, size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text
+                             : text;
+}
+
+// Returns the device numbers of a process, which are consecutive: "0-7".
+std::string Range(const std::vector<int64_t>& numbers) {
+  if (numbers.empty()) return "none";
+  std::string out = std::to_string(numbers.front());
+  if (numbers.size() > 1) out += "-" + std::to_string(numbers.back());
+  return out;
+}
+
+struct Process {
+  std::vector<int64_t> devices;
+  int64_t slice = 0;
+};
+
+Process ProcessOf(const Mesh& mesh, int64_t process) {
+  Process out;
+  for (int64_t position : PositionsOfProcess(mesh, process)) {
+    const DevicePlace place = PlaceOf(mesh, position);
+    out.devices.push_back(place.device);
+    out.slice = place.slice;
+  }
+  return out;
+}
+
+// Draws the grid block by block.
+class Grid {
+ public:
+  explicit Grid(const Mesh& mesh) : mesh_(mesh) {
+    for (size_t i = 0; i < mesh.axes.size(); ++i) {
+      if (mesh.axes[i].size > 1) shown_.push_back(i);
+    }
+    width_ = std::to_string(std::max<int64_t>(0, mesh.devices - 1)).size();
+  }
+
+  std::string Draw() const {
+    const size_t blocks = shown_.size() > 2 ? shown_.size() - 2 : 0;
+    std::vector<int64_t> at(mesh_.axes.size());
+    std::string out;
+    do {
+      out += Block(at, blocks);
+    } while (Next(at, blocks));
+    return out;
+  }
+
+ private:
+  const MeshAxis& Axis(size_t shown) const { return mesh_.axes[shown_[shown]]; }
+
+  // Sets `at` to the next coordinates of the first `count` drawn axes. Returns
+  // false if `at` had the last coordinates.
+  bool Next(std::vector<int64_t>& at, size_t count) const {
+    for (size_t i = count; i > 0;) {
+      --i;
+      if (++at[shown_[i]] < Axis(i).size) return true;
+      at[shown_[i]] = 0;
+    }
+    return false;
+  }
+
+  std::string Block(std::vector<int64_t> at, size_t first) const {
+    std::string out = "\n";
+    for (size_t i = 0; i < first; ++i) {
+      out += (i == 0 ? "" : " ") + Printable(Axis(i).name) + "=" +
+             std::to_string(at[shown_[i]]);
+    }
+    if (first > 0) out += '\n';
+    const size_t rest = shown_.size() - first;
+    if (rest == 0) return out + "device 0\n";
+    const size_t column = shown_.back();
+    const int64_t rows = rest == 2 ? Axis(first).size : 1;
+    const std::string corner =
+        rest == 2 ? Printable(Axis(first).name) + " \\ " : std::string();
+    out += corner + Printable(mesh_.axes[column].name) + '\n';
+    for (int64_t row = 0; row < rows; ++row) {
+      if (rest == 2) at[shown_[first]] = row;
+      out += rest == 2 ? Padded(std::to_string(row), 4) + " |" : "     |";
+      for (int64_t i = 0; i < mesh_.axes[column].size; ++i) {
+        at[column] = i;
+        const auto place = PlaceOf(mesh_, PositionOf(mesh_, at));
+        out += " " + Padded(std::to_string(place.device), width_);
+      }
+      out += '\n';
+    }
+    return out;
+  }
+
+  const Mesh& mesh_;
+  std::vector<size_t> shown_;  // indices of the mesh axes that are drawn
+  size_t width_ = 1;
+};
+
+std::string RanksText(const Mesh& mesh, const AxisRules& axes) {
+  std::string out = "\n";
+  for (int64_t i = 0; i < mesh.processes; ++i) {
+    const Process process = ProcessOf(mesh, i);
+    const NodeRanks ranks = RanksOf(mesh, axes, i);
+    out +=
+        "process " + std::to_string(i) + ": devices " + Range(process.devices);
+    if (mesh.slices > 1) out += ", slice " + std::to_string(process.slice);
+    out += ", dp rank " + std::to_string(ranks.dp_rank) + " of " +
+           std::to_string(ranks.dp_nodes);
+    out += ", mp rank " + std::to_string(ranks.mp_rank) + " of " +
+           std::to_string(ranks.mp_nodes) + "\n";
+  }
+  return out;
+}
+
+void WriteGrid(JsonWriter& json, const Mesh& mesh, size_t axis,
+               std::vector<int64_t>& at) {
+  if (axis == mesh.axes.size()) {
+    json.Integer(PlaceOf(mesh, PositionOf(mesh, at)).device);
+    return;
+  }
+  json.BeginArray();
+  for (int64_t i = 0; i < mesh.axes[axis].size; ++i) {
+    at[axis] = i;
+    WriteGrid(json, mesh, axis + 1, at);
+  }
+  json.EndArray();
+}
+
+void WriteRanks(JsonWriter& json, const Mesh& mesh, const AxisRules& axes) {
+  json.BeginArray(JsonLayout::kLines);
+  for (int64_t i = 0; i < mesh.processes; ++i) {
+    const Process process = ProcessOf(mesh, i);
+    const NodeRanks ranks = RanksOf(mesh, axes, i);
+    json.BeginObject();
+    json.Member("process", i);
+    json.Member("slice", process.slice);
+    json.Member("devices", process.devices);
+    json.Member("mp_node_size", ranks.mp_nodes);
+    json.Member("dp_node_size", ranks.dp_nodes);
+    json.Member("dp_node_rank", ranks.dp_rank);
+    json.Member("mp_node_rank", ranks.mp_rank);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+// Returns "device: h100-sxm, 79.65 GiB"; either part may be missing.
+std::string DeviceText(const Device& device) {
+  std::string out = device.profile;
+  if (device.memory_bytes) {
+    out += (out.empty() ? "" : ", ") + BytesText(*device.memory_bytes);
+  }
+  return out.empty() ? "" : "device: " + out + "\n";
+}
+
+void WriteDevice(JsonWriter& json, const Device& device) {
+  json.BeginObject();
+  if (!device.profile.empty()) json.Member("profile", device.profile);
+  json.Member("memory", device.memory_bytes);
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks) {
+  std::string out = Printable(MeshText(mesh)) + "\n" +
+                    Counted(mesh.devices, "device") + ", " +
+                    Counted(mesh.processes, "process", "processes") + ", " +
+                    Counted(mesh.slices, "slice") + "\n";
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    const MeshAxis& axis = mesh.axes[i];
+    out += "  " + Printable(axis.name) + ": " + std::to_string(axis.size) +
+           ", " + std::string(AxisTypeName(axis.type));
+    if (i < mesh.dcn.size() && mesh.dcn[i] > 1) {
+      out += ", " + std::to_string(mesh.dcn[i]) + " over the slices";
+    }
+    out += '\n';
+  }
+  if (mesh.device) out += DeviceText(*mesh.device);
+  if (mesh.processes > 1) {
+    const auto host = HostMesh(mesh);
+    out +=
+        "host mesh: " +
+        (host ? ShapeText(*host)
+              : "none, because the processes do not divide the leading axes") +
+        "\n";
+  }
+  if (mesh.devices <= kDrawnDevices) {
+    out += Grid(mesh).Draw();
+  } else {
+    out += "\nthe grid of " + CountText(mesh.devices) +
+           " devices is in `--format json`\n";
+  }
+  if (!ranks) return out;
+  if (mesh.devices > kRankedDevices) {
+    return out + "\nranks are listed for up to " + CountText(kRankedDevices) +
+           " devices; `--device N` shows one\n";
+  }
+  return out + RanksText(mesh, axes);
+}
+
+std::string MeshDeviceText(const Mesh& mesh, int64_t device) {
+  return Printable(MeshText(mesh)) + "\n" +
+         PlaceText(mesh, PlaceOfDevice(mesh, device)) + "\n";
+}
+
+void WriteMeshDeviceJson(const Mesh& mesh, int64_t device, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.Key("mesh");
+  WriteMesh(json, mesh, MeshDetail::kSizes);
+  json.Break(1);
+  json.Key("place");
+  WritePlace(json, mesh, PlaceOfDevice(mesh, device));
+  json.EndObject();
+  out.Put('\n');
+}
+
+void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
+                       Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  WriteMeshMembers(json, mesh);
+  if (mesh.device) {
+    json.Break(1);
+    json.Key("device");
+    WriteDevice(json, *mesh.device);
+  }
+  json.Break(1);
+  json.Member("host_mesh", HostMesh(mesh));
+  json.Break(1);
+  json.Key("grid");
+  if (mesh.devices <= kListedDevices) {
+    std::vector<int64_t> at(mesh.axes.size());
+    WriteGrid(json, mesh, 0, at);
+  } else {
+    json.Null();
+  }
+  if (ranks) {
+    json.Break(1);
+    json.Key("ranks");
+    if (mesh.devices <= kRankedDevices) {
+      WriteRanks(json, mesh, axes);
+    } else {
+      json.Null();
+    }
+  }
+  json.EndObject();
+  out.Put('\n');
+}
+
+// Writes a manifest as text or as JSON. The text is shortened: tensors of the
+// same dtype and shape whose names have the same template share one line.
+// This line begins with the number of these tensors, and stands where the first
+// of them would stand. For example, two tensors share a line:
+//
+//   model.layers.0.mlp.up [8, 8], model.layers.1.mlp.up [8, 8]
+//     ->  2  model.layers.*.mlp.up  [8, 8]
+
+namespace {
+
+std::string TypeText(const TensorType& type) {
+  std::string out = type.shape ? ShapeText(*type.shape) : "shape unknown";
+  if (type.dtype) out += " " + std::string(DtypeName(*type.dtype));
+  return out;
+}
+
+std::optional<int64_t> Sum(const Manifest& manifest,
+                           std::optional<int64_t> (TensorType::*get)() const) {
+  std::optional<int64_t> sum = 0;
+  for (const Tensor& tensor : manifest.tensors) {
+    const auto value = (manifest.TypeOf(tensor).*get)();
+    sum = sum && value ? CheckedAdd(*sum, *value) : std::nullopt;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::string ManifestText(const Manifest& manifest) {
+  struct Group {
+    std::string name;
+    uint32_t type;
+    int64_t count;
+  };
+  std::vector<Group> groups;
+  std::map<std::pair<std::string, uint32_t>, size_t> by_name;
+  for (const Tensor& tensor : manifest.tensors) {
+    std::string name = NameTemplate(tensor.name, manifest.separator);
+    const auto [at, inserted] =
+        by_name.try_emplace({name, tensor.type}, groups.size());
+    if (inserted) groups.push_back({std::move(name), tensor.type, 0});
+    ++groups[at->second].count;
+  }
+  std::string out;
+  if (!manifest.model.empty()) {
+    out += "model       " + Printable(manifest.model) + "\n";
+  }
+  out += "parameters  " +
+         CountText(static_cast<int64_t>(manifest.tensors.size())) + "\n";
+  const auto elements = Sum(manifest, &TensorType::Elements);
+  const auto bytes = Sum(manifest, &TensorType::Bytes);
+  out += "elements    " + (elements ? CountText(*elements) : "unknown") + "\n";
+  out += "bytes       " + (bytes ? BytesText(*bytes) : "unknown") + "\n";
+  out += "separator   ";
+  out += manifest.separator == 0 ? std::string("none")
+                                 : std::string(1, manifest.separator);
+  out += "\n";
+  for (const std::string& note : manifest.notes) {
+    out += "note        " + Printable(note) + "\n";
+  }
+  if (!groups.empty()) out += "\n";
+  for (const Group& group : groups) {
+    out += PadLeft(CountText(group.count), 7) + "  " + Printable(group.name) +
+           "  " + TypeText(manifest.types[group.type]) + "\n";
+  }
+  return out;
+}
+
+void WriteManifestJson(const Manifest& manifest, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", "shardc.manifest/v1");
+  if (!manifest.model.empty()) json.Member("model", manifest.model);
+  if (!manifest.naming.empty()) json.Member("naming", manifest.naming);
+  if (manifest.separator != 0) {
+    json.Member("separator", std::string_view(&manifest.separator, 1));
+  }
+  json.Key("params");
+  json.BeginArray(JsonLayout::kLines);
+  for (const Tensor& tensor : manifest.tensors) {
+    json.BeginObject();
+    json.Member("name", tensor.name);
+    WriteTypeMembers(json, manifest.TypeOf(tensor));
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

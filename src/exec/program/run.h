@@ -1,0 +1,71 @@
+// Runs a traced program on the simulated mesh.
+#ifndef SHARDC_EXEC_PROGRAM_RUN_H_
+#define SHARDC_EXEC_PROGRAM_RUN_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/collective.h"
+#include "exec/machine/machine.h"
+#include "exec/machine/sharded.h"
+#include "exec/program/local.h"
+#include "program/program.h"
+#include "program/sharding.h"
+
+namespace shardc::exec {
+
+struct ProgramInputs {
+  const program::Program* program = nullptr;
+  // The sharding of each value on the machine's mesh (ShardProgram).
+  const program::Sharding* sharding = nullptr;
+  std::vector<Buffer> values;  // the unsharded inputs, in their order
+  DrawnElements drawn;
+};
+
+struct ProgramError {
+  const program::Op* op = nullptr;
+  std::string message;  // starts in lower case, without a period
+};
+
+// The collectives of one op that have the same kind and axes.
+struct ProgramTraffic {
+  const program::Op* op = nullptr;
+  Collective kind = Collective::kAllGather;
+  AxisGroup axes;
+  int64_t count = 0;
+  // The bytes that the busiest device sends in all of them, in the dtype that
+  // the program gives the value.
+  int64_t bytes = 0;
+};
+
+// A value of a program on the mesh. In the body of a manual region it has no
+// spec, and its shape is that of a device.
+using ProgramValues = std::vector<ShardedTensor>;
+
+// A function that is called after each op outside of bodies, before the values
+// that no later op reads are freed.
+using AfterProgramOp =
+    std::function<void(const program::Op& op, const ProgramValues& values)>;
+
+struct ProgramRun {
+  // Indexed by ValueId; only the program's results are kept.
+  ProgramValues values;
+  std::vector<ProgramTraffic> traffic;  // in the order of the program
+  std::optional<ProgramError> error;    // why the run ended early
+};
+
+// Runs a program. RunFault() must be empty for it, and the mesh must have the
+// axes of its manual regions (RegionMismatch).
+ProgramRun RunProgram(Machine& machine, const ProgramInputs& inputs,
+                      const AfterProgramOp& after = {});
+
+// Returns the first manual region with an axis that the mesh lacks or has in
+// another size; nullopt if there is none.
+std::optional<ProgramError> RegionMismatch(const program::Program& program,
+                                           const SimMesh& mesh);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_PROGRAM_RUN_H_

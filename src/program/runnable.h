@@ -1,0 +1,31 @@
+// Checks that a program can be run, beyond what factor analysis needs.
+#ifndef SHARDC_PROGRAM_RUNNABLE_H_
+#define SHARDC_PROGRAM_RUNNABLE_H_
+
+#include <optional>
+#include <string>
+
+#include "program/program.h"
+
+namespace shardc::program {
+
+// Returns the bits of an integer dtype, negative if it is unsigned, or 0 for
+// all other dtypes. BOOL is no integer here.
+int IntegerBits(Dtype dtype);
+
+// Returns whether nothing is known of an op: its primitive, or its function,
+// has no definition here. A stand-in runs in its place, which depends on all
+// elements of all operands.
+bool IsOpaque(const Program& program, const Op& op);
+
+// Returns why a program cannot be run, with the line of the op: a manual region
+// or a collective that is malformed, a window that leaves its operand, or
+// numbers that doubles do not represent. Returns nullopt if it can.
+std::optional<std::string> RunFault(const Program& program);
+
+// Returns about how many multiplications a run has.
+double WorkOf(const Program& program);
+
+}  // namespace shardc::program
+
+#endif  // SHARDC_PROGRAM_RUNNABLE_H_

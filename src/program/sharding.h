@@ -1,0 +1,72 @@
+// Chooses the sharding of every value of a program on a mesh, from the
+// shardings of its inputs.
+#ifndef SHARDC_PROGRAM_SHARDING_H_
+#define SHARDC_PROGRAM_SHARDING_H_
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "model/mesh.h"
+#include "program/program.h"
+
+namespace shardc::program {
+
+// What an op does with a factor of its dimensions, in Shardy's words.
+enum class FactorUse : uint8_t {
+  kPass,    // each index is computed alone
+  kSum,     // a reduction: devices have partial sums
+  kMax,     // a reduction by maxima
+  kMin,     // a reduction by minima
+  kNeeded,  // need-replication: the op needs all indices on a device
+};
+
+struct OpFactor {
+  int64_t size = 1;
+  FactorUse use = FactorUse::kPass;
+};
+
+// The dimensions of an op's operands and results as products of the op's
+// factors: a list of factors for each dimension, the outermost first. A
+// dimension of size 1 has no factor.
+struct OpRule {
+  std::vector<OpFactor> factors;
+  std::vector<std::vector<Numbers>> in, out;
+};
+
+// Returns the rule of an op. Ops with bodies have no rule of their own, and ops
+// that nothing is known of need all indices of their operands.
+OpRule RuleOf(const Program& program, const Op& op);
+
+// A part of an operand's sharding that an op cannot use.
+struct Gathered {
+  size_t operand = 0;
+  size_t dim = 0;
+  AxisGroup axes;
+  // Whether no rule of the op permits the axes there. Otherwise the axes shard
+  // other dimensions of the op.
+  bool needed = false;
+};
+
+struct OpSharding {
+  std::vector<Spec> in, out;
+  // The axes over which the results are partial, and how they are combined.
+  std::vector<std::pair<AxisGroup, FactorUse>> reductions;
+  std::vector<Gathered> gathered;
+};
+
+struct Sharding {
+  std::vector<Spec> specs;  // of each value, one entry for each dimension
+  std::unordered_map<const Op*, OpSharding> ops;
+};
+
+// Chooses the sharding of each op in the order of the program. An op keeps the
+// axes of its operands: of those that depend on data first, then of the larger
+// ones. `inputs` has the sharding of each input. Its axes must divide the
+// dimensions. The values of a manual region's body have no sharding.
+Sharding ShardProgram(const Program& program, const Mesh& mesh,
+                      const std::vector<Spec>& inputs);
+
+}  // namespace shardc::program
+
+#endif  // SHARDC_PROGRAM_SHARDING_H_

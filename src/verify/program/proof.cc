@@ -1,0 +1,679 @@
+// Runs a traced program twice on the same random inputs and compares the runs
+// op by op, so that the first value that differs names the op that is wrong:
+//
+//   dense    h = relu(x w)  ...                      one device, plain loops
+//   sharded  h = all_reduce(relu(x w)) at ffn.py:12  differs: sum after relu
+//
+// Both runs compute in float64. Their sums have other orders, so that values
+// may differ by their rounding, which is far below what a wrong sharding does.
+// The numbers of inputs follow from the seed alone, so that another program can
+// draw the same ones.
+#include "verify/program/proof.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "dense/program/run.h"
+#include "exec/machine/random.h"
+#include "exec/machine/sharded.h"
+#include "exec/program/run.h"
+#include "program/read.h"
+#include "program/runnable.h"
+#include "program/sharding.h"
+#include "source/size.h"
+#include "source/wording.h"
+#include "verify/judge/explain.h"
+
+namespace shardc::verify {
+namespace {
+
+using program::Attr;
+using program::Body;
+using program::InputKind;
+using program::Op;
+using program::OpKind;
+using program::Program;
+using program::ValueId;
+
+// The part of a value's largest number by which its elements may differ, and
+// what they may differ in any case. Results of the recorded programs differ by
+// at most 1e-14 of it.
+constexpr double kTolerance = 1e-8;
+constexpr double kFloor = 1e-12;
+// About a minute of the dense run.
+constexpr double kMostWork = 2e9;
+// The elements of all values, which the dense run keeps: 256 MiB.
+constexpr double kMostElements = 1 << 25;
+
+// ---- inputs
+
+// For each value how many different integers it may have, because it selects an
+// element of a dimension; 0 if nothing shows it.
+class IntegerBounds {
+ public:
+  explicit IntegerBounds(const Program& program)
+      : program_(program),
+        bounds_(program.values.size(), 0),
+        counts_(program.values.size(), 0) {
+    Count(program.ops);
+    Walk(program.ops);
+  }
+  int64_t Of(ValueId value) const { return bounds_[value]; }
+
+ private:
+  // Finds values whose elements count a dimension, as an iota's do.
+  void Count(const std::vector<Op>& ops) {
+    for (const Op& op : ops) {
+      if (op.kind == OpKind::kIota) {
+        counts_[op.out[0]] =
+            program_.ShapeOf(op.out[0])[AsIndex(op.NumberOf(Attr::kDim))];
+      } else if (op.in.size() == 1 &&
+                 (op.kind == OpKind::kBroadcast ||
+                  op.kind == OpKind::kReshape || op.word == "convert")) {
+        counts_[op.out[0]] = counts_[op.in[0]];
+      }
+      for (const Body& body : op.bodies) Count(body.ops);
+    }
+  }
+
+  void Lower(ValueId value, int64_t bound) {
+    if (bound < 1) return;
+    int64_t& own = bounds_[value];
+    own = own == 0 ? bound : std::min(own, bound);
+  }
+
+  void Walk(const std::vector<Op>& ops) {
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op) Visit(*op);
+  }
+
+  void Visit(const Op& op) {
+    for (const Body& body : op.bodies) {
+      Walk(body.ops);
+      // The last inputs of a body are the last operands of its op.
+      for (size_t i = 0; i < std::min(body.in.size(), op.in.size()); ++i) {
+        Lower(op.in[op.in.size() - 1 - i],
+              bounds_[body.in[body.in.size() - 1 - i]]);
+      }
+    }
+    switch (op.kind) {
+      case OpKind::kGather:
+      case OpKind::kScatter: {
+        const bool gathers = op.kind == OpKind::kGather;
+        const auto sizes = op.Of(Attr::kSliceSizes);
+        for (const int64_t d :
+             op.Of(gathers ? Attr::kStartIndexMap : Attr::kOperandDims)) {
+          const int64_t size = program_.ShapeOf(op.in[0])[AsIndex(d)];
+          Lower(op.in[1], gathers ? size - sizes[AsIndex(d)] + 1 : size);
+        }
+        return;
+      }
+      case OpKind::kDynamicSlice:
+      case OpKind::kDynamicUpdateSlice: {
+        const bool update = op.kind == OpKind::kDynamicUpdateSlice;
+        const Shape& part = program_.ShapeOf(update ? op.in[1] : op.out[0]);
+        for (size_t d = 0; d < part.size(); ++d) {
+          Lower(op.in[d + (update ? 2 : 1)],
+                program_.ShapeOf(op.in[0])[d] - part[d] + 1);
+        }
+        return;
+      }
+      case OpKind::kMap:
+        if ((op.word == "eq" || op.word == "ne") && op.in.size() == 2) {
+          Lower(op.in[0], counts_[op.in[1]]);
+          Lower(op.in[1], counts_[op.in[0]]);
+          return;
+        }
+        if (!IsAmong(op.word, kKeeps)) return;
+        break;
+      case OpKind::kBroadcast:
+      case OpKind::kReshape:
+      case OpKind::kTranspose:
+      case OpKind::kSlice:
+      case OpKind::kConcat:
+      case OpKind::kRev:
+      case OpKind::kConstraint:
+        break;
+      default:
+        return;
+    }
+    for (const ValueId id : op.in) Lower(id, bounds_[op.out[0]]);
+  }
+
+  static constexpr std::string_view kKeeps[] = {
+      "convert", "select", "clamp", "add", "sub", "max", "min"};
+  const Program& program_;
+  std::vector<int64_t> bounds_, counts_;
+};
+
+// Returns how many different integers are drawn for an input of data, and 0 for
+// all other inputs.
+int64_t DrawnBelow(const Program& program, const program::Input& input,
+                   const IntegerBounds& bounds) {
+  constexpr int64_t kUnbounded = 4;
+  const auto dtype = program.values[input.value].dtype;
+  if (input.kind != InputKind::kData || !dtype ||
+      program::IntegerBits(*dtype) == 0) {
+    return 0;
+  }
+  const int64_t bound = bounds.Of(input.value);
+  return bound > 0 ? bound : kUnbounded;
+}
+
+// Returns random numbers for an input. A state, such as a moment of an
+// optimizer or a count of steps, is positive.
+std::vector<double> DrawInput(const Program& program, size_t index,
+                              const IntegerBounds& bounds,
+                              const exec::Random& random) {
+  const program::Input& input = program.inputs[index];
+  const program::Value& value = program.values[input.value];
+  const exec::Random own = random.Split(index);
+  const bool state = input.kind == InputKind::kState;
+  const int bits = value.dtype ? program::IntegerBits(*value.dtype) : 0;
+  std::vector<double> out(AsIndex(exec::ElementsOf(value.shape)));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const double u = own.Uniform(i);
+    if (!value.dtype) {
+      out[i] = 0;  // a key of random numbers
+    } else if (value.dtype == Dtype::kBool) {
+      out[i] = u < 0.5 ? 1 : 0;
+    } else if (bits != 0 && state) {
+      out[i] = 3;
+    } else if (bits != 0 && input.kind == InputKind::kParam) {
+      out[i] = std::floor(u * 254) - (bits > 0 ? 127 : 0);
+    } else if (bits != 0) {
+      out[i] = std::floor(
+          u * static_cast<double>(DrawnBelow(program, input, bounds)));
+    } else {
+      out[i] = state ? 0.01 + 0.19 * u : 1.4 * u - 0.7;
+    }
+  }
+  return out;
+}
+
+// Returns numbers for a value that the program does not determine.
+std::vector<double> DrawValue(const Program& program, ValueId id,
+                              const exec::Random& random) {
+  const program::Value& value = program.values[id];
+  const exec::Random own = random.Split("values").Split(id);
+  const int bits = value.dtype ? program::IntegerBits(*value.dtype) : 0;
+  const double range = std::exp2(std::min(std::abs(bits), 32));
+  std::vector<double> out(AsIndex(exec::ElementsOf(value.shape)));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const double u = own.Uniform(i);
+    out[i] = !value.dtype                  ? 0
+             : value.dtype == Dtype::kBool ? (u < 0.5 ? 1 : 0)
+             : bits != 0 ? std::floor(u * range) - (bits > 0 ? range / 2 : 0)
+                         : 1.4 * u - 0.7;
+  }
+  return out;
+}
+
+// ---- the comparison
+
+struct Compared {
+  double difference = 0;
+  double largest = 0;
+  bool finite = true;
+
+  double Allowed() const { return kTolerance * largest + kFloor; }
+  bool Passes() const { return difference <= Allowed(); }
+};
+
+Compared Compare(const std::vector<double>& got,
+                 const std::vector<double>& want) {
+  Compared out;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double a = got[i];
+    const double b = want[i];
+    if (std::isfinite(b)) out.largest = std::max(out.largest, std::fabs(b));
+    if (std::isnan(b)) out.finite = false;
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    const double off = std::fabs(a - b);
+    out.difference = std::isfinite(off)
+                         ? std::max(out.difference, off)
+                         : std::numeric_limits<double>::infinity();
+  }
+  return out;
+}
+
+class Prover {
+ public:
+  explicit Prover(const ProgramRequest& request)
+      : request_(request),
+        program_(*request.program),
+        mesh_(request.mesh),
+        random_(request.seed) {}
+
+  std::optional<ProgramProof> Run(Findings& findings) {
+    if (!CanRun(findings)) return std::nullopt;
+    const IntegerBounds bounds(program_);
+    exec::ProgramInputs inputs;
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      const Shape& shape = program_.ShapeOf(program_.inputs[i].value);
+      std::vector<double> data = DrawInput(program_, i, bounds, random_);
+      out_.bounds.push_back(DrawnBelow(program_, program_.inputs[i], bounds));
+      dense_inputs_.push_back({shape, data});
+      exec::Buffer& buffer =
+          inputs.values.emplace_back(exec::Buffer::Zeros(shape, Dtype::kF64));
+      buffer.wide = std::move(data);
+    }
+    const auto drawn = [this](ValueId id) {
+      return DrawValue(program_, id, random_);
+    };
+    const program::Sharding sharding =
+        program::ShardProgram(program_, request_.mesh, request_.specs);
+    NoteOps(program_.ops, sharding);
+    dense_ = dense::RunProgram(program_, dense_inputs_, drawn);
+    if (dense_.fault) {
+      Fail(*dense_.fault->op, dense_.fault->message + " (in the dense run)");
+      return std::move(out_);
+    }
+    inputs.program = &program_;
+    inputs.sharding = &sharding;
+    inputs.drawn = drawn;
+    exec::Machine machine(mesh_, request_.threads, request_.seams);
+    const exec::ProgramRun run = exec::RunProgram(
+        machine, inputs,
+        [this](const Op& op, const exec::ProgramValues& values) {
+          CheckOp(op, values, {});
+        });
+    if (run.error) Fail(*run.error->op, run.error->message);
+    AddTraffic(run);
+    if (!run.error) CheckResults(run);
+    if (request_.reference != nullptr) CheckReference();
+    return std::move(out_);
+  }
+
+ private:
+  bool CanRun(Findings& findings) const {
+    const auto refuse = [&](const Program& program, const Code& code,
+                            const std::string& why, std::string help) {
+      findings.Add(code, {},
+                   "the program of " + ShortQuote(program.function) +
+                       " cannot be run: " + why,
+                   std::move(help));
+      return false;
+    };
+    for (const Program* const one : {&program_, request_.reference}) {
+      if (one == nullptr) continue;
+      if (const auto fault = program::RunFault(*one)) {
+        return refuse(*one, code::kSchema, *fault,
+                      "trace it again with `python -m shardc.program`");
+      }
+      double elements = 0;
+      for (const program::Value& value : one->values) {
+        elements += static_cast<double>(exec::ElementsOf(value.shape));
+      }
+      if (elements > kMostElements) {
+        return refuse(*one, code::kLimit,
+                      "its values have more than 33,554,432 elements",
+                      "trace the same function with a smaller batch, length "
+                      "and config");
+      }
+      if (program::WorkOf(*one) > kMostWork) {
+        return refuse(*one, code::kLimit,
+                      "it has more than 2,000,000,000 multiplications",
+                      "trace the same function with a smaller batch, length "
+                      "and config");
+      }
+    }
+    const auto mismatch = exec::RegionMismatch(program_, mesh_);
+    if (!mismatch) return true;
+    const std::string line = program_.LineText(mismatch->op->at);
+    return refuse(program_, code::kUsage,
+                  "at " + (line.empty() ? "an unknown line" : line) + " " +
+                      mismatch->message,
+                  "choose the mesh for which the function was traced, or trace "
+                  "it again");
+  }
+
+  static std::string NameOf(const Op& op) {
+    const std::string name(program::RowOf(op.kind).name);
+    return op.word.empty() || op.kind == OpKind::kOpaque ? name
+                                                         : name + " " + op.word;
+  }
+
+  void Fail(const Op& op, std::string message) {
+    if (out_.failure) return;
+    out_.failure = {program_.LineText(op.at),
+                    "`" + NameOf(op) + "`: " + std::move(message)};
+  }
+
+  // ---- what the verdict must say
+
+  void NoteOps(const std::vector<Op>& ops, const program::Sharding& sharding) {
+    for (const Op& op : ops) {
+      if (op.kind == OpKind::kManual) ++out_.manual;
+      const program::Value* const first =
+          op.out.empty() ? nullptr : &program_.values[op.out[0]];
+      const bool unstated = op.kind == OpKind::kConst &&
+                            first->integers.empty() && first->floats.empty() &&
+                            exec::ElementsOf(first->shape) > 0;
+      if (op.kind == OpKind::kRandom || unstated) {
+        AddStandIn(
+            op,
+            unstated ? "constant " + ShapeText(first->shape) : "random numbers",
+            true);
+      } else if (program::IsOpaque(program_, op)) {
+        AddStandIn(op, op.word.empty() ? NameOf(op) : op.word, false);
+      }
+      const auto at = sharding.ops.find(&op);
+      if (at != sharding.ops.end()) {
+        for (const program::Gathered& one : at->second.gathered) {
+          AddGather(op, one);
+        }
+      }
+      for (const Body& body : op.bodies) NoteOps(body.ops, sharding);
+    }
+  }
+
+  void AddStandIn(const Op& op, const std::string& what, bool drawn) {
+    const std::string line = program_.LineText(op.at);
+    for (ProgramStandIn& one : out_.stand_ins) {
+      if (one.line != line || one.what != what || one.drawn != drawn) continue;
+      ++one.count;
+      return;
+    }
+    out_.stand_ins.push_back({line, what, drawn, 1});
+  }
+
+  void AddGather(const Op& op, const program::Gathered& gathered) {
+    const ProgramGather made{program_.LineText(op.at),
+                             NameOf(op),
+                             gathered.operand,
+                             gathered.dim,
+                             gathered.axes,
+                             gathered.needed,
+                             1};
+    for (ProgramGather& one : out_.gathers) {
+      if (one.line != made.line || one.op != made.op ||
+          one.operand != made.operand || one.dim != made.dim ||
+          one.axes != made.axes || one.needed != made.needed) {
+        continue;
+      }
+      ++one.count;
+      return;
+    }
+    out_.gathers.push_back(made);
+  }
+
+  void AddTraffic(const exec::ProgramRun& run) {
+    std::map<std::tuple<std::string, program::Phase, std::string, Collective,
+                        AxisGroup>,
+             size_t>
+        rows;
+    for (const exec::ProgramTraffic& one : run.traffic) {
+      ProgramRow row{program_.LineText(one.op->at),
+                     one.op->phase,
+                     NameOf(*one.op),
+                     one.kind,
+                     one.axes,
+                     one.count,
+                     one.bytes};
+      const auto [at, fresh] = rows.try_emplace(
+          {row.line, row.phase, row.op, row.kind, row.axes}, out_.rows.size());
+      if (fresh) {
+        out_.rows.push_back(std::move(row));
+      } else {
+        out_.rows[at->second].count += one.count;
+        out_.rows[at->second].bytes += one.bytes;
+      }
+    }
+  }
+
+  // ---- comparisons
+
+  // Compares the results of an op. Looks into its bodies for the op that is
+  // wrong. `manual` has the axes of the region that the op is in.
+  void CheckOp(const Op& op, const exec::ProgramValues& values,
+               const AxisGroup& manual) {
+    if (out_.failure) return;
+    std::string wrong;
+    for (const ValueId id : op.out) {
+      ++out_.values;
+      if (wrong.empty()) wrong = Wrong(id, values[id], manual);
+    }
+    if (wrong.empty()) return;
+    AxisGroup inner = manual;
+    if (op.region) {
+      for (const auto& [name, size] : op.region->mesh) {
+        const auto& axes = op.region->manual_axes;
+        if (axes.empty() || std::ranges::find(axes, name) != axes.end()) {
+          inner.push_back(name);
+        }
+      }
+    }
+    for (const Body& body : op.bodies) {
+      for (const Op& one : body.ops) {
+        const bool ran = std::ranges::all_of(one.out, [&](ValueId id) {
+          return !values[id].local.empty() && !dense_.values[id].empty();
+        });
+        if (ran) CheckOp(one, values, inner);
+      }
+    }
+    Fail(op, wrong);
+  }
+
+  // Returns how a value differs from the dense one; empty if it does not.
+  std::string Wrong(ValueId id, const exec::ShardedTensor& value,
+                    const AxisGroup& manual) const {
+    const dense::ProgramValue& want = dense_.values[id];
+    if (!manual.empty()) {
+      for (size_t device = 0; device < value.local.size(); ++device) {
+        const auto index =
+            AsIndex(mesh_.Index(static_cast<int>(device), manual));
+        const Compared one =
+            Compare(value.local[device].wide, want[index].data);
+        if (!one.Passes()) {
+          return Text(one) + " on " +
+                 mesh_.DeviceText(static_cast<int>(device));
+        }
+      }
+      return "";
+    }
+    exec::LayoutError why;
+    const auto got = exec::Gather(mesh_, value, why);
+    if (!got) return why.message;
+    const Compared one = Compare(got->wide, want[0].data);
+    return one.Passes() ? "" : Text(one);
+  }
+
+  static std::string Text(const Compared& one) {
+    return "its result differs by " + ErrorText(one.difference) +
+           " from the dense one, where " + ErrorText(one.Allowed()) +
+           " is allowed";
+  }
+
+  void CheckResults(const exec::ProgramRun& run) {
+    for (size_t i = 0; i < program_.outputs.size(); ++i) {
+      const ValueId id = program_.outputs[i];
+      const std::vector<double>& want = dense_.values[id][0].data;
+      ProgramResult& result = out_.results.emplace_back();
+      result.shape = program_.ShapeOf(id);
+      for (const double x : want) {
+        result.sum += x;
+        result.squares += x * x;
+      }
+      exec::LayoutError why;
+      const auto got = exec::Gather(mesh_, run.values[id], why);
+      const std::string name = "result " + std::to_string(i);
+      if (!got) {
+        if (!out_.failure) out_.failure = {"", name + ": " + why.message};
+        continue;
+      }
+      const Compared one = Compare(got->wide, want);
+      result.difference = one.difference;
+      result.allowed = one.Allowed();
+      result.largest = one.largest;
+      if (out_.failure) continue;
+      if (!one.Passes()) out_.failure = {"", name + ": " + Text(one)};
+      if (!one.finite) {
+        out_.failure = {FirstNan(),
+                        name +
+                            " is not a number in the dense run as well, so "
+                            "that it proves nothing; choose another seed, "
+                            "or guard the function against these inputs"};
+      }
+    }
+  }
+
+  // Returns the line of the first op whose dense result has a NaN.
+  std::string FirstNan() const {
+    for (const Op& op : program_.ops) {
+      for (const ValueId id : op.out) {
+        if (std::ranges::any_of(dense_.values[id][0].data,
+                                [](double x) { return std::isnan(x); })) {
+          return program_.LineText(op.at);
+        }
+      }
+    }
+    return "";
+  }
+
+  // Runs the reference on the inputs of the same names and compares results.
+  void CheckReference() {
+    if (out_.failure) return;
+    const Program& other = *request_.reference;
+    std::vector<dense::Array> inputs;
+    for (const program::Input& input : other.inputs) {
+      size_t at = 0;
+      while (at < program_.inputs.size() &&
+             (program_.inputs[at].kind != input.kind ||
+              program_.inputs[at].name != input.name ||
+              dense_inputs_[at].shape != other.ShapeOf(input.value))) {
+        ++at;
+      }
+      if (at == program_.inputs.size()) {
+        out_.failure = {"", "the program has no input " +
+                                ShortQuote(input.name) + " of shape " +
+                                ShapeText(other.ShapeOf(input.value)) +
+                                ", which the reference has"};
+        return;
+      }
+      inputs.push_back(dense_inputs_[at]);
+    }
+    const dense::ProgramRun run = dense::RunProgram(
+        other, inputs,
+        [&](ValueId id) { return DrawValue(other, id, random_); });
+    if (run.fault) {
+      out_.failure = {other.LineText(run.fault->op->at),
+                      "the reference: " + run.fault->message};
+      return;
+    }
+    if (other.outputs.size() != program_.outputs.size()) {
+      out_.failure = {
+          "",
+          "the reference has " +
+              Counted(static_cast<int64_t>(other.outputs.size()), "result") +
+              ", not " + std::to_string(program_.outputs.size())};
+      return;
+    }
+    for (size_t i = 0; i < other.outputs.size(); ++i) {
+      const dense::Array& got = dense_.values[program_.outputs[i]][0];
+      const dense::Array& want = run.values[other.outputs[i]][0];
+      const std::string name = "result " + std::to_string(i);
+      if (got.shape != want.shape) {
+        out_.failure = {"", name + " of the reference has another shape"};
+        return;
+      }
+      const Compared one = Compare(got.data, want.data);
+      if (one.Passes()) continue;
+      out_.failure = {FirstStrange(run),
+                      name + " differs by " + ErrorText(one.difference) +
+                          " from that of the reference, where " +
+                          ErrorText(one.Allowed()) + " is allowed"};
+      return;
+    }
+  }
+
+  // Returns the line of the first manual region with a result that equals no
+  // value of the reference, or an empty text if there is none.
+  std::string FirstStrange(const dense::ProgramRun& reference) const {
+    for (const Op& op : program_.ops) {
+      if (op.kind != OpKind::kManual) continue;
+      for (const ValueId id : op.out) {
+        const dense::Array& own = dense_.values[id][0];
+        const bool known = std::ranges::any_of(
+            reference.values, [&](const dense::ProgramValue& value) {
+              return value.size() == 1 && value[0].shape == own.shape &&
+                     Compare(own.data, value[0].data).Passes();
+            });
+        if (!known) return program_.LineText(op.at);
+      }
+    }
+    return "";
+  }
+
+  const ProgramRequest& request_;
+  const Program& program_;
+  const exec::SimMesh mesh_;
+  const exec::Random random_;
+  std::vector<dense::Array> dense_inputs_;
+  dense::ProgramRun dense_;
+  ProgramProof out_;
+};
+
+}  // namespace
+
+std::optional<ProgramProof> ProveProgram(const ProgramRequest& request,
+                                         Findings& findings) {
+  return Prover(request).Run(findings);
+}
+
+std::vector<Spec> InputSpecs(const Program& program, const Mesh& mesh,
+                             const std::vector<Spec>& specs,
+                             const AxisGroup& batch,
+                             std::vector<std::string>& notes) {
+  const exec::SimMesh sim(mesh);
+  std::vector<const program::Input*> params;
+  for (const program::Input& input : program.inputs) {
+    if (input.kind == InputKind::kParam) params.push_back(&input);
+  }
+  std::vector<Spec> out;
+  size_t next = 0;
+  for (const program::Input& input : program.inputs) {
+    const Shape& shape = program.ShapeOf(input.value);
+    Spec& spec = out.emplace_back(shape.size());
+    if (input.kind == InputKind::kData) {
+      int64_t parts = 1;
+      for (const std::string& axis : batch) {
+        const int64_t size = mesh.SizeOf(axis);
+        if (shape.empty() || size < 2 || shape[0] % (parts * size) != 0) {
+          continue;
+        }
+        spec[0].push_back(axis);
+        parts *= size;
+      }
+      continue;
+    }
+    std::optional<size_t> param;
+    if (input.kind == InputKind::kParam) {
+      param = next++;
+    } else {
+      // The longest name, as `mu/layer/w` ends in `w` and in `layer/w`.
+      for (size_t i = 0; i < params.size(); ++i) {
+        const bool longer =
+            !param || params[i]->name.size() > params[*param]->name.size();
+        if (input.name.ends_with(params[i]->name) && longer &&
+            program.ShapeOf(params[i]->value) == shape) {
+          param = i;
+        }
+      }
+    }
+    if (!param) continue;
+    const Spec own = exec::PadSpec(specs[*param], shape.size());
+    if (const auto why = exec::CheckLayout(sim, shape, own)) {
+      notes.push_back(ShortQuote(input.name) + " is replicated, since " +
+                      why->message);
+      continue;
+    }
+    spec = own;
+  }
+  return out;
+}
+
+}  // namespace shardc::verify

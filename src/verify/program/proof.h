@@ -1,0 +1,111 @@
+// Directory: verify/program. Proves a user's traced program under a plan: the
+// program runs sharded on a simulated mesh and dense on one device, and every
+// value must be the same.
+// Its files include headers of these directories: source, model, program, comm,
+// dense/program, exec/machine, exec/program, verify/judge.
+#ifndef SHARDC_VERIFY_PROGRAM_PROOF_H_
+#define SHARDC_VERIFY_PROGRAM_PROOF_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/collective.h"
+#include "exec/machine/machine.h"
+#include "model/mesh.h"
+#include "program/program.h"
+#include "source/finding.h"
+
+namespace shardc::verify {
+
+struct ProgramRequest {
+  const program::Program* program = nullptr;
+  // If not null, a program of the same inputs whose dense results must be the
+  // same, such as the function without `shard_map`.
+  const program::Program* reference = nullptr;
+  Mesh mesh;
+  std::vector<Spec> specs;  // of each input
+  uint64_t seed = 0;
+  int threads = 1;
+  exec::Seams seams = {};  // replacements that tests set
+};
+
+// A result of the program.
+struct ProgramResult {
+  Shape shape;
+  double difference = 0;  // the largest absolute one
+  double allowed = 0;
+  double largest = 0;  // the largest absolute number of the dense result
+  // The sum of the dense result's numbers, and of their squares.
+  double sum = 0, squares = 0;
+};
+
+// The collectives of a line of the user's that have the same op, kind and axes.
+struct ProgramRow {
+  std::string line;  // "model.py:41", or empty if it is unknown
+  program::Phase phase = program::Phase::kForward;
+  std::string op;
+  Collective kind = Collective::kAllGather;
+  AxisGroup axes;
+  int64_t count = 0;
+  int64_t bytes = 0;  // that the busiest device sends, at the traced sizes
+};
+
+// An op that cannot use the sharding of an operand.
+struct ProgramGather {
+  std::string line;
+  std::string op;
+  size_t operand = 0, dim = 0;
+  AxisGroup axes;
+  // Whether no rule of the op permits the axes. Otherwise they shard another
+  // dimension of it.
+  bool needed = false;
+  int64_t count = 1;
+};
+
+// An op whose own mathematics the proof does not have: what ran in its place is
+// a stand-in, or numbers that were drawn.
+struct ProgramStandIn {
+  std::string line;
+  std::string what;  // such as "fft"
+  bool drawn = false;
+  int64_t count = 1;
+};
+
+struct ProgramFailure {
+  std::string line;  // of the first op whose result differs; may be empty
+  std::string message;
+};
+
+struct ProgramProof {
+  // Of each input: integers that were drawn are from 0 to before this number; 0
+  // if it has no integers, or others.
+  std::vector<int64_t> bounds;
+  std::vector<ProgramResult> results;
+  int64_t values = 0;  // how many values were compared
+  int64_t manual = 0;  // how many manual regions ran
+  std::vector<ProgramRow> rows;
+  std::vector<ProgramGather> gathers;
+  std::vector<ProgramStandIn> stand_ins;
+  std::optional<ProgramFailure> failure;
+};
+
+// Returns nullopt after a finding if the program cannot be run on the mesh, or
+// is too large.
+std::optional<ProgramProof> ProveProgram(const ProgramRequest& request,
+                                         Findings& findings);
+
+// Returns the sharding of each input. A parameter has its spec in `specs`,
+// which has one entry for each parameter in the order of the inputs. A state
+// whose name ends in that of a parameter of the same shape has its spec. The
+// first dimension of data is sharded over those of the axes `batch` that divide
+// it. Adds a note for each spec that the shape does not allow.
+std::vector<Spec> InputSpecs(const program::Program& program, const Mesh& mesh,
+                             const std::vector<Spec>& specs,
+                             const AxisGroup& batch,
+                             std::vector<std::string>& notes);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_PROGRAM_PROOF_H_

@@ -1,0 +1,79 @@
+"""The winners of `shardc search` for jobs whose layouts were published, of models
+with experts, against those layouts: both by the expected times of the program.
+
+The published settings are given: recomputation, precision, dispatcher, graphs and
+overlap. The mesh, the stages and the micro-batches are searched for.
+
+SHARDC_SEARCH_EVERY=1 searches for all of JOBS, which takes minutes.
+"""
+
+import json
+import os
+import tempfile
+import unittest
+
+import published_moe
+from driver import Case, run
+from published_moe import PACKS, Runs
+
+# By how much the expected times of the winner and of the published layout may
+# differ.
+CLOSE = 0.10
+MIXTRAL = {"id": "mixtral", "model": "mixtral-8x22b", "software": "", "n": "128",
+           "device": "h100", "tp": "2", "pp": "8", "vp": "7", "cp": "1",
+           "ep": "8", "ga": "32", "gbs": "256", "seq": "4096", "prec": "bf16",
+           "remat": "", "dispatcher": "alltoall", "overlap": "0", "zero": "1",
+           "graphs": "none", "balance": "forced", "fsdp": "0", "stack":
+           "megatron"}
+JOBS = {"mixtral-8x22b on 128 H100": MIXTRAL,
+        "mixtral-8x7b on 64 H100": {
+            **MIXTRAL, "id": "mixtral-8x7b", "model": "mixtral-8x7b", "n": "64",
+            "tp": "1", "pp": "4", "vp": "8", "ga": "16"}}
+SLOW = {"deepseek-v3 on 256 GB200": "mb-dsv3-gb200-01"}
+# Published layouts are divided evenly where no recipe of theirs is listed.
+LAYERS = {"mixtral-8x22b": 56, "mixtral-8x7b": 32}
+# What the search chooses itself.
+CHOSEN = ("--mesh", "--microbatches", "--stages", "--schedule", "--virtual",
+          "--p2p", "--assign")
+
+
+class PublishedJobs(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.runs = Runs(cls.folder.name)
+        for model, layers in LAYERS.items():
+            PACKS[model] = "mixtral"
+            published_moe.LAYERS[model] = layers
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def winner(self, row):
+        arguments = self.runs.arguments(row)
+        for flag in CHOSEN:
+            if flag in arguments:
+                at = arguments.index(flag)
+                del arguments[at:at + 2]
+        done = run("search", "--no-project", "--rules",
+                   f"builtin:{PACKS[row['model']]}/hf", *arguments,
+                   "--devices", row["n"], "--prove", "0", "--format", "json")
+        self.assertEqual(done.rc, 0, done.err)
+        return json.loads(done.out)["winner"]
+
+    def test_winners_are_as_fast_as_published_layouts(self):
+        jobs = dict(JOBS)
+        if os.environ.get("SHARDC_SEARCH_EVERY") == "1":
+            rows = {row["id"]: row for row in self.runs.rows}
+            jobs.update({name: rows[row] for name, row in SLOW.items()})
+        for name, row in jobs.items():
+            winner = self.winner(row)
+            with self.subTest(name, mesh=winner["mesh"]):
+                self.assertIsNone(winner["unmeasured"])
+                self.assertLess(abs(self.runs.seconds(row) /
+                                    winner["expected_s"] - 1), CLOSE)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,359 @@
+"""`verify step --program`: the proof of a user's traced program under a plan."""
+
+import concurrent.futures
+import copy
+import gzip
+import json
+import os
+import tempfile
+import unittest
+
+from driver import ROOT, TESTDATA, Case, run
+
+PROGRAMS = os.path.join(TESTDATA, "programs")
+REGIONS = os.path.join(TESTDATA, "regions")
+EVERY = os.environ.get("SHARDC_PROGRAMS_EVERY") == "1"
+MESHES = ("fsdp:2,tp:2", "tp:2", "fsdp:4", "dp:2,fsdp:2,tp:2", "tp:4")
+ODD = {"fsdp": "rows", "tp": "columns"}
+
+
+def load(path):
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def manifest_of(program):
+    values = program["values"]
+    return {one["name"]: {"shape": values[one["value"]]["shape"],
+                          "dtype": values[one["value"]]["dtype"]}
+            for one in program["inputs"] if one["kind"] == "param"}
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text if isinstance(text, str) else json.dumps(text))
+    return path
+
+
+def plan_of(folder, name, manifest, mesh, rules):
+    """The path of a plan of these rules; unmatched and illegal specs are
+    replicated."""
+    plan = os.path.join(folder, name + ".plan.json")
+    done = run("plan", "--no-project", "--mesh", mesh, "--rules", rules, "--manifest",
+               write(folder, name + ".manifest.json", manifest), "-o", plan)
+    if done.rc:
+        raise AssertionError(repr(done))
+    return plan
+
+
+def prove(program, plan, *options):
+    return run("verify", "step", "--program", program, "--plan", plan, "--format",
+               "json", *options)
+
+
+class Programs(Case):
+    """Every recorded program equals the dense one under the plans that `suggest`
+    makes of it."""
+
+    def proved(self, name, mesh, folder, odd):
+        path = os.path.join(PROGRAMS, name + ".program.json.gz")
+        name += "." + mesh.replace(":", "").replace(",", ".")
+        rules = os.path.join(folder, name + ".yaml")
+        done = run("suggest", "--no-project", "--mesh", mesh, "--program", path, "-o",
+                   rules)
+        if done.rc:
+            return name, repr(done)
+        if odd:
+            # The same plan on axes whose names say nothing, without rules for
+            # batches.
+            plan = plan_of(folder, name, manifest_of(load(path)), mesh, rules)
+            with open(plan, encoding="utf-8") as file:
+                params = json.load(file)["params"]
+            lines = [f"  - match: '^{param}$'\n    spec: " + json.dumps(
+                [[ODD[axis] for axis in axes] if isinstance(axes, list)
+                 else ODD.get(axes) for axes in one["spec"]])
+                     for param, one in params.items()]
+            rules = write(folder, name + ".odd.yaml",
+                          "rules:\n" + "\n".join(lines) + "\n")
+            for axis, other in ODD.items():
+                mesh = mesh.replace(axis, other)
+        plan = plan_of(folder, name, manifest_of(load(path)), mesh, rules)
+        done = prove(path, plan)
+        if done.rc:
+            return name, repr(done)[:2000]
+        report = done.json()
+        if report["status"] != "equal" or not report["complete"]:
+            return name, "the verdict is " + report["status"]
+        if not report["collectives"]:
+            return name, "nothing is sent"
+        return name, ""
+
+    def test_recorded_programs_equal_the_dense_ones(self):
+        names = sorted(one[:-len(".program.json.gz")] for one in os.listdir(PROGRAMS)
+                       if one.endswith(".program.json.gz"))
+        self.assertEqual(len(names), 36)
+        jobs = []
+        for i, name in enumerate(names):
+            meshes = MESHES if EVERY else (MESHES[i % len(MESHES)],)
+            jobs += [(name, mesh, False) for mesh in meshes]
+            if EVERY or i % 6 == 0:
+                jobs.append((name, MESHES[0], True))
+        with tempfile.TemporaryDirectory() as folder, \
+                concurrent.futures.ThreadPoolExecutor(2) as pool:
+            made = [pool.submit(self.proved, name, mesh, folder, odd)
+                    for name, mesh, odd in jobs]
+            for one in made:
+                name, fault = one.result()
+                with self.subTest(name):
+                    self.assertEqual(fault, "")
+
+
+def bodies(ops):
+    for op in ops:
+        yield op
+        for key in ("body", "condition"):
+            if key in op:
+                yield from bodies(op[key]["ops"])
+        for branch in op.get("branches", ()):
+            yield from bodies(branch["ops"])
+
+
+# What another function does in place of one. A running maximum may be anything, and
+# so may the numbers with which sums begin that are multiplied by 0 first: these are
+# left out, as the last step of the ring is, whose block a causal mask hides.
+NEUTRAL = ([0.0], [100000000.0])
+OTHERS = {"mul": "add", "sub": "mul", "div": "mul", "exp": "abs", "sin": "cos",
+          "sqrt": "abs", "ge": "lt", "square": "abs", "rem": "max"}
+
+
+def faults(program):
+    """Programs with one fault each in a manual region, with what was changed."""
+    places = [i for i, op in enumerate(bodies(program["ops"]))]
+    inside = {id(one) for op in program["ops"] if op["op"] == "manual"
+              for one in bodies(op["body"]["ops"])}
+    inside = [i for i, op in enumerate(bodies(program["ops"])) if id(op) in inside]
+    assert len(places) > len(inside) > 0
+    values = program["values"]
+    for i in inside:
+        op = list(bodies(program["ops"]))[i]
+        changes = []
+        begins = any(values[one].get("floats") in NEUTRAL for one in op["in"])
+        if op["op"] == "map" and op["fn"] in OTHERS and not begins:
+            changes.append({"fn": OTHERS[op["fn"]]})
+        if op["op"] == "collective" and op["kind"] == "psum":
+            changes += [{"kind": "pmax"}, {"axes": ["tp" if op["axes"] == ["fsdp"]
+                                                    else "fsdp"]},
+                        {"op": "map", "fn": "convert", "kind": None, "axes": None}]
+        if op["op"] == "collective" and op["kind"] == "ppermute":
+            changes += [{"perm": [[b, a] for a, b in op["perm"]]},
+                        {"perm": [[a, a] for a, _ in op["perm"]]},
+                        {"perm": op["perm"][1:]}]
+        if op["op"] == "collective" and op["kind"] == "axis_index":
+            changes.append({"axes": ["fsdp"]})
+        if op["op"] == "scan":
+            changes.append({"reverse": True})
+        if op["op"] == "const" and values[op["out"][0]].get("floats") in (
+                [0.25], [0.5], [4.0]):
+            changes.append({"floats": [3.0]})
+        if op["op"] == "reduce" and op["fn"] == "sum":
+            changes.append({"fn": "max"})
+        for change in changes:
+            made = copy.deepcopy(program)
+            target = list(bodies(made["ops"]))[i]
+            if "floats" in change:
+                made["values"][op["out"][0]].update(change)
+            else:
+                target.update(change)
+                for key in [key for key, value in change.items() if value is None]:
+                    del target[key]
+            yield f"{op['op']} {op.get('fn', op.get('kind', ''))} {change}", made
+
+
+class Regions(Case):
+    """Functions with shard_map against the same functions without it."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def given(self, name):
+        path = os.path.join(REGIONS, name + ".program.json.gz")
+        program = load(path)
+        rules = write(self.folder, name + ".yaml",
+                      "rules:\n  - match: '(scale)$'\n    spec: []\n"
+                      "  - match: '.*'\n    spec: [fsdp, tp]\n")
+        plan = plan_of(self.folder, name, manifest_of(program), "fsdp:2,tp:4", rules)
+        return path, program, plan, os.path.join(
+            REGIONS, name + "_reference.program.json.gz")
+
+    def test_regions_equal_their_references(self):
+        for name in ("ring", "mlp", "ulysses"):
+            with self.subTest(name):
+                path, _, plan, reference = self.given(name)
+                done = prove(path, plan, "--reference", reference)
+                self.assertEqual(done.rc, 0, done)
+                report = done.json()
+                self.assertEqual(report["status"], "equal")
+                self.assertEqual(report["manual_regions"], 1)
+
+    def test_faults_are_detected_at_the_line_of_the_region(self):
+        """Each fault is detected, either since devices disagree or by the
+        reference, and the line is that of the region's call."""
+        with open(os.path.join(ROOT, "tests", "traced", "regions.py"),
+                  encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        count = 0
+        for name in ("ring", "mlp", "ulysses"):
+            _, program, plan, reference = self.given(name)
+            for what, made in faults(program):
+                with self.subTest(name, what=what):
+                    count += 1
+                    wrong = write(self.folder, "wrong.json", made)
+                    done = prove(wrong, plan, "--reference", reference)
+                    self.assertEqual(done.rc, 1, done)
+                    failure = done.json()["failure"]
+                    file, line = failure["line"].split(":")
+                    self.assertEqual(file, "tests/traced/regions.py")
+                    self.assertIn("local(", lines[int(line) - 1], failure)
+        self.assertGreaterEqual(count, 40)
+
+    def test_the_mesh_must_have_the_axes_of_the_region(self):
+        path, program, _, _ = self.given("mlp")
+        rules = os.path.join(self.folder, "mlp.yaml")
+        plan = plan_of(self.folder, "small", manifest_of(program), "fsdp:2,tp:2", rules)
+        done = prove(path, plan)
+        self.assertEqual((done.rc, done.out), (2, ""))
+        self.assertIn("runs over `tp` of size 4, and the mesh has size 2", done.err)
+
+
+class Verdicts(Case):
+    """The verdict where nothing is known of an op."""
+
+    PROGRAM = {
+        "schema": "shardc.program/v1", "traced": {"by": "test", "function": "own:f"},
+        "files": ["own.py"], "assumptions": [], "unknown": [],
+        "values": [{"shape": [4, 8], "dtype": "F32"}, {"shape": [8, 4], "dtype": "F32"},
+                   {"shape": [4, 4], "dtype": "F32"}, {"shape": [4, 4], "dtype": "F32"},
+                   {"shape": [4, 4], "dtype": "F32"}],
+        "inputs": [{"value": 0, "kind": "data", "name": "x"},
+                   {"value": 1, "kind": "param", "name": "w"}],
+        "ops": [{"op": "dot", "in": [0, 1], "out": [2], "at": [0, 3],
+                 "lhs_contract": [1], "rhs_contract": [0], "lhs_batch": [],
+                 "rhs_batch": []},
+                {"op": "opaque", "in": [2], "out": [3], "at": [0, 4],
+                 "primitive": "fft", "reason": "it is no op of the format"},
+                {"op": "random", "in": [], "out": [4], "at": [0, 5],
+                 "fn": "random_bits"}],
+        "outputs": [3, 4]}
+
+    def proved(self, program, mesh="fsdp:2,tp:2", *options):
+        with tempfile.TemporaryDirectory() as folder:
+            rules = write(folder, "rules.yaml",
+                          "rules:\n  - match: w\n    spec: [fsdp, tp]\n")
+            plan = plan_of(folder, "plan", manifest_of(program), mesh, rules)
+            return run("verify", "step", "--plan", plan, "--program",
+                       write(folder, "own.json", program), *options)
+
+    def test_unknown_ops_are_named_with_their_line(self):
+        done = self.proved(self.PROGRAM)
+        self.assertEqual(done.rc, 0, done)
+        self.assertIn("not proved at own.py:4: nothing is known of `fft`", done.out)
+        self.assertIn("not proved at own.py:5: random numbers", done.out)
+        self.assertIn("\nequal but for stand-ins: ", done.out)
+        report = self.proved(self.PROGRAM, "fsdp:2,tp:2", "--format", "json").json()
+        self.assertFalse(report["complete"])
+        self.assertEqual([(one["line"], one["what"], one["drawn"])
+                          for one in report["not_proved"]],
+                         [("own.py:4", "fft", False),
+                          ("own.py:5", "random numbers", True)])
+
+    def test_what_an_op_needs_entirely_is_gathered_and_reported(self):
+        done = self.proved(self.PROGRAM)
+        self.assertIn("gathered at own.py:4: `opaque` needs all of dimension", done.out)
+
+    def test_what_cannot_be_used_is_refused(self):
+        """Exit status 2, one message and no output."""
+        program = os.path.join(REGIONS, "mlp.program.json.gz")
+        large = ["--rules", "rules.yaml", "--mesh", "dp:128"]
+        with tempfile.TemporaryDirectory() as folder:
+            write(folder, "rules.yaml", "rules:\n  - match: '.*'\n    spec: [fsdp]\n")
+            for options, message in (
+                    (["--batch", "4"], "`--batch` has no effect on a traced program, which has "
+                     "its own sizes and ops"),
+                    (["--mode", "train,decode"],
+                     "a traced program is proved in one mode, and `--mode` names 2"),
+                    (large, "128 devices, and a program is proved on 64 at most")):
+                with self.subTest(message):
+                    done = run("verify", "step", "--program", program, *options,
+                               cwd=folder)
+                    self.assertEqual((done.rc, done.out), (2, ""), done)
+                    self.assertIn(message, done.err)
+            done = run("verify", "step", "--reference", program, cwd=folder)
+            self.assertEqual((done.rc, done.out), (2, ""), done)
+            self.assertIn("`--reference` has an effect only with `--program`", done.err)
+
+    def test_malformed_attributes_are_refused(self):
+        region = load(os.path.join(REGIONS, "ring.program.json.gz"))
+
+        def first(kind, made):
+            return next(op for op in bodies(made["ops"]) if op["op"] == kind)
+
+        def floats(made, value):
+            next(one for one in made["values"] if "floats" in one)["floats"] = value
+
+        def gather(mode):
+            made = copy.deepcopy(self.PROGRAM)
+            made["values"] += [{"shape": [2, 1], "dtype": "I32"},
+                               {"shape": [2, 4], "dtype": "F32"}]
+            made["inputs"].append({"value": 5, "kind": "data", "name": "i"})
+            made["ops"].append({
+                "op": "gather", "in": [3, 5], "out": [6], "offset_dims": [1],
+                "collapsed_dims": [0], "operand_batch_dims": [],
+                "indices_batch_dims": [], "start_index_map": [0],
+                "slice_sizes": [1, 4], "mode": mode})
+            return made
+
+        changes = (
+            (lambda made: floats(made, ["x"]), "an element is a number, `nan`, `inf` or `-inf`"),
+            (lambda made: floats(made, []), "`floats` must have the 1 elements"),
+            (lambda made: first("collective", made).update(axes={}),
+             "`axes` must be a list"),
+            (lambda made: first("collective", made).update(axes=[1]),
+             "an axis must be a name"),
+            (lambda made: first("manual", made).update(in_specs=[[["tp"]], ["tp"], []]),
+             "axes must be a list of names"),
+            (lambda made: first("manual", made).update(in_specs=[1, 2, 3]),
+             "a spec is a list of lists of axis names"),
+            (lambda made: next(op for op in bodies(made["ops"]) if op.get("perm") and
+                               op["op"] == "collective").update(perm=[1]),
+             "`perm` must have pairs"),
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            for change, message in changes:
+                with self.subTest(message):
+                    made = copy.deepcopy(region)
+                    change(made)
+                    done = run("verify", "step", "--program",
+                               write(folder, "own.json", made), "--mesh", "tp:4",
+                               "--rules", "builtin:llama")
+                    self.assertEqual((done.rc, done.out), (2, ""), done)
+                    self.assertIn(message, done.err)
+            done = run("verify", "step", "--mesh", "tp:4", "--rules", "builtin:llama",
+                       "--program", write(folder, "own.json", gather("wrap")))
+            self.assertEqual((done.rc, done.out), (2, ""), done)
+            self.assertIn("a mode is `promise_in_bounds`, `clip` or `fill`", done.err)
+
+    def test_large_programs_are_refused_with_a_way_out(self):
+        large = copy.deepcopy(self.PROGRAM)
+        shapes = ([4096, 8192], [8192, 4096], [4096, 4096])
+        for value, shape in zip(large["values"], (*shapes, shapes[2], shapes[2])):
+            value["shape"] = shape
+        done = self.proved(large)
+        self.assertEqual((done.rc, done.out), (2, ""))
+        self.assertIn("smaller batch", done.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
