@@ -307,11 +307,12 @@ Stream EncoderStream(const ParamClass& param, char separator) {
 
 // Returns whether the name is that of a parameter of a tower. The word for a
 // tower is before the number of a layer: `visual.blocks.*`. After it, the word
-// is that of a part of a layer.
+// is that of a part of a layer. The patterns of a description match the layers
+// of a tower as well as those of the language model, so that a described role
+// is no evidence against a tower.
 bool IsOfTower(const ParamClass& param, char separator) {
   const std::string_view name = param.name;
-  return !param.described &&
-         HasPart(name.substr(0, name.find('*')), separator, kTowerWords);
+  return HasPart(name.substr(0, name.find('*')), separator, kTowerWords);
 }
 
 // Sets Stream::kNone for the parameters of vision and audio towers, because a

@@ -35,10 +35,10 @@ namespace shardc::stored {
 
 // A reader with a position in the bytes. All functions that return bool return
 // false after they have called Refuse().
-class PickleBytes {
+class PickleOperations {
  public:
   // `bytes` and `why` must outlive the reader.
-  PickleBytes(std::string_view bytes, std::string* why)
+  PickleOperations(std::string_view bytes, std::string* why)
       : bytes_(bytes), why_(why) {}
 
   // Sets `*why` to the reason why the pickle is refused, with the place of the
@@ -75,16 +75,16 @@ class PickleBytes {
   size_t op_at_ = 0;  // start of the current operation
 };
 
-bool PickleBytes::Refuse(const std::string& what) {
+bool PickleOperations::Refuse(const std::string& what) {
   *why_ = what + " (at byte " + std::to_string(op_at_) + ")";
   return false;
 }
 
-bool PickleBytes::Truncated() {
+bool PickleOperations::Truncated() {
   return Refuse("the pickle ends inside an operation");
 }
 
-bool PickleBytes::Begin() {
+bool PickleOperations::Begin() {
   using enum pickle::Op;
   if (bytes_.size() < 2 || Byte(0) != kProto || Byte(1) < 2 || Byte(1) > 5) {
     return Refuse("the file does not begin as a pickle of protocol 2 to 5");
@@ -93,21 +93,21 @@ bool PickleBytes::Begin() {
   return true;
 }
 
-bool PickleBytes::Operation(uint8_t* op) {
+bool PickleOperations::Operation(uint8_t* op) {
   op_at_ = at_;
   if (left() == 0) return Refuse("the pickle ends without a STOP");
   *op = Byte(at_++);
   return true;
 }
 
-bool PickleBytes::Unsigned(size_t count, uint64_t* out) {
+bool PickleOperations::Unsigned(size_t count, uint64_t* out) {
   if (left() < count) return Truncated();
   *out = LittleEndian(bytes_.substr(at_, count));
   at_ += count;
   return true;
 }
 
-bool PickleBytes::Signed(size_t count, int64_t* out) {
+bool PickleOperations::Signed(size_t count, int64_t* out) {
   uint64_t value = 0;
   if (!Unsigned(count, &value)) return false;
   if (count > 0 && count < 8 && (value >> (8 * count - 1) & 1) != 0) {
@@ -117,7 +117,7 @@ bool PickleBytes::Signed(size_t count, int64_t* out) {
   return true;
 }
 
-bool PickleBytes::Line(std::string_view* out) {
+bool PickleOperations::Line(std::string_view* out) {
   const size_t end = bytes_.find('\n', at_);
   if (end == std::string_view::npos) return Truncated();
   *out = bytes_.substr(at_, end - at_);
@@ -125,7 +125,8 @@ bool PickleBytes::Line(std::string_view* out) {
   return true;
 }
 
-bool PickleBytes::Text(size_t length_bytes, size_t* begin, uint32_t* length) {
+bool PickleOperations::Text(size_t length_bytes, size_t* begin,
+                            uint32_t* length) {
   uint64_t size = 0;
   if (!Unsigned(length_bytes, &size)) return false;
   if (size > left() || size >= UINT32_MAX) return Truncated();
@@ -138,7 +139,7 @@ bool PickleBytes::Text(size_t length_bytes, size_t* begin, uint32_t* length) {
   return true;
 }
 
-bool PickleBytes::Frame() {
+bool PickleOperations::Frame() {
   uint64_t length = 0;
   return Unsigned(8, &length) && (length <= left() || Truncated());
 }
@@ -547,7 +548,7 @@ class PickleParser {
     }
   }
 
-  PickleBytes in_;
+  PickleOperations in_;
   const Pickle::Options& options_;
   Pickle out_;
   bool stopped_ = false;

@@ -11,6 +11,7 @@ namespace shardc::stored {
 std::span<const Format* const> Formats() {
   static const std::vector<const Format*> kFormats = {
 #define SHARDC_STORED_FORMAT(name) &name,
+#include "stored/table.h"
 #undef SHARDC_STORED_FORMAT
   };
   return kFormats;
