@@ -21,7 +21,7 @@ ROOT = os.environ.get(
 
 # With an assertion, that is with the name of its own file, and one without.
 OBJECTS = ["src/libshardc.a.p/exec_machine_buffer.cc.o",
-           "src/libshardc.a.p/source_code.cc.o"]
+           "src/libshardc.a.p/source_text_order.cc.o"]
 # What Python makes: manual, completions, and sources out of packs and schemas.
 GENERATED = ["man/shardc.1", "man/shardc-diagnostics.7",
              "src/cli/completions/shardc", "src/cli/completions/_shardc",

@@ -317,8 +317,8 @@ class StepCollectives {
     };
     for (const ParamClass& param : work_.params) {
       const Role role = param.role.module_role;
-      if (!param.IsApplied() || param.role.expert || param.mixes ||
-          !TakesWidth(role) || role == Role::kHead || role == Role::kRouter) {
+      if (!param.IsApplied() || param.mixes || !TakesWidth(role) ||
+          role == Role::kHead || role == Role::kRouter) {
         continue;
       }
       list(param, param.in_dim, work_.hidden);
@@ -330,7 +330,7 @@ class StepCollectives {
     for (const ParamClass& param : work_.params) {
       const Role role = param.role.module_role;
       const bool last = role == Role::kOutput || role == Role::kDown;
-      if (!param.IsApplied() || param.role.expert || param.mixes || !last) {
+      if (!param.IsApplied() || param.mixes || !last) {
         continue;
       }
       list(param, param.out_dim, work_.hidden);

@@ -122,22 +122,29 @@ void CheckWrittenTwice(const SpecList& list, const Resolved& resolved,
 //   [EXPERT, MLP_INTERMEDIATE]  ->  [["ep", "tp"], null], not [..., "tp"]
 void KeepExpertsWhole(Resolved& out) {
   const std::string_view expert = AxisRuleName(AxisRule::kExpert);
-  const auto named = [&](const std::string& axis, size_t dim, bool by_expert) {
-    return std::any_of(out.traces[dim].begin(), out.traces[dim].end(),
-                       [&](const NameTrace& trace) {
-                         return (trace.rule == expert) == by_expert &&
-                                (by_expert || trace.kind != kMeshAxis) &&
-                                std::find(trace.axes.begin(), trace.axes.end(),
-                                          axis) != trace.axes.end();
-                       });
-  };
-  for (size_t of = 0; of < out.spec.size(); ++of) {
-    for (size_t dim = 0; dim < out.spec.size(); ++dim) {
-      if (dim == of) continue;
-      std::erase_if(out.spec[dim], [&](const std::string& axis) {
-        return named(axis, of, true) && named(axis, dim, false);
-      });
+  // The axes of dimensions with EXPERT, and the first such dimension of each.
+  std::map<std::string, size_t> whole;
+  for (size_t dim = 0; dim < out.spec.size(); ++dim) {
+    for (const NameTrace& trace : out.traces[dim]) {
+      if (trace.rule != expert) continue;
+      for (const std::string& axis : trace.axes) whole.emplace(axis, dim);
     }
+  }
+  if (whole.empty()) return;
+  for (size_t dim = 0; dim < out.spec.size(); ++dim) {
+    const auto by_other_rule = [&](const std::string& axis) {
+      return std::any_of(
+          out.traces[dim].begin(), out.traces[dim].end(),
+          [&](const NameTrace& trace) {
+            return trace.rule != expert && trace.kind != kMeshAxis &&
+                   std::find(trace.axes.begin(), trace.axes.end(), axis) !=
+                       trace.axes.end();
+          });
+    };
+    std::erase_if(out.spec[dim], [&](const std::string& axis) {
+      const auto at = whole.find(axis);
+      return at != whole.end() && at->second != dim && by_other_rule(axis);
+    });
   }
 }
 

@@ -58,6 +58,14 @@ def described_params(pack):
     return {role: value for role, value in params.items() if value is not None}
 
 
+def skipped(pack):
+    """The patterns of parameters that a pack's `model:` section skips."""
+    path = os.path.join(ROOT, "rules", pack + ".hf.yaml")
+    with open(path, encoding="utf-8") as file:
+        model = yaml.safe_load(file)["model"]
+    return model.get("skip") or []
+
+
 class Tree:
     """A model's parameters, and the same under other names."""
 
@@ -117,8 +125,11 @@ class Tree:
                          if key not in ("bias", "optional_bias")}
                         if isinstance(one, dict) else one for one in rest]
                 params[role] = [f"^({'|'.join(found)})$", *rest]
+        skip = [pattern_of(rename(one)) for one in self.rules
+                if any(re.search(pattern, one.replace("*", "0"))
+                       for pattern in skipped(self.pack))]
         return {"extends": f"builtin:{self.pack}/hf", "params": params,
-                "skip": []}
+                "skip": skip}
 
     def inputs(self, odd, section):
         rename = self.rename if odd else str

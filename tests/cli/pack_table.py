@@ -34,6 +34,7 @@ HEADS = {"SHD220", "SHD207", "SHD405"}
 # What a model's sizes do not let a mesh do, as docs/packs.md explains it: the
 # word, the codes, and what the message is about.
 EXCUSES = [("blocks", {"SHD222"}, r"in blocks of 128"),
+           ("blocks", {"SHD202", "SHD207"}, r"_scale_inv|_(blocks|scales)`"),
            ("vocabulary", {"SHD202", "SHD207"},
             r"^(dimension 0 of )?`[^`]*(embed|wte)[^`]*`(,| is \d)"),
            ("experts", {"SHD202", "SHD210"},

@@ -94,7 +94,7 @@ class PublishedMoe(Case):
     def test_the_statement_about_models_with_experts(self):
         """It states the errors of families that were kept apart, which are
         larger."""
-        with open(os.path.join(ROOT, "src", "search", "evidence.cc"),
+        with open(os.path.join(ROOT, "src", "search", "request.cc"),
                   encoding="utf-8") as file:
             text = re.sub(r'"\s*\n\s*"', "", file.read())
         median, most = map(int, STATED.search(text).groups())

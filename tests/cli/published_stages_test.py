@@ -111,7 +111,7 @@ class PublishedStages(Case):
             self.assertLess(abs(statistics.median(values)), bias)
         self.assertGreater(statistics.mean(inside), 0.95)
         # What `search` prints is not better than what is measured here.
-        with open(os.path.join(ROOT, "src", "search", "evidence.h"),
+        with open(os.path.join(ROOT, "src", "search", "request.h"),
                   encoding="utf-8") as file:
             text = re.sub(r'"\s*\n\s*"', "", file.read())
         count, median, most = map(int, STATED.search(text).groups())

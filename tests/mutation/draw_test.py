@@ -37,10 +37,10 @@ class Drawn(unittest.TestCase):
 
     def test_a_part_of_a_room_is_drawn_alone(self):
         files = {m.file for m in drawn(3, each=True,
-                                       rooms="exec/step/run,cli/searched")}
+                                       rooms="exec/step/run,cli/search")}
         self.assertGreater(len(files), 1)
         for path in files:
-            self.assertTrue(path.startswith(("exec/step/run", "cli/searched")),
+            self.assertTrue(path.startswith(("exec/step/run", "cli/search")),
                             path)
 
     def test_listed_changes_are_left_out(self):

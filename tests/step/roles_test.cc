@@ -113,7 +113,11 @@ TEST_CASE("so has every parameter of trees made of configurations") {
       Findings findings, ignored;
       const auto config = ReadModelConfig(path, findings);
       REQUIRE(config);
-      const auto manifest = families::BuildTree(path, naming, ignored);
+      // Sections describe the model that is trained, with unquantised weights.
+      families::TreeWeights trained;
+      trained.trained = true;
+      const auto manifest =
+          families::BuildTree(path, naming, ignored, {}, trained);
       const auto description =
           manifest ? DescriptionFor(*manifest, config->model_type) : nullptr;
       if (description == nullptr) {

@@ -243,8 +243,9 @@ void WritePipelineJson(const PipelineCost& cost, const std::string& target,
   json.Member("schedule", cost.timeline.step);
   json.Member("after", cost.after);
   json.Member("step", cost.Step());
-  json.Member("least", cost.least);
-  json.Member("most", cost.most);
+  // FLOPs have no range.
+  json.Member("least", cost.timed ? std::optional(cost.least) : std::nullopt);
+  json.Member("most", cost.timed ? std::optional(cost.most) : std::nullopt);
   json.Member("longest_rank", cost.timeline.LongestRank());
   json.Member("step_bubble", cost.timeline.StepBubble());
   json.Member("rank_bubble", cost.timeline.RankBubble());
