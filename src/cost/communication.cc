@@ -275,8 +275,13 @@ class StepCollectives {
     }
     if (!train_) return;
     for (Role role : first) {
-      const ParamClass* first_class = work_.Find(role);
-      if (first_class == nullptr || !first_class->IsWeight()) continue;
+      if (std::none_of(work_.params.begin(), work_.params.end(),
+                       [&](const ParamClass& param) {
+                         return param.role.module_role == role &&
+                                param.IsApplied() && !param.role.expert;
+                       })) {
+        continue;
+      }
       // Projections with the same input, such as q, k and v, add their
       // gradients of the input on each device before one reduction. So the
       // reduction is added only for the first role that the model has.
@@ -317,11 +322,19 @@ class StepCollectives {
     };
     for (const ParamClass& param : work_.params) {
       const Role role = param.role.module_role;
+      if (role == Role::kEmbedding && param.type.shape &&
+          param.type.shape->size() == 2) {
+        // A table is [vocabulary, width] or, in some trees, transposed.
+        const int width = param.type.shape->front() == hidden_ ? 0 : 1;
+        list(param, width, work_.hidden);
+        continue;
+      }
       if (!param.IsApplied() || param.mixes || !TakesWidth(role) ||
-          role == Role::kHead || role == Role::kRouter) {
+          role == Role::kRouter) {
         continue;
       }
       list(param, param.in_dim, work_.hidden);
+      if (role == Role::kHead) continue;
       // Keys and values may be replicated where they have few heads.
       if (role == Role::kKey || role == Role::kValue) continue;
       AxisGroup& axes = made[param.role.sibling_path];

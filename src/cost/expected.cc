@@ -582,7 +582,8 @@ std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
   const auto hidden = work.Hidden();
   if (work.mode != Mode::kTrain || settings.profile == nullptr || !tokens ||
       !hidden || !settings.batch || !settings.length || LacksFp4(settings) ||
-      !work.not_known.empty() || CanBeSettled(communication.unknown)) {
+      !work.not_known.empty() || memory.at_least ||
+      !communication.unknown.empty()) {
     return std::nullopt;
   }
   return std::optional<StepTime>(std::in_place, work, settings, memory,

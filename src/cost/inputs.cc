@@ -20,6 +20,7 @@
 #include "cost/experts.h"
 #include "cost/legality.h"
 #include "cost/matrix_dims.h"
+#include "cost/memory.h"
 #include "cost/stage_cost.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
@@ -241,6 +242,7 @@ void KeepHeadsOnly(CostInputs& work) {
 }
 
 void OrientAll(CostInputs& work, char separator) {
+  SetAsideStrangeNames(work, separator);
   const std::vector<int> layer_dims = MoveStacksFirst(work, separator);
   FindSecondUps(work, separator);
   FindGates(work);
@@ -266,6 +268,7 @@ void OrientAll(CostInputs& work, char separator) {
   if (auto experts = UnfoundExperts(work)) {
     work.not_known.push_back(std::move(*experts));
   }
+  if (work.unknown_axes) work.not_known.push_back(*work.unknown_axes);
 }
 
 // Returns the spec without axes that the mesh lacks or that have size 1, and
@@ -358,6 +361,44 @@ void NoteExpertAxes(CostInputs& work) {
   }
 }
 
+// Finds axes of the mesh that rules write in the specs of matrices, and that no
+// axis rule of the mode names. The axis rules say which axes shard tokens,
+// heads and hidden states. So an axis that only specs name, as `tensor` in
+// `[tensor, fsdp]`, may shard activations as well, or may not.
+std::optional<NotKnown> AxesWithoutRule(const Compiled& compiled,
+                                        const CostInputs& work) {
+  AxisGroup named;
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const AxisGroup axes =
+        compiled.resolver->axes().Value(static_cast<AxisRule>(i)).axes;
+    named.insert(named.end(), axes.begin(), axes.end());
+  }
+  for (const Spec* spec : {&work.query, &work.key, &work.value, &work.output}) {
+    for (const AxisGroup& axes : *spec) {
+      named.insert(named.end(), axes.begin(), axes.end());
+    }
+  }
+  AxisGroup found;
+  for (const ParamClass& param : work.params) {
+    const ptrdiff_t rank = std::ssize(param.spec);
+    if (rank < 2) continue;
+    for (ptrdiff_t dim = param.role.expert ? 0 : rank - 2; dim < rank; ++dim) {
+      for (const std::string& axis : param.spec[AsIndex(dim)]) {
+        if (work.mesh.SizeOf(axis) > 1 && !Has(named, axis) &&
+            !Has(found, axis)) {
+          found.push_back(axis);
+        }
+      }
+    }
+  }
+  if (found.empty()) return std::nullopt;
+  return NotKnown{
+      .what = "what " + GroupText(found) +
+              " shards besides parameters, such as tokens or heads",
+      .settled_by = "`axes:` in the rules, such as `axes: {batch: " + found[0] +
+                    "}` or `axes: {head: " + found[0] + "}`"};
+}
+
 // Marks the parameters that LoRA adapters leave as they are, as PEFT does.
 void FreezeBesideAdapters(CostInputs& work) {
   if (work.mode != Mode::kTrain) return;
@@ -366,6 +407,24 @@ void FreezeBesideAdapters(CostInputs& work) {
   };
   if (std::none_of(work.params.begin(), work.params.end(), adapts)) return;
   for (ParamClass& param : work.params) param.frozen = !adapts(param);
+}
+
+// Adds the missing fact if a step trains a tree with weights of a dtype that no
+// optimizer updates, such as those of a quantised checkpoint. Only adapters are
+// trained next to such weights.
+void NoteQuantisedTraining(CostInputs& work) {
+  if (work.mode != Mode::kTrain) return;
+  if (std::none_of(work.params.begin(), work.params.end(),
+                   [](const ParamClass& param) {
+                     return param.IsWeight() && !param.frozen &&
+                            !IsTrained(param);
+                   })) {
+    return;
+  }
+  work.not_known.push_back(
+      {.what = "the weights that are trained, their gradients and their "
+               "states: the tree is that of a quantised checkpoint",
+       .settled_by = "--weights-dtype bfloat16"});
 }
 
 // Sets the layers that predict further tokens, and adds a note about them.
@@ -529,6 +588,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   out.hidden = compiled.resolver->axes().Value(AxisRule::kHiddenState).axes;
   out.hidden_known = true;
   out.expert_axes = compiled.resolver->axes().Value(AxisRule::kExpert).axes;
+  out.unknown_axes = AxesWithoutRule(compiled, out);
   if (compiled.manifest.dtype_assumed) out.notes.emplace_back(kDtypeAssumed);
   const std::vector<std::string>& notes = compiled.manifest.notes;
   out.before_quantisation =
@@ -540,12 +600,8 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   for (const std::string& note : notes) {
     if (!note.starts_with(kQuantisedAs)) continue;
     out.notes.push_back(note);
-    if (mode != Mode::kTrain) continue;
-    out.not_known.push_back(
-        {.what = "the weights that are trained, their gradients and their "
-                 "states: the tree is that of a quantised checkpoint",
-         .settled_by = "--weights-dtype bfloat16"});
   }
+  NoteQuantisedTraining(out);
   return out;
 }
 
@@ -603,6 +659,7 @@ CostInputs MakeCostInputs(const PlanView& plan,
   NoteExpertAxes(out);
   AddNextTokenLayers(out);
   FreezeBesideAdapters(out);
+  NoteQuantisedTraining(out);
   return out;
 }
 

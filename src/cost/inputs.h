@@ -79,6 +79,9 @@ struct ParamClass {
   bool frozen = false;
   // Whether a `model:` section gives the role, and not the name.
   bool described = false;
+  // Whether the name has a word of no published model, so that its other words
+  // are no evidence of a role (SetAsideStrangeNames()).
+  bool strange = false;
   // True if the parameter is a projection into or out of a mixer. A mixer is a
   // state-space block, or linear attention whose projections have names such as
   // `in_proj_qkvz` in place of `q_proj`. The projection out of the mixer has
@@ -149,6 +152,9 @@ struct CostInputs {
   // the axes are unknown because there are no rules.
   AxisGroup hidden;
   bool hidden_known = false;
+  // The missing fact if rules write mesh axes in specs that no axis rule of the
+  // mode names: whether such an axis also shards tokens or heads.
+  std::optional<NotKnown> unknown_axes;
   // The hidden size of the entire model. It is set if `params` are only a part
   // of the model's parameters, such as those of a stage without the embedding.
   std::optional<int64_t> hidden_size;

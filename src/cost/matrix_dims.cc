@@ -322,9 +322,11 @@ LayersByKvHeads CostInputs::KvHeadsByShape() const {
   }
   const int64_t stated = model->kv_heads.value_or(model->heads.value_or(0));
   LayersByKvHeads out;
+  // Values have the heads of keys, and show them where no key has a role.
+  const Role shows = Find(Role::kKey) != nullptr ? Role::kKey : Role::kValue;
   for (const ParamClass& param : params) {
-    if (param.role.module_role != Role::kKey || !param.IsApplied() ||
-        param.mixes || param.stream != Stream::kModel || param.role.expert) {
+    if (param.role.module_role != shows || !param.IsApplied() || param.mixes ||
+        param.stream != Stream::kModel || param.role.expert) {
       continue;
     }
     // Outputs of some quantised weights are packed, as in AWQ.
@@ -795,15 +797,22 @@ void FindOrientation(CostInputs& work, char separator) {
     const std::string_view name = param.name;
     return name.substr(name.rfind(separator) + 1);
   };
-  const auto open = [](const ParamClass& param) {
-    return param.IsWeight() && !param.role.in_first &&
-           !param.role.packed_blocks;
+  // Square matrices have the orientation of the others with their last part,
+  // also where the last part's name shows another one.
+  const auto square = [&](const ParamClass& param) {
+    return width && param.SizeAt(param.in_dim) == *width &&
+           param.SizeAt(param.out_dim) == *width;
+  };
+  const auto open = [&](const ParamClass& param) {
+    return param.IsWeight() && !param.role.packed_blocks &&
+           (!param.role.in_first || square(param));
   };
   // Whether weights with this last part are stored as [in, out].
   std::map<std::string_view, std::set<bool>> shown;
   for (const ParamClass& param : work.params) {
     const Role role = param.role.module_role;
-    if (!open(param) || !width || (!TakesWidth(role) && !GivesWidth(role)) ||
+    if (!param.IsWeight() || param.role.packed_blocks || !width ||
+        (!TakesWidth(role) && !GivesWidth(role)) ||
         (param.SizeAt(param.in_dim) == *width) ==
             (param.SizeAt(param.out_dim) == *width)) {
       continue;

@@ -165,6 +165,8 @@ Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {
                            .settled_by = "--model, --batch and --kv-len"});
     return std::nullopt;
   }
+  // The missing fact is in CostInputs::not_known.
+  if (work.unknown_axes) return std::nullopt;
   auto caches = CachesOf(*work.model, *settings.batch, *length, settings.cache);
   if (caches) {
     const LayersByKvHeads layers = work.KvHeadsByShape();
@@ -378,6 +380,12 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
     if (settings.optimizer == Optimizer::kMuon) {
       set(Component::kOptimizer, std::nullopt, std::nullopt);
     }
+    if (auto trained = UnknownAdapters(work)) {
+      out.unknown.push_back(std::move(*trained));
+      out.gradients.reset();
+      set(Component::kGradients, std::nullopt, std::nullopt);
+      set(Component::kOptimizer, std::nullopt, std::nullopt);
+    }
   }
   if (gathered) {
     weights = std::max({gathered->layer, gathered->largest, gathered->held});
@@ -410,7 +418,7 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   Sum(out.least);
   // Without the bytes of the emptiest device, the sum has only other bytes.
   if (known && !out.least.Of(Component::kParameters)) out.least.total.reset();
-  if (peak && known && out.most.total && !out.at_least) {
+  if (peak && logits && known && out.most.total && !out.at_least) {
     const int64_t states =
         *out.most.total - (Size(peak->kept) + peak->Besides()).value();
     out.taken = TakenOf(work, settings, states, *peak);

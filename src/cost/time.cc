@@ -310,8 +310,12 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication) {
   const DeviceProfile* profile = settings.profile;
   const auto flops = FlopsOf(work, settings, memory);
+  // A time without one of its terms would be a lower bound that looks like a
+  // figure.
+  const bool serves_unknown =
+      work.mode != Mode::kTrain && !memory.most.Of(Component::kCache);
   if (profile == nullptr || !flops || work.ServesQuantised() ||
-      CanBeSettled(communication.unknown)) {
+      memory.at_least || serves_unknown || !communication.unknown.empty()) {
     return std::nullopt;
   }
   const double per_chip = Real(profile->devices_per_chip);

@@ -12,6 +12,7 @@
 #include <array>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -85,6 +86,7 @@ bool IsKnown(const CostInputs& work, const ParamClass& param) {
   const bool named = role.module_role != Role::kOther ||
                      (role.role != Role::kOther && role.role != Role::kVector &&
                       role.role != Role::kBias);
+  if (param.strange) return param.stream == Stream::kNone;
   return param.described || param.mixes || named ||
          param.stream == Stream::kNone || IsPublished(work, param);
 }
@@ -131,12 +133,78 @@ class Collected {
   std::vector<std::string> names_;
 };
 
+// The parts of a name, divided where the layers begin.
+struct DividedName {
+  std::vector<std::string_view> around;  // those before the number of a layer
+  std::vector<std::string_view> own;     // those that say what a parameter is
+};
+
+// Divides a name before its first number. If the name has none, the parameter's
+// own parts are its last two or, in a stack of layers, those after the word for
+// layers or else the last three.
+DividedName Divide(const ParamClass& param, char separator) {
+  DividedName out;
+  out.around = SplitName(param.name, separator);
+  const auto first = out.around.begin(), end = out.around.end();
+  auto at = std::find_if(first, end, [](std::string_view part) {
+    return part.find('*') != part.npos;
+  });
+  if (at != end) {
+    // A word with the number: `layers_*`.
+    ++at;
+  } else {
+    at = std::find_if(first, end, IsLayerWord);
+    const ptrdiff_t last = param.type.shape->size() > 2 ? 3 : 2;
+    at = at != end ? at + 1 : end - std::min(last, end - first);
+  }
+  out.own.assign(at, end);
+  out.around.erase(at, end);
+  return out;
+}
+
+bool IsStrange(const std::vector<std::string_view>& parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    // The name that PEFT gives an adapter is free: `lora_A.default.weight`.
+    const bool free = i > 0 && IsAdapter(RoleBelow(parts[i - 1]));
+    if (!free && !IsPublishedWord(parts[i])) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+void SetAsideStrangeNames(CostInputs& work, char separator) {
+  // The modules that hold layers. Where there is one, its words do not matter.
+  std::set<std::vector<std::string_view>> holders;
+  std::vector<DividedName> names;
+  for (ParamClass& param : work.params) {
+    names.emplace_back();
+    if (!param.type.shape || DimsOf(param, 0) < 1) continue;
+    names.back() = Divide(param, separator);
+    if (param.name.find('*') != param.name.npos) {
+      holders.insert(names.back().around);
+    }
+  }
+  const bool one_holder = holders.size() < 2;
+  for (size_t i = 0; i < names.size(); ++i) {
+    ParamClass& param = work.params[i];
+    const bool strange = IsStrange(names[i].own) ||
+                         (!one_holder && holders.contains(names[i].around) &&
+                          IsStrange(names[i].around));
+    if (param.described || !strange) continue;
+    param.strange = true;
+    ParameterRole unknown;
+    unknown.sibling_path = std::move(param.role.sibling_path);
+    unknown.module_path = std::move(param.role.module_path);
+    unknown.block_path = std::move(param.role.block_path);
+    param.role = std::move(unknown);
+  }
+}
 
 std::vector<NotKnown> UnknownRoles(const CostInputs& work,
                                    std::span<const int> layer_dims) {
   const auto hidden = work.Hidden();
-  Collected matrices, vectors;
+  Collected matrices, vectors, strange_vectors;
   bool has_norm = false;
   for (size_t i = 0; i < work.params.size(); ++i) {
     const ParamClass& param = work.params[i];
@@ -147,15 +215,44 @@ std::vector<NotKnown> UnknownRoles(const CostInputs& work,
       matrices.Add(param);
     } else if (dims == 1 && hidden && param.type.shape->back() == *hidden &&
                param.role.leaf != Leaf::kBias) {
-      vectors.Add(param);
+      (param.strange ? strange_vectors : vectors).Add(param);
     }
   }
   std::vector<NotKnown> out;
   matrices.Finish("matrix", "matrices", out);
-  // The input of each norm is kept for the backward pass. Without any norm,
-  // vectors of the model's width may be the norms.
+  // The input of each norm is kept for the backward pass. A vector of the
+  // model's width may be a norm if its name has a word of no published model,
+  // or if no norm is known.
+  strange_vectors.Finish("vector", "vectors", out);
   if (!has_norm) vectors.Finish("vector", "vectors", out);
   return out;
+}
+
+std::optional<NotKnown> UnknownAdapters(const CostInputs& work) {
+  if (work.mode != Mode::kTrain) return std::nullopt;
+  // The largest rank of an adapter, and how often it fits into the other side.
+  constexpr int64_t kMostRank = 1024, kLeastRatio = 4;
+  std::set<int64_t> in, out;
+  bool beside = false;
+  for (const ParamClass& param : work.params) {
+    beside = beside || param.frozen;
+    if (!param.type.shape || param.type.shape->size() < 2 ||
+        IsKnown(work, param)) {
+      continue;
+    }
+    const int64_t last = param.type.shape->back();
+    const int64_t first = (*param.type.shape)[param.type.shape->size() - 2];
+    if (first <= kMostRank && first <= last / kLeastRatio) in.insert(first);
+    if (last <= kMostRank && last <= first / kLeastRatio) out.insert(last);
+  }
+  const bool pair = std::any_of(
+      in.begin(), in.end(), [&](int64_t rank) { return out.contains(rank); });
+  if (!pair && (!beside || (in.empty() && out.empty()))) return std::nullopt;
+  return NotKnown{
+      .what =
+          "which parameters are trained, and so the gradients and the "
+          "optimizer's states: matrices of unknown role may be adapters",
+      .settled_by = "names of adapters such as `lora_A` and `lora_B`"};
 }
 
 bool CanBeSettled(const std::vector<NotKnown>& facts) {

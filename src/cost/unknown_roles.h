@@ -19,6 +19,21 @@ namespace shardc::cost {
 std::vector<NotKnown> UnknownRoles(const CostInputs& work,
                                    std::span<const int> layer_dims);
 
+// Takes the role from each matrix whose name has a word of no published model
+// (IsPublishedWord()) next to the words that give the role, unless a section
+// describes it, and sets ParamClass::strange. One such word may make the
+// parameter another one than its other words say: `q_proj.drosk` may be a scale
+// of quantised weights, and `mlp.drosk.up_proj` an expert that all tokens
+// share.
+void SetAsideStrangeNames(CostInputs& work, char separator);
+
+// Returns the missing fact if a matrix of unknown role may be an adapter of
+// LoRA, in training: next to adapters that are known, and where two such
+// matrices are [rank, in] and [out, rank] with a rank that is small. Adapters
+// alone are trained, and the other weights have no gradient then. Returns
+// nullopt otherwise.
+std::optional<NotKnown> UnknownAdapters(const CostInputs& work);
+
 // Returns the missing fact if the model has experts and the configuration does
 // not give the number of experts that a token is sent to. Figures are computed
 // with one expert, so they are lower bounds. Returns nullopt otherwise.

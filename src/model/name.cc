@@ -36,7 +36,15 @@ bool ContainsAny(std::string_view text, std::span<const std::string_view> any) {
   });
 }
 
-// Returns whether a number after this word counts layers.
+// Returns whether a number after this word and `_` or `-` counts layers or
+// experts.
+bool IsCounted(std::string_view word) {
+  return word == "h" || word == "expert" || word == "experts" ||
+         IsLayerWord(word);
+}
+
+}  // namespace
+
 bool IsLayerWord(std::string_view word) {
   std::string small(word);
   for (char& c : small) {
@@ -49,15 +57,6 @@ bool IsLayerWord(std::string_view word) {
   if (end == kLayerEnds.end() || small.find("scan") != small.npos) return false;
   return end->ends_with('s') || !ContainsAny(small, kLayerParts);
 }
-
-// Returns whether a number after this word and `_` or `-` counts layers or
-// experts.
-bool IsCounted(std::string_view word) {
-  return word == "h" || word == "expert" || word == "experts" ||
-         IsLayerWord(word);
-}
-
-}  // namespace
 
 bool AllDigits(std::string_view part) {
   return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {

@@ -46,6 +46,10 @@ enum class TemplateNumbers : uint8_t {
 // `['layers'][0]`.
 size_t PartEnd(std::string_view name, size_t begin, char separator);
 
+// Returns whether the word names layers, so that a number after it counts them:
+// `layers`, `DecoderBlock`.
+bool IsLayerWord(std::string_view word);
+
 // Returns the length of the text before the number of a layer or an expert with
 // which a part of a name ends. The number of a layer is the entire part, or
 // follows a word for layers, with or without `_` or `-`. Returns the length of

@@ -206,6 +206,7 @@ void Compiler::ResolveRules() {
       Findings own;
       auto resolved = c_.resolver->Resolve(source, mode, own);
       if (resolved) {
+        if (c_.CompatMode() == Compat::kNone) KeepExpertsWhole(*resolved);
         resolved_[i].emplace(mode, std::move(*resolved));
       } else {
         reported.Append(own, findings_);

@@ -114,12 +114,8 @@ void CheckWrittenTwice(const SpecList& list, const Resolved& resolved,
   }
 }
 
-// The axis rule `expert` may name axes of other kinds of parallelism, such as
-// `expert: [ep, tp]`: these axes then distribute whole experts, as Megatron
-// does with an expert tensor parallelism of 1. Removes them from the other
-// dimensions of a spec with EXPERT, where other axis rules put them:
-//
-//   [EXPERT, MLP_INTERMEDIATE]  ->  [["ep", "tp"], null], not [..., "tp"]
+}  // namespace
+
 void KeepExpertsWhole(Resolved& out) {
   const std::string_view expert = AxisRuleName(AxisRule::kExpert);
   // The axes of dimensions with EXPERT, and the first such dimension of each.
@@ -147,8 +143,6 @@ void KeepExpertsWhole(Resolved& out) {
     });
   }
 }
-
-}  // namespace
 
 std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule) {
   if (rule.is_list || rule.names.size() != 1 || rule.names[0].forced_axis) {
@@ -529,7 +523,6 @@ std::optional<Resolved> Resolver::Resolve(const SpecList& list, Mode mode,
   if (findings.errors() > errors) return std::nullopt;
   CheckWrittenTwice(list, out, findings);
   if (findings.errors() > errors) return std::nullopt;
-  if (compat_ == Compat::kNone) KeepExpertsWhole(out);
   return out;
 }
 

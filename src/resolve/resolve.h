@@ -70,6 +70,14 @@ struct Resolved {
   std::string bundle;  // name of the bundle; empty if the spec was a list
 };
 
+// The axis rule `expert` may name axes of other kinds of parallelism, such as
+// `expert: [ep, tp]`: these axes then distribute whole experts, as Megatron
+// does with an expert tensor parallelism of 1. Removes them from the other
+// dimensions of a spec with EXPERT, where other axis rules put them:
+//
+//   [EXPERT, MLP_INTERMEDIATE]  ->  [["ep", "tp"], null], not [..., "tp"]
+void KeepExpertsWhole(Resolved& out);
+
 class Resolver {
  public:
   // Makes a resolver. Returns nullopt after a finding (`schema`,

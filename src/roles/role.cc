@@ -404,6 +404,89 @@ bool HasPart(std::string_view name, char separator,
                             words.end()) != parts.end();
 }
 
+namespace {
+
+bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
+bool IsLetter(char c) { return IsUpper(c) || (c >= 'a' && c <= 'z'); }
+
+std::string Lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (IsUpper(c)) c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+// The last parts of what quantised checkpoints store next to weights and
+// scales: GPTQ, compressed-tensors and bitsandbytes.
+constexpr std::string_view kStoredWords[] = {
+    "g_idx",       "weight_g_idx",     "weight_shape",      "SCB",
+    "absmax",      "quant_map",        "nested_absmax",     "weight_format",
+    "quant_state", "nested_quant_map", "bitsandbytes__nf4", "input_scale",
+    "k_scale",     "v_scale",          "bitsandbytes__fp4", "weight_scale_2"};
+
+bool IsRoleWord(std::string_view part) {
+  for (const bool in_attention : {false, true}) {
+    if (RoleOfWord(part, {.in_attention = in_attention, .before_leaf = true},
+                   Confidence::kLikely) != Role::kOther ||
+        RoleOfWord(part, {.in_attention = in_attention}, Confidence::kLikely) !=
+            Role::kOther) {
+      return true;
+    }
+  }
+  return LeafOfWord(part) != Leaf::kOther || RoleBelow(part) != Role::kOther ||
+         NamesAttention(part) || NamesNorm(part) || NamesMixer(part) ||
+         NamesMixerWeight(part) || NamesSharedExpert(part) ||
+         NamesExperts(part, Confidence::kLikely) ||
+         std::find(kTowerWords.begin(), kTowerWords.end(), part) !=
+             kTowerWords.end() ||
+         std::find(std::begin(kStoredWords), std::end(kStoredWords), part) !=
+             std::end(kStoredWords);
+}
+
+}  // namespace
+
+bool IsPublishedWord(std::string_view part) {
+  if (IsRoleWord(part)) return true;
+  if (const auto joined = SplitLeaf(part)) {
+    return IsPublishedWord(joined->module);
+  }
+  while (!part.empty() && !IsLetter(part.back())) part.remove_suffix(1);
+  const PublishedWords known = WordsOfPublishedModels();
+  // Many words are there in the singular and in the plural.
+  const auto has = [](std::span<const std::string_view> words,
+                      std::string_view word) {
+    const std::string small = Lower(word);
+    return std::binary_search(words.begin(), words.end(), small) ||
+           std::binary_search(words.begin(), words.end(), small + "s") ||
+           (small.ends_with('s') &&
+            std::binary_search(words.begin(), words.end(),
+                               small.substr(0, small.size() - 1)));
+  };
+  if (part.empty() || IsRoleWord(part) || has(known.words, part)) return true;
+  // A part of the word begins after what is no letter, and at a capital that a
+  // small letter precedes or, in a row of capitals, follows: `MLPBlock`.
+  const auto begins = [&](size_t at) {
+    return IsUpper(part[at]) &&
+           (!IsUpper(part[at - 1]) ||
+            (at + 1 < part.size() && IsLetter(part[at + 1]) &&
+             !IsUpper(part[at + 1])));
+  };
+  for (size_t begin = 0; begin < part.size();) {
+    size_t end = begin;
+    while (end < part.size() && IsLetter(part[end]) &&
+           (end == begin || !begins(end))) {
+      ++end;
+    }
+    const std::string_view own = part.substr(begin, end - begin);
+    if (own.size() > 1 && !has(known.parts, own) && !IsRoleWord(own)) {
+      return false;
+    }
+    begin = end == begin ? end + 1 : end;
+  }
+  return part.size() > 1;
+}
+
 bool Contains(std::string_view part, std::string_view text) {
   return part.find(text) != std::string_view::npos;
 }

@@ -130,6 +130,19 @@ inline constexpr std::array<std::string_view, 9> kTowerWords = {
     "img",         "vision_encoder",        "vision_backbone",
     "audio_tower", "multi_modal_projector", "mm_projector"};
 
+// The words of the names of published models, in lower case, without the
+// numbers at their end, and sorted. `parts` are those that `_` and capitals
+// join.
+struct PublishedWords {
+  std::span<const std::string_view> words, parts;
+};
+// Returns the words of the described families and of the bundled rule packs.
+PublishedWords WordsOfPublishedModels();
+// Returns whether a part of a name is a word of a published model, a word of
+// this file, or made of such words: `CausalSelfAttention_0`, `attention_block`.
+// A part without letters is one, too.
+bool IsPublishedWord(std::string_view part);
+
 // Returns whether a part of the name is one of the words.
 bool HasPart(std::string_view name, char separator,
              std::span<const std::string_view> words);

@@ -73,7 +73,10 @@ class Tree:
         draw = random.Random(seed)
         self.folder, self.mesh, self.pack = folder, mesh, pack
         self.config = os.path.join(TESTDATA, "configs", model + ".config.json")
-        made = run("manifest", "--model", self.config, "--format", "json")
+        # No optimizer updates quantised weights, so that a step which trains
+        # them has no figures to compare.
+        made = run("manifest", "--model", self.config, "--format", "json",
+                   "--weights-dtype", "bfloat16")
         self.manifest = json.loads(made.out)
         tensors = self.manifest["params"]
         self.words = {}
@@ -331,6 +334,130 @@ class Evidence(DescribedCase):
                     found = self.cost(odd, tree.mesh, settings)
                     self.assertFalse(found[0]["at_least"])
                     self.agree(self.cost(named, tree.mesh, settings), found)
+
+    def of(self, name, shapes, rules, *more, mesh="fsdp:4,tp:2"):
+        """Costs of parameters, given as {name: shape} or {name: (shape,
+        dtype)}."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        params = []
+        for key, shape in shapes.items():
+            shape, dtype = shape if isinstance(shape, tuple) else (shape, "BF16")
+            params.append({"name": key, "shape": shape, "dtype": dtype})
+        files = {"manifest": {"schema": "shardc.manifest/v1", "params": params},
+                 "rules": {"version": 1, **rules}}
+        arguments = []
+        for kind, value in files.items():
+            path = os.path.join(folder.name, f"{name}.{kind}.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(value, file)
+            arguments += [f"--{kind}", path]
+        return self.cost(("--no-project", *arguments, "--model",
+                          os.path.join(TESTDATA, "configs",
+                                       "llama-3-8b.config.json")),
+                         mesh, more or TRAIN)
+
+    ALL = {"rules": [{"match": ".", "spec": "Replicated"}]}
+
+    def layer(self, **renamed):
+        """Llama 3 8B with one layer; words in `renamed` replace others."""
+        shapes = {"model.embed_tokens.weight": [128256, 4096],
+                  "lm_head.weight": [128256, 4096],
+                  "model.norm.weight": [4096]}
+        for part, shape in (
+                ("self_attn.q_proj", [4096, 4096]),
+                ("self_attn.k_proj", [1024, 4096]),
+                ("self_attn.v_proj", [1024, 4096]),
+                ("self_attn.o_proj", [4096, 4096]),
+                ("mlp.gate_proj", [14336, 4096]),
+                ("mlp.up_proj", [14336, 4096]),
+                ("mlp.down_proj", [4096, 14336]),
+                ("input_layernorm", [4096]),
+                ("post_attention_layernorm", [4096])):
+            shapes[f"model.layers.0.{part}.weight"] = shape
+        return {".".join(renamed.get(word, word) for word in key.split(".")): shape
+                for key, shape in shapes.items()}
+
+    def test_companions_under_odd_names_are_no_further_projections(self):
+        for leaf, shape, dtype in (
+                ("qzeros", [32, 512], "I32"), ("scales", [32, 4096], "F16"),
+                ("weight_scale_inv", [32, 32], "F32"),
+                ("g_idx", [4096], "I32")):
+            shapes = self.layer()
+            shapes[f"model.layers.0.self_attn.o_proj.{leaf}"] = (shape, dtype)
+            named = self.of("named", shapes, self.ALL, *DECODE)
+            self.assertFalse(named[0]["at_least"], leaf)
+            odd = {key.replace(leaf, "drosk"): value
+                   for key, value in shapes.items()}
+            with self.subTest(leaf=leaf):
+                self.agree(named, self.of("odd", odd, self.ALL, *DECODE))
+
+    def test_norms_and_containers_under_odd_names_are_not_taken_for_others(self):
+        named = self.of("named", self.layer(), self.ALL)
+        for word in ("self_attn", "mlp", "weight", "input_layernorm",
+                     "embed_tokens", "o_proj"):
+            with self.subTest(word=word):
+                odd = self.of("odd", self.layer(**{word: "drosk"}), self.ALL)
+                self.assertTrue(odd[0]["at_least"])
+                self.agree(named, odd)
+
+    def test_adapters_under_odd_names_may_be_all_that_is_trained(self):
+        shapes = self.layer()
+        for key in ("q_proj", "v_proj"):
+            out = 4096 if key == "q_proj" else 1024
+            base = f"model.layers.0.self_attn.{key}."
+            shapes[base + "lora_A.default.weight"] = [16, 4096]
+            shapes[base + "lora_B.default.weight"] = [out, 16]
+        named, _ = self.of("named", shapes, self.ALL)
+        self.assertFalse(named["at_least"])
+        for words in (("lora_A",), ("lora_B",), ("lora_A", "lora_B")):
+            odd = shapes
+            for word in words:
+                odd = {key.replace(word, "drosk" + word[-1].lower()): value
+                       for key, value in odd.items()}
+            with self.subTest(words=words):
+                found, rc = self.of("odd", odd, self.ALL, *TRAIN, "--memory",
+                                    "40GiB")
+                self.assertEqual(rc, 1)
+                for member in ("gradients", "optimizer", "fits"):
+                    self.assertIsNone(found["memory"][member])
+
+    def test_a_mesh_axis_that_only_specs_name_may_shard_activations(self):
+        rules = [{"match": r"(q|k|v|gate|up)_proj\.weight$",
+                  "spec": ["tensor", "fsdp"]},
+                 {"match": ".", "spec": "Replicated"}]
+        for mode in (TRAIN, DECODE):
+            for axes, known in (({}, False), ({"head": "tensor",
+                                               "kv_head": "tensor"}, True)):
+                with self.subTest(mode=mode, axes=axes):
+                    found, _ = self.of("tree", self.layer(), {
+                        "rules": rules, **({"axes": axes} if axes else {})},
+                        *mode, mesh="fsdp:4,tensor:2")
+                    texts = [fact["what"] for fact in found["not_known"]]
+                    self.assertEqual(
+                        any('"tensor" shards besides' in text
+                            for text in texts), not known)
+                    if not known:
+                        self.assertIsNone(found["memory"]["fits"])
+                        self.assertNotIn("expected_s", found["time"])
+                        if mode is DECODE:
+                            self.assertIsNone(found["memory"]["kv_cache"])
+
+    def test_square_weights_have_the_orientation_of_the_others(self):
+        """Names say [out, in] where the sizes of siblings say [in, out]."""
+        turned = {key: shape[::-1] if "embed" not in key else shape
+                  for key, shape in self.layer().items()}
+        rules = {"rules": [
+            {"match": r"(q|k|v|gate|up)_proj\.\w+$", "spec": ["fsdp", "tp"]},
+            {"match": r"(o|down)_proj\.\w+$", "spec": ["tp", "fsdp"]},
+            {"match": ".", "spec": "Replicated"}]}
+        kernels = {key.replace("weight", "kernel") if "proj" in key else key:
+                   shape for key, shape in turned.items()}
+        by_name, by_sizes = (self.of("tree", one, rules)[0]["communication"]
+                             for one in (kernels, turned))
+        self.assertEqual(by_name, by_sizes)
+        self.assertTrue(any(one["part"].startswith("attention")
+                            for one in by_sizes))
 
     def test_each_fact_about_a_stage_has_a_text(self):
         tree = self.tree(0)

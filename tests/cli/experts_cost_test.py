@@ -26,6 +26,9 @@ class Experts(CostCase):
         config = ["--model", os.path.join(TESTDATA, "configs",
                                           f"{model}.config.json")]
         path = os.path.join(self.folder.name, f"{model}.json")
+        if model.startswith("gpt-oss"):
+            # tp does not divide the blocks of its MXFP4.
+            naming = (*naming, "--weights-dtype", "bfloat16")
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.check(run("manifest", "--no-project", *config,
                                       *naming, "--format", "json"), 0).out)

@@ -140,7 +140,9 @@ class Formulas(CostCase):
         for file in sorted(os.listdir(folder)):
             model = file.removesuffix(".config.json")
             config = ["--model", os.path.join(folder, file), "--no-project"]
-            made = run("manifest", *config, "--format", "json")
+            # The step of a model is described with unquantised weights.
+            made = run("manifest", *config, "--weights-dtype", "bfloat16",
+                       "--format", "json")
             if made.rc != 0:
                 continue
             path = os.path.join(self.folder.name, "manifest.json")

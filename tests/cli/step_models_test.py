@@ -22,6 +22,8 @@ OPERATIONS = "<!-- operations -->\n", "<!-- /operations -->\n"
 SPLIT = "sp:2,tp:2"
 ATTENDING = ("llama-3-8b", "t5-small")
 MODES = ("train", "prefill", "decode")
+# Sections describe the model that is trained, whose weights are no blocks.
+UNQUANTISED = ("--weights-dtype", "bfloat16")
 MESH, EXPERTS = "dp:2,fsdp:2,tp:2", "fsdp:2,ep:2,tp:2"
 EXPERT_KEYS = ("num_local_experts", "num_experts", "n_routed_experts")
 # Model types that no section describes, and why.
@@ -57,7 +59,7 @@ def has_experts(config):
 def asked(path, mesh, mode, *more):
     """The report of a config; None where there is none."""
     tree = run("manifest", "--model", path, "--naming", "hf",
-               "--format", "json")
+               "--format", "json", *UNQUANTISED)
     if tree.rc:
         return None
     with tempfile.TemporaryDirectory() as folder:

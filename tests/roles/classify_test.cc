@@ -245,5 +245,21 @@ TEST_CASE("sizes correct the role that a name gives") {
   }
 }
 
+TEST_CASE("words of published models, alone and joined") {
+  for (const std::string_view word :
+       {"self_attn", "q_proj", "Block_0", "layers_11", "CausalSelfAttention_0",
+        "attention_block", "MLPBlock", "ffns", "weight_scale_inv", "g_idx",
+        "lora_A", "gate_up_proj_blocks", "conv1d", "*", "12"}) {
+    CAPTURE(word);
+    CHECK(IsPublishedWord(word));
+  }
+  for (const std::string_view word :
+       {"unlex", "kuderam", "verses", "self_drosk", "drosk_proj",
+        "drosk_scales", "DroskBlock_0"}) {
+    CAPTURE(word);
+    CHECK_FALSE(IsPublishedWord(word));
+  }
+}
+
 }  // namespace
 }  // namespace shardc
