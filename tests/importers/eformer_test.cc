@@ -94,8 +94,8 @@ TEST_CASE("a file without one known field, or with two answers, is refused") {
 
 TEST_CASE("values of another kind are errors") {
   for (const char* text :
-       {R"({"head_axis": 4})", R"({"head_axis": [["a"]]})",
-        R"({"head_axis": [null]})", R"({"head_axis": {"a": "b"}})"}) {
+       {R"({"head_axis": 4})", R"({"head_axis": [["a", 4]]})",
+        R"({"head_axis": [true]})", R"({"head_axis": {"a": "b"}})"}) {
     Findings findings;
     CHECK_FALSE(Import(text, findings));
     REQUIRE(findings.errors() == 1);

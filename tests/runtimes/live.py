@@ -36,7 +36,7 @@ FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
 EARLIER = {"orbax": ("orbax_0_11_20", "orbax_0_11_5"),
            "restore_orbax": ("orbax_0_11_20", "orbax_0_11_5"),
            "dcp": ("torch_2_6",), "restore_dcp": ("torch_2_6",)}
-# Environments that a family reads files of, without which it asks less.
+# Environments that a family reads files of, without which it has fewer cases.
 READ = {"reference": ("sources", "int8_cache")}
 SKIPPED = 77
 

@@ -234,7 +234,7 @@ def draw_get_jax_mesh(rng):
 
 
 def on_devices(count, function):
-    """What a function makes that asks JAX for its devices, for so many."""
+    """What a function makes that reads the devices of JAX, for so many."""
     devices = DEVICES[:count]
     with contextlib.ExitStack() as stack:
         for module in (jax, xla_bridge):
