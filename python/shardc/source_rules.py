@@ -569,9 +569,18 @@ class RulesReader:
 
     def resolved(self, value: Any) -> Any:
         """A class of the file that is a bundle, as what resolving it returns."""
-        if not is_bundle(value):
-            return value
         of = value.of if isinstance(value, Object) else value
+        if not is_bundle(value):
+            order = of.order if isinstance(of, Class) else []
+            bundle = next((one for one in order if is_spec(one)), None)
+            if bundle and any(
+                {"axes", "mode"} & one.names.keys() for one in order if isinstance(one, Class)
+            ):
+                raise self.refuse(
+                    f"`{of.name}` has the axes or the mode of `{bundle.name}`, and not both",
+                    of.node, "give the class its axes and its mode",
+                )  # fmt: skip
+            return bundle or value
         return Resolved(*(
             next(one.names[name] for one in of.order if name in getattr(one, "names", ()))
             for name in ("axes", "mode")

@@ -70,6 +70,12 @@ bool Frequencies(Call& call, Reply& reply) {
   if (call.Has("long_factor")) {
     scaling.long_factors = call.Array("long_factor", kFactors).data;
   }
+  // As in the reference, the list that this length does not use is not read.
+  const bool is_long = length > scaling.original_length;
+  const auto& used = is_long ? scaling.long_factors : scaling.short_factors;
+  if (!used.empty()) {
+    (is_long ? scaling.short_factors : scaling.long_factors) = used;
+  }
   scaling.beta_fast = call.NumberOr("beta_fast", scaling.beta_fast);
   scaling.beta_slow = call.NumberOr("beta_slow", scaling.beta_slow);
   scaling.low_frequency_factor =

@@ -509,11 +509,16 @@ bool Evaluate(const Function& function, JsonValue input, const Arrays* arrays,
 std::optional<RuleSet> RulesOf(Call& call) {
   const std::string name = "rules";
   const SourceRef source = call.Source(name, name);
-  if (source == nullptr) return RuleSet{};
+  // The functions are eformer's, whose resolution is that of its compat mode.
+  RuleSet defaults;
+  defaults.policy.compat = Compat::kEformer;
+  if (source == nullptr) return defaults;
   const FileTexts texts = {{FileIdOf(name), std::string(source->text())}};
   const PackLookup no_packs = [](std::string_view) { return nullptr; };
-  return ReadRules(std::span(&name, 1), no_packs, call.findings(), nullptr,
-                   &texts);
+  auto rules = ReadRules(std::span(&name, 1), no_packs, call.findings(),
+                         nullptr, &texts);
+  if (rules && !rules->policy.compat) rules->policy.compat = Compat::kEformer;
+  return rules;
 }
 
 std::optional<SpecSource> SpecOf(Call& call, std::string_view key) {

@@ -102,9 +102,19 @@ std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   return found[0];
 }
 
-// Appends the name of an axis to `axes`. Skips the name "", which eformer
-// ignores when it builds a spec. Returns false if the value is not a string.
-bool AddAxis(JsonValue value, AxisGroup& axes) {
+// Appends the axes of a field to `axes`. Skips the name "", which eformer
+// ignores when it builds a spec. A field that eformer derives from others, such
+// as `batch_axis`, holds their values in a list, as lists or nulls: the lists
+// are flattened, and the nulls left out. Returns false if the value has another
+// type.
+bool AddAxes(JsonValue value, AxisGroup& axes) {
+  if (value.IsNull()) return true;
+  if (value.IsArray()) {
+    for (JsonValue item : value.items()) {
+      if (!AddAxes(item, axes)) return false;
+    }
+    return true;
+  }
   if (!value.IsString()) return false;
   if (!value.string().empty()) axes.emplace_back(value.string());
   return true;
@@ -115,13 +125,7 @@ std::optional<AxisValue> ReadField(JsonMember member, Findings& findings) {
   const JsonValue value = member.value;
   if (value.IsNull()) return out;
   out.is_null = false;
-  bool fine = true;
-  if (value.IsArray()) {
-    for (JsonValue item : value.items()) fine = fine && AddAxis(item, out.axes);
-  } else {
-    fine = AddAxis(value, out.axes);
-  }
-  if (fine) return out;
+  if (AddAxes(value, out.axes)) return out;
   findings.Add(code::kSchema, value.place(),
                "`" + std::string(member.name()) +
                    "` is not a mesh axis, a list of mesh axes or null",

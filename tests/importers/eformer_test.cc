@@ -32,6 +32,20 @@ TEST_CASE("fields come in as they are given") {
   CHECK_FALSE(given(AxisRule::kKvHead));
 }
 
+TEST_CASE("a field derived from fields of several axes or none is flattened") {
+  // As PartitionManager.to_json writes data_parallel_axis=("dp", "x") and
+  // fully_sharded_data_parallel_axis=None.
+  Findings findings;
+  auto rules =
+      Import(R"({"batch_axis": [null, ["dp", "x"]], "head_axis": [["tp"]]})",
+             findings);
+  REQUIRE(rules);
+  CHECK(findings.empty());
+  CHECK(rules->Given(AxisRule::kBatch)->axes == AxisGroup{"dp", "x"});
+  CHECK(rules->Given(AxisRule::kHead)->axes == AxisGroup{"tp"});
+  CHECK_FALSE(Import(R"({"batch_axis": ["fsdp", [1]]})", findings));
+}
+
 TEST_CASE("a manager's JSON holds the fields one level down") {
   Findings findings;
   auto rules = Import(R"({"paxis": {"tensor_parallel_axis": "m"}})", findings);
@@ -80,8 +94,8 @@ TEST_CASE("a file without one known field, or with two answers, is refused") {
 
 TEST_CASE("values of another kind are errors") {
   for (const char* text :
-       {R"({"head_axis": 4})", R"({"head_axis": [["a"]]})",
-        R"({"head_axis": [null]})", R"({"head_axis": {"a": "b"}})"}) {
+       {R"({"head_axis": 4})", R"({"head_axis": [["a", 4]]})",
+        R"({"head_axis": [true]})", R"({"head_axis": {"a": "b"}})"}) {
     Findings findings;
     CHECK_FALSE(Import(text, findings));
     REQUIRE(findings.errors() == 1);

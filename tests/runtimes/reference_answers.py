@@ -5,6 +5,7 @@ import ast
 import glob
 import importlib.util
 import json
+import math
 import os
 import random
 import sys
@@ -70,7 +71,7 @@ def function_of(path, *names):
         node.decorator_list, node.returns = [], None
         for argument in (*node.args.args, *node.args.kwonlyargs):
             argument.annotation = None
-    scope = {"jax": jax, "jnp": jnp, "np": np}
+    scope = {"jax": jax, "jnp": jnp, "math": math, "np": np}
     exec(compile(tree, path, "exec"), scope)
     return [scope[name] for name in names]
 

@@ -1,15 +1,25 @@
 """eformer, fjformer and EasyDeL asked again: the names of their modules, the
 records, and new cases. SHARDC_CASES is the number of cases of each family."""
 
+import collections
 import os
+import re
 import unittest
 
+import environment
+import parity_live_test
 import records
 import reference_answers
 import reference_cases
+import reference_rows
 import reference_test
+from parity_live_test import product_test
 
 NEW_CASES = int(os.environ.get("SHARDC_CASES", "300"))
+SEED = os.environ.get("SHARDC_SEED", "71")
+# The inputs that one run of the program evaluates: arrays of a list of inputs have
+# 8 million numbers together.
+BATCH = 1000
 
 
 class Live(unittest.TestCase):
@@ -27,15 +37,50 @@ class Live(unittest.TestCase):
             records.load("reference/edges")["cases"])
 
     def test_new_cases(self):
-        seed = int(os.environ.get("SHARDC_SEED", "71"))
         families = dict.fromkeys(reference_answers.CASES, NEW_CASES)
         if reference_answers.earlier_easydel() is None:
             for family in ("rotary", "repeat"):
                 families[family] = 0
         wrong, counts = reference_cases.differences(
-            reference_answers.cases(seed, families))
+            reference_answers.cases(int(SEED), families))
         print(counts)
         self.assertEqual(wrong[:5], [], len(wrong))
+
+    def judged(self, operation):
+        """How many new cases of an operation end in each way; the failed ones."""
+        family = reference_rows.FAMILIES[operation]
+        kinds, failed = collections.Counter(), []
+        cases = list(reference_rows.cases(operation, SEED, NEW_CASES))
+        for at in range(0, len(cases), BATCH):
+            for name, outcome in product_test.judge(
+                    {family: cases[at:at + BATCH]})[family]:
+                kinds[outcome.why if outcome.kind == "differs"
+                      else outcome.kind] += 1
+                if outcome.kind == "failed":
+                    failed.append((name, outcome.why))
+        return kinds, failed
+
+    def test_new_cases_of_every_row(self):
+        for operation in reference_rows.FAMILIES:
+            needed = reference_rows.NEEDS.get(operation)
+            if needed and not environment.is_made(needed):
+                print(f"{operation}: no environment `{needed}`")
+                continue
+            with self.subTest(operation):
+                kinds, failed = self.judged(operation)
+                print(f"{operation}: {dict(kinds)}", flush=True)
+                self.assertEqual(failed[:5], [], len(failed))
+
+    def test_every_function_of_the_table_has_new_cases(self):
+        """Those of eformer's tables have them in parity_live_test.py."""
+        with open(os.path.join(records.ROOT, "docs", "parity.md"),
+                  encoding="utf-8") as file:
+            named = set(re.findall(r"`eval (\w+)", file.read()))
+        asked = {reference_rows.FUNCTIONS.get(one, one)
+                 for one in reference_rows.FAMILIES}
+        asked |= {function for function, _ in reference_cases.FAMILIES.values()}
+        asked |= set(parity_live_test.FUNCTIONS.values())
+        self.assertEqual(named - asked, parity_live_test.ELSEWHERE)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ def near(ours, want, tolerance=None):
 
 
 def compare(ask, case, **keys):
+    if "error" in case:
+        return PASSED if ask.error else failed(ask)
     if ask.error:
         return failed(f"{case['id']}: {ask.error}")
     expect = case["expect"]
@@ -130,6 +132,12 @@ def cache(given, case):
         refused = Ask("concatenate_to_cache", quantize=quantized,
                       steps=steps[:fitting + 1], **base)
         yield refused
+    if quantized and sharded and 1 in lengths and not sure.error:
+        # From such a step on, the reference's values are other ones.
+        single = Ask("concatenate_to_cache", quantize=True,
+                     steps=steps[:fitting], **{**base, "sp": 1})
+        yield single
+        return differs("sharded-int8", sure.answer == single.answer, single)
     bad = next((w["error"] for w in wants if "error" in w), None)
     if bad and bad["kind"] == "mask_rank_mismatch":
         return PASSED if sure.error else failed(sure)
@@ -198,12 +206,20 @@ def attention(given, case):
         for side in ("left", "right"):
             if window and window.get(side) is not None:
                 given[side] = window[side]
+    newer = given.pop("release", None) is not None
     sinks = given.get("softmax_aux")
     by_head = sinks is not None and isinstance(sinks[0], list)
-    if by_head and len(sinks) == len(given["key"][0][0]):
+    if by_head and newer:
+        given["softmax_aux"] = [list(row) for row in zip(*sinks)]
+    elif by_head and len(sinks) == len(given["key"][0][0]):
         given["softmax_aux"] = list(numbers(sinks))
     ask = Ask("attention", **given)
     yield ask
+    if newer and "error" not in case and is_offset(given):
+        masked = Ask("attention", **with_mask(given))
+        yield masked
+        return differs("aligned-last", not ask.error and
+                       ask.answer == masked.answer, masked)
     if "error" in case:
         return PASSED if ask.error else failed(ask)
     outcome = compare(ask, case, output="output", weights="weights")
@@ -212,6 +228,36 @@ def attention(given, case):
     if biased and masked:
         return differs("bias-and-mask")
     return differs("sinks-by-key-head") if by_head else PASSED
+
+
+def is_offset(given):
+    """Whether a window or causal attention has fewer queries than keys, or
+    more."""
+    return len(given["query"][0]) != len(given["key"][0]) and \
+        bool({"causal", "left", "right"} & given.keys())
+
+
+def with_mask(given):
+    """The input with a mask in place of its window: the last query is at the
+    last key."""
+    rows, slots = len(given["query"][0]), len(given["key"][0])
+    mask = given.get("mask")
+
+    def sees(b, i, j):
+        at = i + slots - rows
+        own = mask is None or (
+            mask[b][j] if not isinstance(mask[b][0], list) else
+            mask[b][i][j] if not isinstance(mask[b][0][0], list) else
+            mask[b][0][i][j])
+        return int(bool(own) and
+                   (not given.get("causal") or j <= at) and
+                   ("left" not in given or j >= at - given["left"]) and
+                   ("right" not in given or j <= at + given["right"]))
+    return {**{key: value for key, value in given.items()
+               if key not in ("causal", "left", "right")},
+            "mask": [[[sees(b, i, j) for j in range(slots)]
+                      for i in range(rows)]
+                     for b in range(len(given["query"]))]}
 
 
 OPERATIONS = {
