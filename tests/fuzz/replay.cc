@@ -1,6 +1,6 @@
 // Runs every target on its kept inputs, and on inputs derived from them:
-// truncated, or with bytes changed, doubled or removed. So builds without clang
-// also fuzz a little.
+// truncated, or with bytes or numbers changed, doubled or removed. So builds
+// without clang also fuzz a little.
 //
 //   fuzz_replay FOLDER [RUNS [TARGET...]]
 //
@@ -35,11 +35,36 @@ std::string Get(const std::filesystem::path& path) {
   return out.str();
 }
 
+// Numbers at the limits of types and of what readers accept.
+constexpr std::string_view kNumbers[] = {"0",
+                                         "-1",
+                                         "3",
+                                         "1048576",
+                                         "33554432",
+                                         "67108864",
+                                         "2147483648",
+                                         "4294967296",
+                                         "9007199254740993",
+                                         "1e308",
+                                         "1099511627776",
+                                         "9223372036854775807",
+                                         "-9223372036854775808",
+                                         "18446744073709551616"};
+
+// Replaces the decimal number at or after a position by another one.
+void ChangeNumber(std::string& bytes, size_t at, std::mt19937_64& random) {
+  const size_t begin = bytes.find_first_of("0123456789", at);
+  if (begin == bytes.npos) return;
+  const size_t end = bytes.find_first_not_of("0123456789", begin);
+  bytes.replace(begin, std::min(end, bytes.size()) - begin,
+                kNumbers[random() % std::size(kNumbers)]);
+}
+
 std::string Changed(std::string bytes, std::mt19937_64& random) {
   for (int i = 0; i < 4 && !bytes.empty(); ++i) {
     const size_t at = random() % bytes.size();
     const size_t count = std::min<size_t>(1 + random() % 16, bytes.size() - at);
-    switch (random() % 5) {
+    switch (random() % 6) {
       case 0:
         bytes[at] = static_cast<char>(random());
         break;
@@ -51,6 +76,9 @@ std::string Changed(std::string bytes, std::mt19937_64& random) {
         break;
       case 3:
         bytes.insert(at, bytes.substr(at, count));
+        break;
+      case 4:
+        ChangeNumber(bytes, at, random);
         break;
       default:
         if (i == 0) bytes.resize(at);
