@@ -242,8 +242,8 @@ class Calls(Expressions):
         node: Any,
         rest: Any = None,
     ) -> Any:
-        """What a function returns. `rest`, if it is given, stands for every argument
-        that is not."""
+        """What a function returns. `rest`, if it is given, is what every argument that
+        is not may be, apart from its default."""
         values = [*given, *named.values(), *([] if rest is None else [rest])]
         again = any(frame.function.node is of.node for frame in self.frames)
         if len(self.frames) >= _DEEP or (again and self.since > 0):
@@ -338,7 +338,8 @@ class Calls(Expressions):
             if name in names:
                 continue
             if rest is not None:
-                names[name] = rest
+                roots = self.reach([rest, of.defaults.get(name)])
+                names[name] = Unknown(f"the argument `{name}`", of.node, "", roots)
             elif name in self.settings:
                 names[name] = self.settings[name]
             elif name in of.defaults:

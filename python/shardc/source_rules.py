@@ -396,7 +396,8 @@ class RulesReader:
             if name == symbol or name.endswith("." + symbol):
                 second = one.named.is_second and name != symbol
                 (inherited if second else own).append(one)
-        return own or inherited
+        # A whole name is chosen before the names that end in it.
+        return [one for one in own if one.named.name == symbol] or own or inherited
 
     def choose(self, symbol: str, any_axes: bool) -> Found | None:
         found = self.named(symbol) if symbol else self.with_rules()

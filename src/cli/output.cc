@@ -38,6 +38,24 @@ bool IsSet(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
+bool MakeFolder(const std::string& path, Findings& findings) {
+  if (mkdir(path.c_str(), 0777) == 0) return true;
+  int error = errno;
+  if (error == EEXIST) {
+    struct stat there = {};
+    if (stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return true;
+    error = ENOTDIR;
+  }
+  findings.Add(code::kWrite, {},
+               "`" + path + "` cannot be made: " + std::strerror(error));
+  return false;
+}
+
+// The mark of a folder of `--dump` whose cases are not complete.
+std::string CasesMark(const std::string& folder) {
+  return folder + "/case-unfinished.json";
+}
+
 }  // namespace
 
 bool UsesColor(const Common& common, int fd) {
@@ -107,7 +125,16 @@ bool PutResults(const ResultFile& first, const ResultFile& second,
   if (!one.Prepare(findings)) return false;
   FileSink two(*second_path);
   second.write(two);
-  return two.Prepare(findings) && one.Commit(findings) && two.Commit(findings);
+  if (!two.Prepare(findings)) return false;
+  // While the first file is a new one and the second is not, the second is a
+  // mark.
+  std::error_code error;
+  if (*first_path != "-" && *second_path != "-" &&
+      fs::is_regular_file(*second_path, error) &&
+      !WriteToFile(*second_path, kResumeIndex, findings)) {
+    return false;
+  }
+  return one.Commit(findings) && two.Commit(findings);
 }
 
 bool AreOneFile(const std::string& a, const std::string& b) {
@@ -197,16 +224,31 @@ InterruptMessage::~InterruptMessage() {
   interrupt_text = text_before_;
 }
 
-bool MakeFolder(const std::string& path, Findings& findings) {
-  if (mkdir(path.c_str(), 0777) == 0) return true;
-  int error = errno;
-  if (error == EEXIST) {
-    struct stat there = {};
-    if (stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return true;
-    error = ENOTDIR;
+bool BeginCases(const std::string& folder, Findings& findings) {
+  if (!MakeFolder(folder, findings) ||
+      !WriteToFile(CasesMark(folder), kResumeIndex, findings)) {
+    return false;
   }
-  findings.Add(code::kWrite, {},
-               "`" + path + "` cannot be made: " + std::strerror(error));
+  // A run may have fewer cases than an earlier one.
+  std::error_code error;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("case-") || !name.ends_with(".json") ||
+        name.find_first_not_of("0123456789", 5) != name.size() - 5) {
+      continue;
+    }
+    if (RefuseInput(entry.path().string(), findings)) return false;
+    if (::unlink(entry.path().c_str()) == 0) continue;
+    AddWriteError(entry.path().string(), errno, findings);
+    return false;
+  }
+  return true;
+}
+
+bool EndCases(const std::string& folder, Findings& findings) {
+  if (::unlink(CasesMark(folder).c_str()) == 0) return true;
+  AddWriteError(CasesMark(folder), errno, findings);
   return false;
 }
 

@@ -58,7 +58,9 @@ struct ResultFile {
 };
 
 // Writes two results. No file is created or replaced unless all bytes of both
-// results could be written. Returns false after a finding (write).
+// results could be written. If the process is killed, the files are the old
+// ones, the new ones, or the second is missing or a mark (kResumeIndex).
+// Returns false after a finding (write).
 bool PutResults(const ResultFile& first, const ResultFile& second,
                 Findings& findings);
 
@@ -99,9 +101,12 @@ class InterruptMessage {
   std::array<void (*)(int), kSignals.size()> before_{};
 };
 
-// Makes the directory if nothing exists at the path. Returns false after a
-// finding.
-bool MakeFolder(const std::string& path, Findings& findings);
+// Begins and ends the writing of cases to the folder of `--dump`. The folder is
+// made if nothing exists at its path, and cases of an earlier run are removed.
+// In between, the folder has `case-unfinished.json`, a mark. Both return false
+// after a finding.
+bool BeginCases(const std::string& folder, Findings& findings);
+bool EndCases(const std::string& folder, Findings& findings);
 // Returns the path of a case's file, such as "DIR/case-0003.json".
 std::string CaseFile(const std::string& folder, size_t index,
                      std::string_view ending);

@@ -273,7 +273,7 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
   auto work = MakeVerifyWork(flags, ranks.count(), common, findings);
   bool begins = work && HasDevices(*work, ranks, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
-  if (begins && dumps) begins = MakeFolder(flags.dump, findings);
+  if (begins && dumps) begins = BeginCases(flags.dump, findings);
   if (!ranks.All(begins, findings)) return kFailed;
   verify::Keep keep;
   bool written = true;
@@ -303,6 +303,7 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
       out.Append(ReportText(report));
     }
   };
+  if (dumps && written) written = EndCases(flags.dump, findings);
   if (!written || !PutOut(write, findings)) return kFailed;
   ReportMovedBytes(MovedIn(report), ranks, common);
   return Found(report, work->asked) ? kFound : kDone;

@@ -423,7 +423,7 @@ int VerifySteps(const StepFlags& flags, const Common& common,
   const auto work = OpenStep(flags, common, ranks, found, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
   bool begins = work != nullptr;
-  if (begins && dumps) begins = MakeFolder(flags.dump, findings);
+  if (begins && dumps) begins = BeginCases(flags.dump, findings);
   if (!ranks.All(begins, findings)) {
     if (found) return kFound;
     return findings.HasErrors() ? StageStatus(findings) : kFailed;
@@ -460,6 +460,7 @@ int VerifySteps(const StepFlags& flags, const Common& common,
       out.Append((i > 0 ? "\n" : "") + StepText(reports[i]));
     }
   };
+  if (dumps && written) written = EndCases(flags.dump, findings);
   if (!written || !PutOut(write, findings)) return kFailed;
   PrintUnevenHeads(*work->compiled, work->model, work->settings.modes, common);
   ReportMovedBytes(MovedIn(reports), ranks, common);

@@ -318,8 +318,10 @@ class CsvReader {
     }
     micros = std::max(micros, expected_.microbatches);
     // The size of the table is checked before memory is allocated. A file with
-    // few tasks may name a large stage or micro-batch.
-    if (int64_t{table_.stages} * micros > kMostTasks) {
+    // few tasks may name a large stage or micro-batch. Small tables that lack
+    // tasks are read, because the first task that is missing is reported then.
+    constexpr int64_t kSmall = 4096;
+    if (int64_t{table_.stages} * micros > std::max(kSmall, tasks_)) {
       Add(PlaceOf(last),
           "the file has " + CountText(tasks_) + " tasks, fewer than the " +
               CountText(int64_t{2} * table_.stages * micros) + " that " +
@@ -392,7 +394,8 @@ std::string CsvText(const Table& table) {
       if (i > 0) out += ',';
       out += CellText(row[i]);
     }
-    out += '\n';
+    // An empty last line would be no rank.
+    out += row.empty() ? ",\n" : "\n";
   }
   return out;
 }

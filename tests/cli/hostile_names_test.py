@@ -197,6 +197,17 @@ COMMANDS = [
     ["schedule", "1f1b", "--ranks", "2", "--microbatches", "2"],
 ]
 FIRST = 4
+# Commands that read a traced program.
+PROGRAMS = [
+    ["verify", "step", "--no-project", "--mesh", "fsdp:2,tp:4", "--rules",
+     "all.yaml", "--program", "own.json"],
+    ["verify", "step", "--no-project", "--mesh", "fsdp:2,tp:4", "--rules",
+     "all.yaml", "--program", "own.json", "--reference", "own.json"],
+    ["explain", "--program", "own.json"],
+    ["suggest", "--no-project", "--mesh", "fsdp:2,tp:4", "--program",
+     "own.json"],
+    ["check", *FLAGS, "--program", "own.json", "--fail-on", "never"],
+]
 # Commands whose outputs hold no text of an input, or only of tensors' names,
 # which escapes_test.py covers.
 OTHER = {"merge", "reshard", "import", "lsp", "eval", "schema", "completion"}
@@ -292,6 +303,41 @@ class HostileNames(Case):
                     for command in COMMANDS[:FIRST]:
                         self.go(*command)
             self.put({name: document})
+
+    def test_texts_of_traced_programs(self):
+        """Each kind of text by itself, then all that are accepted together."""
+        for folder, name in (("regions", "mlp"), ("programs", "mqa")):
+            with gzip.open(os.path.join(TESTDATA, folder, name +
+                                        ".program.json.gz")) as file:
+                program = json.load(file)
+            program["unknown"] = [{"primitive": "own", "count": 1}]
+            program["assumptions"] = ["a branch is taken"]
+            self.put({"all.yaml": {"version": 1, "rules": [
+                {"match": ".", "spec": ["fsdp"], "illegal": "shrink"}]}})
+            accepted, seen = program, set()
+            for place in text_places(program):
+                kind = tuple(one if isinstance(one, (str, tuple)) else 0
+                             for one in place)
+                if kind in seen and name == "mqa":
+                    continue
+                seen.add(kind)
+                for end in HOSTILE:
+                    def change(text, end=end):
+                        return text + "|" + end
+                    self.put({"own.json": with_text(program, place, change)})
+                    if self.go(*PROGRAMS[0]) != 2:
+                        with_it = with_text(accepted, place, change)
+                        self.put({"own.json": with_it})
+                        if self.go(*PROGRAMS[0]) != 2:
+                            accepted = with_it
+                            break
+            self.put({"own.json": accepted})
+            parameter = next(one["name"] for one in accepted["inputs"]
+                             if one["kind"] == "param")
+            for command in [*PROGRAMS, ["explain", parameter, "--program",
+                                        "own.json"]]:
+                self.go_in_all_formats(command)
+            self.assertIn("|", accepted["files"][0] + parameter)
 
     def test_all_texts_that_are_accepted_together(self):
         """Every command in every format, with a hostile end of each text that

@@ -1,10 +1,13 @@
 // Fuzz targets for readers of JSON: manifests, indices, plans, configs, other
-// systems' axes.
+// systems' axes, audits, steps, traced programs, inputs of functions.
 #include <array>
 #include <string>
 
+#include "audit/difference.h"
+#include "audit/growth.h"
 #include "checkpoint/shards_index.h"
 #include "emit/emit.h"
+#include "eval/call.h"
 #include "fuzz/reading.h"
 #include "importers/eformer.h"
 #include "importers/safetensors.h"
@@ -13,6 +16,9 @@
 #include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "plan/read.h"
+#include "program/facts.h"
+#include "program/read.h"
+#include "program/runnable.h"
 #include "same_json.h"
 #include "same_manifest.h"
 
@@ -119,7 +125,60 @@ void BaselineFile(std::string_view bytes) {
   CheckFindings(findings);
 }
 
-constexpr std::array<NamedTarget, 7> kTargets = {{
+// Reads the bytes as a document of `audit`, as a committed summary of one, and
+// as the step program of a plan.
+void AuditFile(std::string_view bytes) {
+  CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
+    const auto sent = audit::ReadSent(document, findings);
+    Require(!sent || audit::GrowthOf(*sent, *sent).empty(),
+            "no growth against itself");
+    return sent.has_value();
+  });
+  CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
+    const auto lock = audit::ReadLock(document, findings);
+    Require(!lock || audit::ChangesOf(*lock, *lock).empty(),
+            "no change against itself");
+    return lock.has_value();
+  });
+}
+
+void StepFile(std::string_view bytes) {
+  CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
+    return audit::ReadPlannedStep(document, "train", findings).has_value();
+  });
+}
+
+void Traced(std::string_view bytes) {
+  CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
+    const auto program = program::ReadProgram(source, findings);
+    if (!program) return false;
+    const auto facts = program::FindFacts(*program);
+    for (const auto& param : facts.params) {
+      for (const auto& dim : param.dims) facts.Text(dim);
+    }
+    program::RunFault(*program);
+    return true;
+  });
+}
+
+// Reads the bytes as the name of a function of `shardc eval`, a space and its
+// input.
+void Eval(std::string_view bytes) {
+  const size_t space = std::min(bytes.find(' '), bytes.size());
+  const auto* function = eval::FindFunction(bytes.substr(0, space));
+  if (function == nullptr) return;
+  CheckJsonReader(bytes.substr(std::min(space + 1, bytes.size())),
+                  [&](const JsonDocument& document, Findings& findings) {
+                    bool good = false;
+                    JsonText([&](JsonWriter& json) {
+                      good = eval::Evaluate(*function, document.root(), nullptr,
+                                            nullptr, json, findings);
+                    });
+                    return good;
+                  });
+}
+
+constexpr std::array<NamedTarget, 11> kTargets = {{
     {"manifest", Manifest},
     {"index", Index},
     {"plan", PlanFile},
@@ -127,6 +186,10 @@ constexpr std::array<NamedTarget, 7> kTargets = {{
     {"config", Config},
     {"eformer", Eformer},
     {"baseline", BaselineFile},
+    {"audit", AuditFile},
+    {"step", StepFile},
+    {"traced", Traced},
+    {"eval", Eval},
 }};
 
 }  // namespace

@@ -9,6 +9,7 @@ import base64
 import gzip
 import json
 import os
+import re
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -61,6 +62,25 @@ targets:
     plan: plan.json
 lint: {select: [SHD1], ignore: [], severity: {SHD203: error}, fail_on: error}
 """
+STAGED_PROJECT = """version: 1
+targets:
+  one:
+    mesh: pp:2,tp:2
+    rules: [rules.yaml]
+    manifest: manifest.json
+    model: config.json
+    batch: 8
+    stages: {axis: pp, schedule: 1f1b, microbatches: 4, virtual: 2,
+             layers: [3, 5], p2p: overlapped}
+    audit: {program: step.hlo.txt, bytes: {all_gather over fsdp: 1MiB}}
+"""
+STAGED_RULES = """version: 1
+stages:
+  axis: pp
+  parts: {first: ['embed'], last: ['norm$', 'head']}
+  layers: even
+rules: [{match: ., spec: []}]
+"""
 SETTINGS = """operations:
   ring: {dtype: float32, layout: bthd, heads: 8}
 """
@@ -104,6 +124,58 @@ def shards():
             "files": {"device-00000.safetensors":
                       {"bytes": 100, "devices": [0], "tensors": {"w": piece}}}}
 
+
+QUANTISED = [
+    {"quant_method": "fp8", "weight_block_size": [8, 8],
+     "modules_to_not_convert": ["lm_head"]},
+    {"quant_method": "gptq", "bits": 4, "group_size": 8, "desc_act": False},
+    {"quant_method": "awq", "bits": 4, "group_size": -1, "version": "gemm"},
+    {"quant_method": "bitsandbytes", "load_in_4bit": True,
+     "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
+    {"quant_method": "mxfp4"},
+    {"quant_method": "compressed-tensors", "format": "pack-quantized",
+     "ignore": ["lm_head"], "config_groups": {"group_0": {
+         "targets": ["Linear"], "weights": {
+             "num_bits": 4, "type": "int", "strategy": "group",
+             "group_size": 8, "symmetric": True}}}}]
+SCHEDULES = ["0F0,0F1,0B0,0B1\n", "0F0,0F1,0B1,0B0\n1F0,1B0,1B1,1F1\n",
+             "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n",
+             "0F0,,,0I0,0W0\n,1F0,1I0,1W0,\n",
+             "0F0,2F0,(2F1;2B0)OVERLAP_F_B,0F1,2B1,0B0,0B1\n"
+             "1F0,3F0,3B0,1F1,3F1,3B1,1B0,1B1\n"]
+RUN = """schema: shardc.run/v1
+name: short
+mesh: fsdp:8
+rules: builtin:llama/hf
+manifest: manifest.json
+model: config.json
+batch: 16
+seq: 8192
+remat: save_only_these_names(q_proj,v_proj)
+grad_dtype: float32
+tokens_per_second_per_device: 8532
+"""
+FAMILY = """version: 1
+like: llama
+models: OwnModel
+let:
+  d: hidden_size
+  h: head_dim ?? d // num_attention_heads
+  n: max(num_key_value_heads, 1) if num_key_value_heads else 1
+blocks:
+  one(k, m):
+    norm: norm(k)
+    up[j < m] if m > 1: linear(k, intermediate_size, false)
+tree:
+  model:
+    embed_tokens: embedding(vocab_size, d)
+    layers[i < num_hidden_layers]:
+      attn: one(d, list[i] + 2)
+      out if i % 2 == 0 or not given(tied): linear(n * h, d)
+  lm_head: linear(d, vocab_size)
+"""
+EXPRESSIONS = ["a ?? b.c[0] if d and not e else -1", "max(a, b) // 2 % 3",
+               "[1, 'x', true, null][i] in list", "a * (b + c) == d or e < f"]
 
 # A line each.
 MESSAGES = "\n".join(json.dumps(message) for message in (
@@ -165,12 +237,67 @@ def texts():
          "moe_intermediate_size": 8, "n_routed_experts": 4,
          "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 2,
          "topk_group": 1, "first_k_dense_replace": 1},
+        *({"model_type": "llama", "quantization_config": one}
+          for one in QUANTISED),
         {"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2,
          "n_positions": 32, "layer_norm_epsilon": 1e-5}))
+    yield from (("schedule", text) for text in SCHEDULES)
+    yield "run", RUN
+    yield "family", FAMILY
+    yield from (("expression", text) for text in EXPRESSIONS)
+    yield "project", STAGED_PROJECT
+    yield "rules", STAGED_RULES
     yield "eformer", json.dumps({"batch_axis": ["fsdp", "dp"],
                                  "head_axis": "tp", "bias_head_axis": None})
     yield "baseline", json.dumps({"schema": "shardc.baseline/v1",
                                   "findings": []})
+
+
+def tables():
+    """The inputs of the cases of tables, which tests/tables.h describes."""
+    def cases(name):
+        path = os.path.join(ROOT, "testdata", "tables", name)
+        with open(path, encoding="utf-8") as file:
+            for case in re.split(r"(?m)^== ", file.read())[1:]:
+                parts = {}
+                for part in re.split(r"(?m)^-- ", case)[1:]:
+                    head, text = part.split("\n", 1)
+                    key, _, line = head.partition(": ")
+                    parts[key] = line or text
+                yield parts
+
+    for parts in cases("devices.txt"):
+        yield "profile", parts["profile"].encode()
+    for parts in cases("eval.txt"):
+        for line in parts["calls"].splitlines():
+            yield "eval", line.encode()
+    formats = ["maxtext", "maxtext-dump", "levanter", "hlo", "shardy",
+               "dtensor", "hf-tp-plan"]  # as in tests/fuzz/commands.cc
+    for parts in cases("imports.txt"):
+        if parts["format"] in formats:
+            first = bytes([formats.index(parts["format"])])
+            yield "of_import", first + parts["source"].encode()
+
+
+def families():
+    folder = os.path.join(ROOT, "families")
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if name.endswith(".yaml") and os.path.getsize(path) <= LARGEST // 2:
+            with open(path, "rb") as file:
+                yield "family", file.read()
+
+
+def traced():
+    """Recorded programs of functions."""
+    for folder in ("regions", "programs"):
+        at = os.path.join(ROOT, "testdata", folder)
+        for name in sorted(os.listdir(at)):
+            if name.endswith(".program.json.gz") and ".step." not in name:
+                with gzip.open(os.path.join(at, name)) as file:
+                    data = file.read()
+                if len(data) <= 8 * LARGEST:
+                    yield "traced", data
 
 
 def programs():
@@ -180,7 +307,9 @@ def programs():
         text = file.read()
     yield "program", text[text.index("HloModule"):text.index("\n===")].encode()
     folder = os.path.join(ROOT, "testdata", "audit")
-    for name in ("gpu", "tpu", "mistake.gathered_twice"):
+    for name in ("gpu", "tpu", "mistake.gathered_twice", "executed/ring",
+                 "executed/exchange", "executed/weight_gathered_twice",
+                 "executed/custom_vjp"):
         with gzip.open(os.path.join(folder, name + ".hlo.txt.gz")) as file:
             yield "program", file.read()
 
@@ -244,7 +373,17 @@ def main():
     inputs += list(files())
     inputs += list(programs())
     inputs += list(stored())
+    inputs += list(tables())
+    inputs += list(families())
+    inputs += list(traced())
     inputs += list(kept())
+    # Of commands, the first byte selects one.
+    for target, reader, count in (("of_plan", "plan", 8),
+                                  ("of_program", "traced", 4),
+                                  ("of_schedule", "schedule", 3),
+                                  ("of_audit", "program", 3)):
+        inputs += [(target, bytes([first]) + data) for name, data in inputs
+                   if name == reader for first in range(count)]
     inputs += [("yaml", data) for target, data in inputs
                if target in ("project", "settings")]
     inputs += [("gzip", gzip.compress(data, mtime=0))

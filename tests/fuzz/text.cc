@@ -1,11 +1,14 @@
 // Fuzz targets for readers of text: YAML, meshes, rules, specs, settings,
-// compiled programs.
+// schedules, measured runs, device profiles, model families, compiled programs.
 #include <array>
 
 #include "audit/audit.h"
 #include "audit/growth.h"
+#include "devices/profiles.h"
 #include "emit/audits/audit_report.h"
 #include "emit/plans/input_text.h"
+#include "families/description.h"
+#include "families/families.h"
 #include "fuzz/reading.h"
 #include "hlo/program.h"
 #include "match/match.h"
@@ -13,7 +16,9 @@
 #include "parse/operations.h"
 #include "parse/project.h"
 #include "parse/rules.h"
+#include "schedule/table.h"
 #include "source/size.h"
+#include "temporary_folder.h"
 #include "yaml/yaml.h"
 
 namespace shardc::fuzz {
@@ -113,6 +118,61 @@ void Size(std::string_view bytes) {
   Require(!size || *size >= 1, "at least a byte");
 }
 
+// Checks that a schedule does not change if it is read, written and read again.
+void Schedule(std::string_view bytes) {
+  CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
+    const auto table = schedule::ReadCsv(source, {}, findings);
+    if (!table) return false;
+    const std::string first = schedule::CsvText(*table);
+    Findings none;
+    const auto again = schedule::ReadCsv(MakeSource("again", first), {}, none);
+    Require(again && schedule::CsvText(*again) == first,
+            "what is written is read");
+    return true;
+  });
+}
+
+void Run(std::string_view bytes) {
+  CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
+    const auto run = ParseMeasuredRun(source, findings);
+    Require(!run || run->step_s.has_value() !=
+                        run->tokens_per_second_per_device.has_value(),
+            "one measured time");
+    return run.has_value();
+  });
+}
+
+void Profile(std::string_view bytes) {
+  CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
+    return ParseProfile(source, findings) != nullptr;
+  });
+}
+
+// Reads the bytes as the description of a family, and builds a small model's
+// tree with it.
+void Family(std::string_view bytes) {
+  static const TemporaryFolder folder;
+  static const std::string config = folder.Write(
+      "config.json",
+      R"({"model_type": "own", "hidden_size": 16, "intermediate_size": 32,
+          "vocab_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+          "num_key_value_heads": 2, "num_experts": 2, "list": [1, 0]})");
+  folder.Write("families/own.yaml", bytes);
+  Findings findings;
+  const auto tree =
+      families::BuildTree(config, "hf", findings, folder / "families");
+  Require(tree.has_value() != findings.HasErrors(), "a tree or an error");
+  CheckFindings(findings);
+}
+
+void Expression(std::string_view bytes) {
+  CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
+    return families::ParseExpression(
+               source->text(), {source, 0, source->text().size()}, findings)
+        .has_value();
+  });
+}
+
 void Program(std::string_view bytes) {
   CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
     const auto program = hlo::ReadProgram(source, findings);
@@ -138,7 +198,7 @@ void Program(std::string_view bytes) {
   });
 }
 
-constexpr std::array<NamedTarget, 9> kTargets = {{
+constexpr std::array<NamedTarget, 14> kTargets = {{
     {"yaml", Yaml},
     {"mesh_file", MeshFile},
     {"mesh_string", MeshString},
@@ -147,6 +207,11 @@ constexpr std::array<NamedTarget, 9> kTargets = {{
     {"settings", Settings},
     {"project", ProjectFile},
     {"size", Size},
+    {"schedule", Schedule},
+    {"run", Run},
+    {"profile", Profile},
+    {"family", Family},
+    {"expression", Expression},
     {"program", Program},
 }};
 

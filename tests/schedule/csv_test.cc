@@ -50,6 +50,15 @@ TEST_CASE("empty cells, blanks, quotes and the other line ends are read") {
   CHECK(CsvText(*table) == "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
 }
 
+TEST_CASE("a last rank without tasks is written so that it is read again") {
+  Findings findings;
+  const std::string text = "0F0,0B0\n,\n";
+  const auto table = ReadCsv(MakeSource("a.csv", text), {}, findings);
+  REQUIRE(table);
+  CHECK(table->rows.size() == 2);
+  CHECK(CsvText(*table) == text);
+}
+
 TEST_CASE("stages that each have one rank are not placed on both") {
   Findings findings;
   for (const char* text : {"1F0,1B0\n0F0,0B0\n", "\n0F0,0B0\n"}) {
@@ -126,6 +135,9 @@ TEST_CASE("a file of too many tasks is refused before it is complete") {
 
 TEST_CASE("huge numbers in a cell take no memory") {
   CHECK(Refused("2147483647F0,2147483647B0\n").size() == 1);
+  CHECK(Refused("0F0,0B0,0F4096,0B4096\n") ==
+        Words{"a.csv:1:9 the file has 4 tasks, fewer than the 8,194 that 4,097 "
+              "micro-batches need forward and back through 1 stage"});
   CHECK(Refused("0F2147483647,0B2147483646\n") ==
         Words{"a.csv:1:1 the file has 2 tasks, fewer than the 4,294,967,294 "
               "that 2,147,483,647 micro-batches need forward and back through "

@@ -34,6 +34,8 @@ def modules(rng):
     flags.on = lambda *_: rng.random() < 0.5
     flags.same = lambda value, *_: value
     flags.some = lambda: list(range(rng.randrange(3)))
+    flags.wrapped = lambda function: function
+    flags.call = lambda function, *given: function(*given)
 
     class Entered:
         def __init__(self, value):
@@ -168,7 +170,11 @@ class Writer:
             elif kind == "both":
                 calls.append(f"{function}({name}, {self.name(local)})")
             elif kind == "default":
-                calls.append(f"{function}({self.rng.randrange(3)})")
+                n = self.rng.randrange(3)
+                calls += [f"{function}({n})", f"flags.call({function}, {n})",
+                          f"({function} if {self.condition()} else len)('{n}')",
+                          f"q = {function} if {self.condition()} else "
+                          f"(lambda n: None); q({n})"]
             elif kind in ("global", "pick"):
                 calls.append(f"{function}()")
         if calls and self.rng.random() < 0.4:
@@ -225,7 +231,12 @@ class Writer:
                 "default": rng.choice(
                     ["n, x=[]", f"n, x={self.name()}", f"n, x={self.rules()}",
                      f"n, x={{'k': {self.name()}}}['k']", "n, x=list()"])}
+        if kind == "default" and rng.random() < 0.2:
+            head[kind] = head[kind].replace(", ", ", *, ", 1)
         lines = [f"def {name}({head[kind]}):"]
+        if rng.random() < 0.15:
+            lines.insert(0, rng.choice(["@flags.wrapped",
+                                        "@functools.lru_cache(None)"]))
         local = {"change": ["x"], "pass": ["x"], "both": ["x", "y"],
                  "default": ["x"]}.get(kind, [])
         inside = []
@@ -296,7 +307,7 @@ class Writer:
 
     def program(self):
         lines = ["from jax.sharding import PartitionSpec as P",
-                 "import flags", "unknown = flags.VALUE"]
+                 "import flags, functools", "unknown = flags.VALUE"]
         for _ in range(self.rng.randrange(1, 3)):
             name = self.fresh("L")
             self.lists.append(name)
