@@ -378,12 +378,8 @@ void WriteStatistics(std::span<const Finding> findings, bool as_json,
   JsonWriter json(out);
   json.BeginArray(JsonLayout::kLines);
   for (const auto& [number, count] : counts) {
-    json.BeginObject();
-    json.Member("code", count.code->Id());
-    json.Member("name", count.code->name);
-    json.Member("findings", count.findings);
-    json.Member("params", count.params);
-    json.EndObject();
+    json.Object("code", count.code->Id(), "name", count.code->name, "findings",
+                count.findings, "params", count.params);
   }
   json.EndArray();
   out.Put('\n');

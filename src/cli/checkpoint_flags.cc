@@ -195,13 +195,12 @@ bool IsBelow(const std::string& directory, const std::string& path) {
 std::string SizeJson(const TransferSize& size, const RunReport* report) {
   return JsonText([&](JsonWriter& json) {
            json.BeginObject();
-           json.Member("files", size.files);
-           json.Member("pieces", size.pieces);
-           json.Member("bytes_read", size.bytes_read);
-           json.Member("bytes_written", size.bytes_written);
+           json.Members("files", size.files, "pieces", size.pieces,
+                        "bytes_read", size.bytes_read, "bytes_written",
+                        size.bytes_written);
            if (report != nullptr) {
-             json.Member("pieces_kept", report->pieces_kept);
-             json.Member("complete", report->indexed);
+             json.Members("pieces_kept", report->pieces_kept, "complete",
+                          report->indexed);
            }
            json.EndObject();
          }) +
@@ -509,11 +508,10 @@ int RunTreeOutput(const Stored& stored, const Transfer& transfer,
     if (common.format != "json") return text;
     return JsonText([&](JsonWriter& json) {
              json.BeginObject();
-             json.Member("arrays", arrays);
-             json.Member("bytes", bytes);
+             json.Members("arrays", arrays, "bytes", bytes);
              if (!flags.dry_run) {
-               json.Member("chunks", written.chunks);
-               json.Member("chunks_kept", written.chunks_kept);
+               json.Members("chunks", written.chunks, "chunks_kept",
+                            written.chunks_kept);
              }
              json.Member("complete", written.complete);
              json.EndObject();

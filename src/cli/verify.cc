@@ -69,27 +69,18 @@ std::string OperationsText() {
 void WriteOperationsJson(Sink& out) {
   JsonWriter json(out);
   json.BeginObject();
-  json.Key("operations");
-  json.BeginArray(JsonLayout::kLines);
-  for (const exec::Operation* operation : exec::Operations()) {
-    json.BeginObject();
-    json.Member("name", operation->name);
-    json.Member("summary", operation->summary);
-    json.Key("supports");
-    json.BeginObject();
-    const auto splits = Splits(operation->supports);
-    for (size_t i = 0; i < kDims.size(); ++i) {
-      json.Key(kDims[i]);
-      if (splits[i] == "-") {
-        json.Null();
-      } else {
-        json.String(splits[i]);
-      }
-    }
-    json.EndObject();
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows(
+      "operations", exec::Operations(), [&](const exec::Operation* operation) {
+        json.Members("name", operation->name, "summary", operation->summary);
+        json.Key("supports");
+        json.BeginObject();
+        const auto splits = Splits(operation->supports);
+        for (size_t i = 0; i < kDims.size(); ++i) {
+          json.Member(kDims[i], splits[i] == "-" ? std::nullopt
+                                                 : std::optional(splits[i]));
+        }
+        json.EndObject();
+      });
   json.EndObject();
   out.Put('\n');
 }

@@ -31,10 +31,7 @@ void WriteMeshResult(const Mesh& mesh, Reply& reply) {
     shape.push_back(axis.size);
   }
   JsonWriter& json = reply.json();
-  json.Key("axis_names");
-  json.Array(names);
-  json.Key("shape");
-  json.Array(shape);
+  json.Members("axis_names", names, "shape", shape);
   if (mesh.devices <= 16) {
     json.Key("device_ids");
     Shape ids;

@@ -79,16 +79,10 @@ std::string MeshText(const Mesh& mesh) {
 
 void WriteMeshMembers(JsonWriter& json, const Mesh& mesh, MeshDetail detail) {
   const bool all = detail == MeshDetail::kAll;
-  json.Key("axes");
-  json.BeginArray();
-  for (const MeshAxis& axis : mesh.axes) {
-    json.BeginObject();
-    json.Member("name", axis.name);
-    json.Member("size", axis.size);
+  json.Records("axes", mesh.axes, [&](const MeshAxis& axis) {
+    json.Members("name", axis.name, "size", axis.size);
     if (all) json.Member("type", AxisTypeName(axis.type));
-    json.EndObject();
-  }
-  json.EndArray();
+  });
   const bool dcn = all && !mesh.dcn.empty();
   const bool sorted = json.style() == JsonStyle::kCanonical;
   if (dcn && sorted) json.Member("dcn", mesh.dcn);

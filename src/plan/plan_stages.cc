@@ -30,15 +30,14 @@ void WriteRange(JsonWriter& json, int64_t begin, int64_t end) {
 // requires.
 void WriteStage(JsonWriter& json, const PlanStage& stage) {
   json.BeginObject();
-  json.Key("layers");
-  WriteRange(json, stage.layers.first, stage.layers.end);
+  json.Member("layers",
+              WrittenBy(WriteRange, stage.layers.first, stage.layers.end));
   json.Key("parts");
   json.BeginArray();
   if (stage.first) json.String("first");
   if (stage.last) json.String("last");
   json.EndArray();
-  json.Key("ranks");
-  json.Array(stage.ranks);
+  json.Member("ranks", stage.ranks);
   json.EndObject();
 }
 
@@ -128,10 +127,7 @@ void WriteBytesByRank(JsonWriter& json,
   // The members are written in the order of their names. The check for edited
   // plans (plan/seal.h) sorts the plan's `bytes_by_rank` by name, and compares
   // it with the text that is written here.
-  json.Member("least", least);
-  json.Member("most", most);
-  json.Key("of");
-  json.Array(bytes);
+  json.Members("least", least, "most", most, "of", bytes);
   json.EndObject();
 }
 
@@ -140,24 +136,13 @@ void WritePlanStages(JsonWriter& json, const PlanStages& stages,
   json.BeginObject();
   json.Member("axis", stages.axis);
   if (!stages.copies.empty()) {
-    json.Key("copies");
-    json.BeginArray();
-    for (const StageCopy& copy : stages.copies) {
-      json.BeginObject();
-      json.Member("param", copy.param);
-      json.Key("ranks");
-      json.Array(copy.ranks);
-      json.Key("stages");
-      json.Array(copy.stages);
-      json.EndObject();
-    }
-    json.EndArray();
+    json.Records("copies", stages.copies, [&](const StageCopy& copy) {
+      json.Members("param", copy.param, "ranks", copy.ranks, "stages",
+                   copy.stages);
+    });
   }
-  if (stages.hidden) {
-    json.Key("hidden");
-    json.Array(*stages.hidden);
-  }
-  json.Member("microbatches", stages.microbatches);
+  json.Members("hidden", Given(stages.hidden), "microbatches",
+               stages.microbatches);
   json.Key("of");
   json.BeginArray(name == ScheduleName::kWritten ? JsonLayout::kLines
                                                  : JsonLayout::kInline);
@@ -165,8 +150,7 @@ void WritePlanStages(JsonWriter& json, const PlanStages& stages,
   json.EndArray();
   json.Member("placement", stages.placement);
   if (name == ScheduleName::kWritten) json.Member("schedule", stages.schedule);
-  json.Member("table", stages.table);
-  json.Member("virtual", stages.virtual_stages);
+  json.Members("table", stages.table, "virtual", stages.virtual_stages);
   json.EndObject();
 }
 

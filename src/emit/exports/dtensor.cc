@@ -197,8 +197,7 @@ void WriteJson(const Request& request, Sink& out) {
   json.Key("shape");
   json.Array(plan.mesh.axes, &MeshAxis::size);
   if (const auto devices = DeviceOrder(plan.mesh); !devices.empty()) {
-    json.Key("devices");
-    json.Array(devices);
+    json.Member("devices", devices);
   }
   json.EndObject();
   json.Key("params");

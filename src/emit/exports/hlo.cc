@@ -227,9 +227,9 @@ void WriteHlo(const Request& request, Sink& out, Findings& findings) {
   }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  json.Key("mesh");
-  WriteMesh(json, plan.mesh,
-            plan.mesh.slices > 1 ? MeshDetail::kAll : MeshDetail::kSizes);
+  json.Member("mesh", WrittenBy(WriteMesh, plan.mesh,
+                                plan.mesh.slices > 1 ? MeshDetail::kAll
+                                                     : MeshDetail::kSizes));
   json.Key("params");
   json.BeginObject(JsonLayout::kLines);
   for (const ReadParam& param : plan.params) {

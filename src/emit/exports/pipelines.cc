@@ -313,10 +313,7 @@ void WriteTorch(const Request& request, Sink& out, Findings& findings) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   for (size_t s = 0; s < stages->size(); ++s) {
-    json.Key(std::to_string(s));
-    json.BeginArray();
-    for (const std::string& module : (*stages)[s].modules) json.String(module);
-    json.EndArray();
+    json.Member(std::to_string(s), (*stages)[s].modules);
   }
   json.EndObject();
   out.Put('\n');

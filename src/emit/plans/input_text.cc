@@ -160,15 +160,10 @@ void WriteRanks(JsonWriter& json, const Mesh& mesh, const AxisRules& axes) {
   for (int64_t i = 0; i < mesh.processes; ++i) {
     const Process process = ProcessOf(mesh, i);
     const NodeRanks ranks = RanksOf(mesh, axes, i);
-    json.BeginObject();
-    json.Member("process", i);
-    json.Member("slice", process.slice);
-    json.Member("devices", process.devices);
-    json.Member("mp_node_size", ranks.mp_nodes);
-    json.Member("dp_node_size", ranks.dp_nodes);
-    json.Member("dp_node_rank", ranks.dp_rank);
-    json.Member("mp_node_rank", ranks.mp_rank);
-    json.EndObject();
+    json.Object("process", i, "slice", process.slice, "devices",
+                process.devices, "mp_node_size", ranks.mp_nodes, "dp_node_size",
+                ranks.dp_nodes, "dp_node_rank", ranks.dp_rank, "mp_node_rank",
+                ranks.mp_rank);
   }
   json.EndArray();
 }
@@ -183,10 +178,7 @@ std::string DeviceText(const Device& device) {
 }
 
 void WriteDevice(JsonWriter& json, const Device& device) {
-  json.BeginObject();
-  if (!device.profile.empty()) json.Member("profile", device.profile);
-  json.Member("memory", device.memory_bytes);
-  json.EndObject();
+  json.Object("profile", Given(device.profile), "memory", device.memory_bytes);
 }
 
 }  // namespace
@@ -236,11 +228,10 @@ std::string MeshDeviceText(const Mesh& mesh, int64_t device) {
 void WriteMeshDeviceJson(const Mesh& mesh, int64_t device, Sink& out) {
   JsonWriter json(out);
   json.BeginObject();
-  json.Key("mesh");
-  WriteMesh(json, mesh, MeshDetail::kSizes);
+  json.Member("mesh", WrittenBy(WriteMesh, mesh, MeshDetail::kSizes));
   json.Break(1);
-  json.Key("place");
-  WritePlace(json, mesh, PlaceOfDevice(mesh, device));
+  json.Member("place",
+              WrittenBy(WritePlace, mesh, PlaceOfDevice(mesh, device)));
   json.EndObject();
   out.Put('\n');
 }
@@ -252,8 +243,7 @@ void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
   WriteMeshMembers(json, mesh);
   if (mesh.device) {
     json.Break(1);
-    json.Key("device");
-    WriteDevice(json, *mesh.device);
+    json.Member("device", WrittenBy(WriteDevice, *mesh.device));
   }
   json.Break(1);
   json.Member("host_mesh", HostMesh(mesh));
@@ -267,12 +257,9 @@ void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
   }
   if (ranks) {
     json.Break(1);
-    json.Key("ranks");
-    if (mesh.devices <= kRankedDevices) {
-      WriteRanks(json, mesh, axes);
-    } else {
-      json.Null();
-    }
+    json.Member("ranks", mesh.devices <= kRankedDevices
+                             ? std::optional(WrittenBy(WriteRanks, mesh, axes))
+                             : std::nullopt);
   }
   json.EndObject();
   out.Put('\n');
@@ -347,25 +334,17 @@ std::string ManifestText(const Manifest& manifest) {
 }
 
 void WriteManifestJson(const Manifest& manifest, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.manifest/v1");
-  if (!manifest.model.empty()) json.Member("model", manifest.model);
-  if (!manifest.naming.empty()) json.Member("naming", manifest.naming);
-  if (manifest.separator != 0) {
-    json.Member("separator", std::string_view(&manifest.separator, 1));
-  }
-  json.Key("params");
-  json.BeginArray(JsonLayout::kLines);
-  for (const Tensor& tensor : manifest.tensors) {
-    json.BeginObject();
-    json.Member("name", tensor.name);
-    WriteTypeMembers(json, manifest.TypeOf(tensor));
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, "shardc.manifest/v1", [&](JsonWriter& json) {
+    json.Members("model", Given(manifest.model), "naming",
+                 Given(manifest.naming));
+    if (manifest.separator != 0) {
+      json.Member("separator", std::string_view(&manifest.separator, 1));
+    }
+    json.Rows("params", manifest.tensors, [&](const Tensor& tensor) {
+      json.Member("name", tensor.name);
+      WriteTypeMembers(json, manifest.TypeOf(tensor));
+    });
+  });
 }
 
 }  // namespace shardc

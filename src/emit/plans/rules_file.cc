@@ -45,9 +45,7 @@ void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
       json.String(name.text);
       continue;
     }
-    json.BeginObject();
-    json.Member("axis", name.text);
-    json.EndObject();
+    json.Object("axis", name.text);
   }
   if (list) json.EndArray();
 }
@@ -59,8 +57,8 @@ void WriteBundle(JsonWriter& json, const Bundle& bundle) {
     return;
   }
   json.BeginObject();
-  json.Key("axes");
-  WriteSpecList(json, bundle.axes, SpecForm::kShortest);
+  json.Member("axes",
+              WrittenBy(WriteSpecList, bundle.axes, SpecForm::kShortest));
   if (mode != nullptr) {
     json.Member("mode", ModeName(*mode));
   } else {
@@ -71,11 +69,10 @@ void WriteBundle(JsonWriter& json, const Bundle& bundle) {
 
 void WriteRegistration(JsonWriter& json, const Registration& registration) {
   json.BeginObject();
-  json.Key("rule");
-  WriteRegistered(json, registration.rule);
+  json.Member("rule", WrittenBy(WriteRegistered, registration.rule));
   if (registration.generation) {
-    json.Key("generation");
-    WriteRegistered(json, *registration.generation);
+    json.Member("generation",
+                WrittenBy(WriteRegistered, *registration.generation));
   }
   if (registration.override_existing) json.Member("override", true);
   json.EndObject();
@@ -89,7 +86,7 @@ void WritePolicy(JsonWriter& json, const Policy& policy) {
   if (policy.illegal) {
     json.Member("illegal", IllegalPolicyName(*policy.illegal));
   }
-  if (policy.min_size) json.Member("min_size", *policy.min_size);
+  json.Member("min_size", Given(policy.min_size));
   if (policy.compat) json.Member("compat", CompatName(*policy.compat));
   json.EndObject();
 }
@@ -119,8 +116,7 @@ void WriteAxes(JsonWriter& json, const Value& value_of) {
     const auto rule = static_cast<AxisRule>(i);
     const std::optional<AxisValue> value = value_of(rule);
     if (!value) continue;
-    json.Key(AxisRuleName(rule));
-    WriteAxisValue(json, *value);
+    json.Member(AxisRuleName(rule), WrittenBy(WriteAxisValue, *value));
   }
   json.EndObject();
 }
@@ -280,30 +276,20 @@ void WriteRulesFileJson(const RuleSet& rules, Sink& out) {
   json.Key("register");
   json.BeginObject(JsonLayout::kLines);
   for (const Registration& registration : rules.registrations) {
-    json.Key(registration.name);
-    WriteRegistration(json, registration);
+    json.Member(registration.name, WrittenBy(WriteRegistration, registration));
   }
   json.EndObject();
   json.Key("bundles");
   json.BeginObject(JsonLayout::kLines);
   for (const Bundle& bundle : rules.bundles) {
-    json.Key(bundle.name);
-    WriteBundle(json, bundle);
+    json.Member(bundle.name, WrittenBy(WriteBundle, bundle));
   }
   json.EndObject();
-  json.Key("rules");
-  json.BeginArray(JsonLayout::kLines);
-  for (const Rule& rule : rules.rules) {
-    json.BeginObject();
+  json.Rows("rules", rules.rules, [&](const Rule& rule) {
     WriteRuleMembers(json, rule, SpecForm::kShortest);
-    json.EndObject();
-  }
-  json.EndArray();
-  if (rules.policy.kv_replicate) {
-    json.Member("kv_replicate", *rules.policy.kv_replicate);
-  }
-  json.Key("policy");
-  WritePolicy(json, rules.policy);
+  });
+  json.Members("kv_replicate", Given(rules.policy.kv_replicate), "policy",
+               WrittenBy(WritePolicy, rules.policy));
   if (rules.weight_decay_exclude) {
     json.Key("weight_decay");
     json.BeginObject();
@@ -368,8 +354,7 @@ void WriteImportedFileJson(const Imported& imported, Sink& out,
     json.Key("register");
     json.BeginObject(JsonLayout::kLines);
     for (const Registration& one : imported.registrations) {
-      json.Key(one.name);
-      WriteRegistration(json, one);
+      json.Member(one.name, WrittenBy(WriteRegistration, one));
     }
     json.EndObject();
   }
@@ -388,8 +373,7 @@ void WriteImportedFileJson(const Imported& imported, Sink& out,
     json.EndArray();
   }
   if (imported.policy.unmatched) {
-    json.Key("policy");
-    WritePolicy(json, imported.policy);
+    json.Member("policy", WrittenBy(WritePolicy, imported.policy));
   }
   if (not_known != nullptr) WriteNotKnown(json, *not_known);
   json.EndObject();
@@ -434,9 +418,7 @@ void WriteSource(JsonWriter& json, const SpecSource& source, SpecForm form) {
   } else if (const auto* bundle = std::get_if<SpecBundle>(&source)) {
     json.String(bundle->name);
   } else {
-    json.BeginObject();
-    json.Member("like", std::get<SpecLike>(source).rewrite);
-    json.EndObject();
+    json.Object("like", std::get<SpecLike>(source).rewrite);
   }
 }
 
@@ -457,9 +439,7 @@ void WriteSpecList(JsonWriter& json, const SpecList& list, SpecForm form) {
         json.String(name.text);
         continue;
       }
-      json.BeginObject();
-      json.Member("axis", name.text);
-      json.EndObject();
+      json.Object("axis", name.text);
     }
     if (group) json.EndArray();
   }
@@ -467,37 +447,29 @@ void WriteSpecList(JsonWriter& json, const SpecList& list, SpecForm form) {
 }
 
 void WriteRuleMembers(JsonWriter& json, const Rule& rule, SpecForm form) {
-  json.Member("match", rule.match);
-  json.Key("spec");
-  WriteSource(json, rule.spec, form);
+  json.Members("match", rule.match, "spec",
+               WrittenBy(WriteSource, rule.spec, form));
   if (!rule.modes.empty()) {
     json.Key("modes");
     json.BeginObject();
     for (const auto& [mode, source] : rule.modes) {
-      json.Key(ModeName(mode));
-      WriteSource(json, source, form);
+      json.Member(ModeName(mode), WrittenBy(WriteSource, source, form));
     }
     json.EndObject();
   }
   if (!rule.parts.empty()) {
-    json.Key("parts");
-    WriteDimParts(json, rule.parts);
+    json.Member("parts", WrittenBy(WriteDimParts, rule.parts));
   }
   if (rule.illegal) {
     json.Member("illegal", IllegalPolicyName(*rule.illegal));
   }
-  if (rule.min_size) json.Member("min_size", *rule.min_size);
+  json.Member("min_size", Given(rule.min_size));
   if (rule.placement) {
-    json.Key("place");
-    json.BeginObject();
-    json.Member("axis", rule.placement->axis);
-    json.Member("index", rule.placement->index_pattern);
-    if (rule.placement->count > 0) {
-      json.Member("count", rule.placement->count);
-    }
-    json.EndObject();
+    json.Member("place", Record("axis", rule.placement->axis, "index",
+                                rule.placement->index_pattern, "count",
+                                Given(rule.placement->count)));
   }
-  if (!rule.note.empty()) json.Member("note", rule.note);
+  json.Member("note", Given(rule.note));
 }
 
 // Prints rules, one per line: number, pattern, spec and place. Patterns of up
@@ -615,28 +587,21 @@ std::string RulesText(const RuleSet& rules) {
 void WriteRulesJson(const RuleSet& rules, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  json.Key("rules");
-  json.BeginArray(JsonLayout::kLines);
-  for (const Rule& rule : rules.rules) {
-    json.BeginObject();
+  json.Rows("rules", rules.rules, [&](const Rule& rule) {
     WriteRuleMembers(json, rule, SpecForm::kAsWritten);
-    json.Member("separator", std::string_view(&rule.separator, 1));
-    json.Member("source", RulePlaceText(rule));
-    json.EndObject();
-  }
-  json.EndArray();
+    json.Members("separator", std::string_view(&rule.separator, 1), "source",
+                 RulePlaceText(rule));
+  });
   const Policy& policy = rules.policy;
-  if (policy.kv_replicate) json.Member("kv_replicate", *policy.kv_replicate);
-  json.Key("policy");
-  json.BeginObject();
-  json.Member(
-      "unmatched",
-      UnmatchedPolicyName(policy.unmatched.value_or(UnmatchedPolicy::kError)));
-  json.Member("illegal", IllegalPolicyName(
-                             policy.illegal.value_or(IllegalPolicy::kError)));
-  json.Member("min_size", policy.min_size.value_or(0));
-  json.Member("compat", CompatName(policy.compat.value_or(Compat::kNone)));
-  json.EndObject();
+  json.Members(
+      "kv_replicate", Given(policy.kv_replicate), "policy",
+      Record("unmatched",
+             UnmatchedPolicyName(
+                 policy.unmatched.value_or(UnmatchedPolicy::kError)),
+             "illegal",
+             IllegalPolicyName(policy.illegal.value_or(IllegalPolicy::kError)),
+             "min_size", policy.min_size.value_or(0), "compat",
+             CompatName(policy.compat.value_or(Compat::kNone))));
   json.EndObject();
   out.Put('\n');
 }
@@ -754,37 +719,21 @@ std::string_view RelationName(PairProof::Kind kind) {
 
 void WriteProof(JsonWriter& json, const Rule& rule, const RuleProof& proof) {
   json.BeginObject();
-  json.Member("match", rule.match);
-  json.Member("source", RulePlaceText(rule));
-  json.Member("proof", KindName(proof.kind));
-  if (!proof.name.empty()) json.Member("name", proof.name);
+  json.Members("match", rule.match, "source", RulePlaceText(rule), "proof",
+               KindName(proof.kind), "name", Given(proof.name));
   if (!proof.covers.empty()) {
-    json.Key("covers");
-    json.BeginArray();
-    for (const Cover& cover : proof.covers) {
-      json.BeginObject();
-      json.Member("rule", cover.rule);
-      json.Member("name", cover.name);
-      json.EndObject();
-    }
-    json.EndArray();
+    json.Records("covers", proof.covers, [&](const Cover& cover) {
+      json.Members("rule", cover.rule, "name", cover.name);
+    });
   }
   json.EndObject();
 }
 
 void WritePair(JsonWriter& json, const RelatedRules::Pair& pair) {
-  json.BeginObject();
-  json.Member("first", pair.first);
-  json.Member("second", pair.second);
-  json.Member("relation", RelationName(pair.proof.kind));
-  json.Member("both", pair.proof.both);
-  if (!pair.proof.only_first.empty()) {
-    json.Member("only_first", pair.proof.only_first);
-  }
-  if (!pair.proof.only_second.empty()) {
-    json.Member("only_second", pair.proof.only_second);
-  }
-  json.EndObject();
+  json.Object("first", pair.first, "second", pair.second, "relation",
+              RelationName(pair.proof.kind), "both", pair.proof.both,
+              "only_first", Given(pair.proof.only_first), "only_second",
+              Given(pair.proof.only_second));
 }
 
 }  // namespace
@@ -818,12 +767,10 @@ void WriteRuleProofsJson(const RuleSet& rules, const RuleProofs& proofs,
     WriteProof(json, rules.rules[i], proofs.of_rules[i]);
   }
   json.EndArray();
-  json.Key("pairs");
-  json.BeginArray(JsonLayout::kLines);
-  for (const auto& pair : proofs.related.pairs) WritePair(json, pair);
-  json.EndArray();
-  json.Member("pairs_apart", proofs.related.pairs_apart);
-  json.Member("pairs_not_proven", proofs.related.pairs_not_proven);
+  json.Lines("pairs", proofs.related.pairs,
+             [&](const auto& pair) { WritePair(json, pair); });
+  json.Members("pairs_apart", proofs.related.pairs_apart, "pairs_not_proven",
+               proofs.related.pairs_not_proven);
   json.EndObject();
   out.Put('\n');
 }
