@@ -24,6 +24,7 @@
 #include "cli/plan_findings.h"
 #include "match/match.h"
 #include "plan/read.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/wording.h"
@@ -473,10 +474,7 @@ bool RefuseForTree(const CheckpointFlags& flags, Findings& findings) {
 }
 
 Option ToOption(CheckpointFlags& flags) {
-  std::string names;
-  for (const OutputFormat& format : OutputFormats()) {
-    names += (names.empty() ? "" : "|") + std::string(format.name);
-  }
+  std::string names = Join(OutputFormats(), "|", &OutputFormat::name);
   return {.name = "--to",
           .to = &flags.to,
           .value = names,

@@ -20,6 +20,7 @@
 #include "lint/analysis/phrase.h"
 #include "model/mesh_layout.h"
 #include "source/file_sink.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/sink.h"
@@ -46,8 +47,7 @@ std::string OperationsText() {
   for (const std::string_view dim : kDims) width = std::max(width, dim.size());
   std::string out;
   for (const exec::Operation* operation : exec::Operations()) {
-    if (!out.empty()) out += '\n';
-    out += operation->name;
+    AppendItem(out, "\n", operation->name);
     out += ": ";
     out += operation->summary;
     out += '\n';

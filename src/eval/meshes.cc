@@ -15,6 +15,7 @@
 #include "model/axis_rules.h"
 #include "model/mesh_layout.h"
 #include "parse/mesh.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -128,7 +129,7 @@ bool Divide(Call& call, const NetworkParts& network, Mesh& mesh) {
 std::string Named(const Names& names, const std::vector<std::string>& sizes) {
   std::string text;
   for (size_t i = 0; i < names.size(); ++i) {
-    text += (i > 0 ? "," : "") + names[i] + ":" + sizes[i];
+    AppendItem(text, ",", names[i] + ":" + sizes[i]);
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 
@@ -71,8 +72,7 @@ std::optional<int64_t> Mesh::Parts(const AxisGroup& group) const {
 std::string MeshText(const Mesh& mesh) {
   std::string out;
   for (const MeshAxis& axis : mesh.axes) {
-    if (!out.empty()) out += ' ';
-    out += axis.name + "=" + std::to_string(axis.size);
+    AppendItem(out, " ", axis.name + "=" + std::to_string(axis.size));
   }
   return out;
 }

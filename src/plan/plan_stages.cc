@@ -11,6 +11,7 @@
 
 #include "schedule/table.h"
 #include "source/digest.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 
@@ -183,12 +184,8 @@ void WriteStageNumbers(JsonWriter& json, const ParamStages& param) {
 }
 
 std::string RanksText(const std::vector<int32_t>& ranks) {
-  std::string out = ranks.size() > 1 ? "ranks " : "rank ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    out += i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ";
-    out += std::to_string(ranks[i]);
-  }
-  return out;
+  return (ranks.size() > 1 ? "ranks " : "rank ") +
+         ListInWords(ranks, [](int32_t rank) { return std::to_string(rank); });
 }
 
 std::string TableDigest(const schedule::Table& table) {

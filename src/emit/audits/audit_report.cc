@@ -26,6 +26,7 @@
 #include "audit/growth.h"
 #include "emit/costs/cost_report.h"
 #include "emit/findings/formats.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -122,10 +123,8 @@ std::string RemarkText(const Remark& remark) {
 // empty.
 std::string RemarksText(std::string_view before, std::span<const Remark> all) {
   if (all.empty()) return "";
-  std::string out(before);
-  for (size_t i = 0; i < std::min(all.size(), kRemarks); ++i) {
-    out += (i == 0 ? " " : ", ") + RemarkText(all[i]);
-  }
+  std::string out =
+      std::string(before) + " " + Join(First(all, kRemarks), ", ", RemarkText);
   if (all.size() > kRemarks) {
     out += " and " + CountText(static_cast<int64_t>(all.size() - kRemarks)) +
            " more";
@@ -168,11 +167,10 @@ std::string DriftText(const AuditText& how) {
                 : "the text states no shardings of arguments") +
            "\n";
   }
-  std::string skipped;
-  for (size_t i = 0; i < std::min(drifts.skipped.size(), kRemarks); ++i) {
-    skipped += (i == 0 ? "not compared: `" : ", `") +
-               Printable(drifts.skipped[i]) + "`";
-  }
+  std::string skipped = drifts.skipped.empty() ? "" : "not compared: ";
+  skipped +=
+      Join(First(drifts.skipped, kRemarks), ", ",
+           [](const std::string& name) { return Quote(Printable(name)); });
   if (drifts.skipped.size() > kRemarks) {
     skipped +=
         " and " +
@@ -404,8 +402,7 @@ std::string RewritesText(uint8_t rewrites) {
   std::string out;
   for (size_t i = 0; i < std::size(audit::kRewriteNames); ++i) {
     if ((rewrites >> i & 1) == 0) continue;
-    if (!out.empty()) out += ", ";
-    out += audit::kRewriteNames[i];
+    AppendItem(out, ", ", audit::kRewriteNames[i]);
   }
   return out;
 }

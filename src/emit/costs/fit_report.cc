@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "emit/emit.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -31,24 +32,9 @@ std::string AxesText(const Mesh& mesh) {
   std::string out;
   for (const MeshAxis& axis : mesh.axes) {
     if (axis.size == 1) continue;
-    out +=
-        (out.empty() ? "" : " ") + axis.name + "=" + std::to_string(axis.size);
+    AppendItem(out, " ", axis.name + "=" + std::to_string(axis.size));
   }
   return out.empty() ? "one device" : out;
-}
-
-std::string Listed(const AxisGroup& axes) {
-  std::string out;
-  for (const std::string& axis : axes) out += (out.empty() ? "" : ", ") + axis;
-  return out;
-}
-
-std::string Joined(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) {
-    out += (out.empty() ? "" : "; ") + text;
-  }
-  return out;
 }
 
 std::string FreeText(const FitMesh& one) {
@@ -76,14 +62,15 @@ std::string StagesText(const cost::FitStages& stages) {
 std::string NotesText(const FitMesh& one) {
   std::string out = one.stages ? StagesText(*one.stages) : "";
   if (one.batch.empty()) return out;
-  return out + (out.empty() ? "" : ", ") + "batch over " + Listed(one.batch);
+  return out + (out.empty() ? "" : ", ") + "batch over " +
+         Join(one.batch, ", ");
 }
 
 // Returns the cells of the table row of a mesh. If `tie` is true, a cell states
 // that another mesh has the same rank in the list.
 std::vector<std::string> Cells(std::string name, const FitMesh& one,
                                bool tie = false) {
-  if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
+  if (!one.legal) return {"  " + std::move(name), "-", Join(one.reasons, "; ")};
   const bool known = one.MemoryOrder() < INT64_MAX;
   return {"  " + std::move(name),
           known ? AtLeast(!one.memory.Complete(),
@@ -188,7 +175,7 @@ std::string VerdictText(const cost::FitReport& report, int64_t fitting,
   if (report.meshes.empty()) return out;
   const FitMesh& first = report.meshes.front();
   return out + "for example " + AxesText(first.mesh) + ": " +
-         Joined(first.reasons) + "\n";
+         Join(first.reasons, "; ") + "\n";
 }
 
 void WriteFit(JsonWriter& json, const FitMesh& one) {
@@ -214,8 +201,8 @@ void WriteFit(JsonWriter& json, const FitMesh& one) {
                "microbatches", one.stages->microbatches, "layers",
                one.stages->layers, "bubble", one.stages->bubble));
   }
-  json.Member("reason",
-              one.legal ? std::nullopt : std::optional(Joined(one.reasons)));
+  json.Member("reason", one.legal ? std::nullopt
+                                  : std::optional(Join(one.reasons, "; ")));
 }
 
 }  // namespace
@@ -253,8 +240,8 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
            " %, so the mesh that needs less memory is first\n";
   }
   if (batch != nullptr) {
-    out += "batch over " + Listed(*batch) +
-           ": the rules need `axes: {batch: [" + Listed(*batch) + "]}`\n";
+    out += "batch over " + Join(*batch, ", ") +
+           ": the rules need `axes: {batch: [" + Join(*batch, ", ") + "]}`\n";
   }
   out += "assumed:";
   for (const std::string& flag : FlagsOf(report)) out += " " + flag;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "emit/emit.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -39,21 +40,12 @@ std::string LayersText(const PipelineCost& cost,
     std::string text;
     if (stage.begin == 0) text = "embedding";
     if (end > first) {
-      if (!text.empty()) text += ' ';
-      text += std::to_string(first);
+      AppendItem(text, " ", std::to_string(first));
       if (end > first + 1) text += '-' + std::to_string(end - 1);
     }
     if (stage.end == cost.layers + 2) text += text.empty() ? "head" : " head";
     if (text.empty()) text = "none";
-    out += (out.empty() ? "" : ", ") + text;
-  }
-  return out;
-}
-
-std::string CountsText(const std::vector<int64_t>& layers) {
-  std::string out;
-  for (const int64_t one : layers) {
-    out += (out.empty() ? "" : ",") + std::to_string(one);
+    AppendItem(out, ", ", text);
   }
   return out;
 }
@@ -105,7 +97,7 @@ std::string StepText(const PipelineCost& cost) {
   out += "the longest stage takes " + FactorText(cost.Unevenness()) +
          " times the mean\n";
   if (!cost.better.empty()) {
-    out += "`--assign cost` gives " + CountsText(cost.better) + " layers";
+    out += "`--assign cost` gives " + Join(cost.better, ",") + " layers";
     if (cost.timed) out += ", a step of " + SecondsText(cost.better_step);
     out += "\n";
   }

@@ -16,6 +16,7 @@
 #include "emit/costs/cost_report.h"
 #include "emit/emit.h"
 #include "search/search.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -54,7 +55,7 @@ std::string PartsText(const cost::ExpectedTime& time) {
     if (part.seconds <= 0) continue;
     std::string name(part.name);
     for (char& c : name) c = c == '_' ? ' ' : c;
-    out += (out.empty() ? "" : ", ") + name + " " + SecondsText(part.seconds);
+    AppendItem(out, ", ", name + " " + SecondsText(part.seconds));
   }
   return out;
 }
@@ -165,10 +166,7 @@ std::string WhyNotText(const search::Found& found) {
                         ? "why not, compared with the winner without stages\n"
                         : "why not\n";
   for (const WhyNot& one : found.why_not) {
-    std::string change;
-    for (const std::string& text : one.changes) {
-      change += (change.empty() ? "" : "; or ") + text;
-    }
+    std::string change = Join(one.changes, "; or ");
     out += "  " + Printable(change) + ": " +
            VerdictText(one, found.Compared().Seconds());
     if (!one.because.empty()) out += "; " + Printable(one.because);
@@ -205,10 +203,7 @@ std::string KnownText(const search::Found& found) {
 }
 
 std::string UnfinishedText(const search::Found& found) {
-  std::string out;
-  for (const std::string& one : found.unfinished) {
-    out += (out.empty() ? "" : ", ") + one;
-  }
+  std::string out = Join(found.unfinished, ", ");
   return out.empty()
              ? ""
              : "unfinished  because `--seconds` are over: " + out + "\n";
@@ -275,10 +270,7 @@ void WriteOptional(JsonWriter& json, std::string_view key,
 }
 
 void WriteWhyNot(JsonWriter& json, const WhyNot& one) {
-  std::string change;
-  for (const std::string& text : one.changes) {
-    change += (change.empty() ? "" : "; ") + text;
-  }
+  std::string change = Join(one.changes, "; ");
   json.BeginObject(JsonLayout::kLines);
   json.Members("change", change, "verdict",
                kVerdicts[static_cast<size_t>(one.verdict)], "expected_s",
@@ -301,12 +293,9 @@ void WriteCounts(JsonWriter& json, const search::Counts& counts) {
 }  // namespace
 
 std::string SearchMeshText(const Mesh& mesh) {
-  std::string out;
-  for (const MeshAxis& axis : mesh.axes) {
-    out +=
-        (out.empty() ? "" : ",") + axis.name + ":" + std::to_string(axis.size);
-  }
-  return out;
+  return Join(mesh.axes, ",", [&](const MeshAxis& axis) {
+    return axis.name + ":" + std::to_string(axis.size);
+  });
 }
 
 std::string SearchMeshText(const Sharding& one) {
@@ -425,17 +414,7 @@ void WriteSearchJson(const SearchReport& report, Sink& out) {
 //
 //   pipelines   pp:2,dp:32, interleaved with 8 stages a rank, ...: +1.8 %
 
-namespace {
-
-std::string LayersText(const std::vector<int64_t>& layers) {
-  std::string out;
-  for (const int64_t one : layers) {
-    out += (out.empty() ? "" : ",") + std::to_string(one);
-  }
-  return out;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::string SearchPipelineText(const search::Pipeline& one) {
   return SearchMeshText(one.mesh) + ", " + one.schedule +
@@ -454,7 +433,7 @@ std::string SearchStagesText(const search::Pipelines& pipelines) {
     out +=
         "; " + ChangeText(pipelines.by_times->seconds / one.seconds) +
         " by the times of the stages, which no measured run has: `--assign " +
-        LayersText(pipelines.by_times->layers) + "`";
+        Join(pipelines.by_times->layers, ",") + "`";
   }
   return out;
 }

@@ -7,6 +7,7 @@
 //   MODES = {"decode": {"w": P(None, "tp")}}  ->  specs("decode")["w"]
 #include "emit/exports/exporter.h"
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 
 namespace shardc::exports {
@@ -161,8 +162,9 @@ void WriteMeshData(const Mesh& mesh, Sink& out) {
   if (mesh.slices == 1) return;
   std::string dcn;
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
-    dcn += (i == 0 ? "" : ", ") + PythonString(mesh.axes[i].name) + ": " +
-           std::to_string(mesh.dcn[i]);
+    AppendItem(
+        dcn, ", ",
+        PythonString(mesh.axes[i].name) + ": " + std::to_string(mesh.dcn[i]));
   }
   out.Append("DCN = {" + dcn + "}\n");
 }

@@ -21,6 +21,7 @@
 #include "schedule/assign.h"
 #include "schedule/table.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -431,10 +432,9 @@ void WriteVllmStages(const Request& request, Sink& out, Findings& findings) {
   }
   const auto stages = StagesOf(request, "vllm-pipeline", findings);
   if (!stages) return;
-  std::string layers;
-  for (const ExportedStage& stage : *stages) {
-    layers += (layers.empty() ? "" : ",") + std::to_string(stage.layers);
-  }
+  std::string layers = Join(*stages, ",", [&](const ExportedStage& stage) {
+    return std::to_string(stage.layers);
+  });
   out.Append("VLLM_PP_LAYER_PARTITION=" + layers +
              "\n--pipeline-parallel-size " + std::to_string(table.ranks()) +
              "\n");

@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -45,10 +46,7 @@ std::string MessageText(const Finding& finding) {
   const std::vector<std::string>& names = finding.targets;
   if (names.empty()) return finding.message;
   constexpr size_t kShown = 3;
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
-    list += (i == 0 ? "`" : ", `") + names[i] + "`";
-  }
+  std::string list = Join(First(names, kShown), ", ", Quote);
   if (names.size() > kShown) {
     list += " and " + std::to_string(names.size() - kShown) + " more";
   }

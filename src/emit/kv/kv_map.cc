@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "emit/emit.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -193,11 +194,7 @@ std::string LayersOf(const std::vector<LayerRange>& ranges) {
     return Counted(kv::CountOf(ranges), "layer") + " of " +
            RangeText({ranges.front().first, ranges.back().end});
   }
-  std::string out;
-  for (const LayerRange& range : ranges) {
-    out += (out.empty() ? "" : ",") + RangeText(range);
-  }
-  return out;
+  return Join(ranges, ",", RangeText);
 }
 
 // A table whose columns are as wide as their widest cell.

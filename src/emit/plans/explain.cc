@@ -26,6 +26,7 @@
 #include "plan/nearest.h"
 #include "plan/placement.h"
 #include "plan/planned_stages.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -520,15 +521,14 @@ std::string UnevenText(const Mesh& mesh, const AxisGroup& axes, int64_t size) {
 }
 
 std::string SlicesText(const Slices& slices) {
-  std::string out = "[";
+  const auto text = [](const auto& range) {
+    return std::to_string(range.first) + ":" + std::to_string(range.second);
+  };
+  std::string out;
   for (const auto& ranges : slices) {
-    out += out.size() > 1 ? ", " : "";
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      out += (i > 0 ? "+" : "") + std::to_string(ranges[i].first) + ":" +
-             std::to_string(ranges[i].second);
-    }
+    AppendItem(out, ", ", Join(ranges, "+", text));
   }
-  return out + "]";
+  return "[" + out + "]";
 }
 
 void WriteSlices(JsonWriter& json, const std::optional<Slices>& slices) {

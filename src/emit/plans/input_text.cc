@@ -17,6 +17,7 @@
 #include "model/manifest.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -172,7 +173,7 @@ void WriteRanks(JsonWriter& json, const Mesh& mesh, const AxisRules& axes) {
 std::string DeviceText(const Device& device) {
   std::string out = device.profile;
   if (device.memory_bytes) {
-    out += (out.empty() ? "" : ", ") + BytesText(*device.memory_bytes);
+    AppendItem(out, ", ", BytesText(*device.memory_bytes));
   }
   return out.empty() ? "" : "device: " + out + "\n";
 }

@@ -22,6 +22,7 @@
 #include "comm/collective.h"
 #include "plan/difference/plan_difference.h"
 #include "plan/difference/stage_moves.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -51,12 +52,7 @@ std::string DiffTypeText(const TensorType& type) {
 // Returns "train, prefill and decode" or "every mode".
 std::string DiffModesText(const std::vector<Mode>& modes) {
   if (modes.size() == kAllModes.size()) return "every mode";
-  std::string out;
-  for (size_t i = 0; i < modes.size(); ++i) {
-    if (i > 0) out += i + 1 == modes.size() ? " and " : ", ";
-    out += ModeName(modes[i]);
-  }
-  return out;
+  return ListInWords(modes, ModeName);
 }
 
 // Returns "3.5 MiB", or "unknown" for nullopt.
@@ -121,8 +117,7 @@ std::string DiffSummaryText(const PlanDifference& diff) {
   const auto add = [&](int64_t count, std::string_view noun,
                        std::string_view what) {
     if (count == 0) return;
-    if (!out.empty()) out += ", ";
-    out += Counted(count, noun);
+    AppendItem(out, ", ", Counted(count, noun));
     out += what;
   };
   add(CountNames(diff.specs), "parameter", " resharded");

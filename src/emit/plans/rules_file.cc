@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "emit/emit.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -154,10 +155,7 @@ std::string YamlName(const std::string& text) {
 std::string AxisValueYaml(const AxisValue& value) {
   if (value.is_null) return "null";
   if (value.axes.size() == 1) return YamlName(value.axes[0]);
-  std::string out;
-  for (const std::string& axis : value.axes) {
-    out += (out.empty() ? "" : ", ") + YamlName(axis);
-  }
+  std::string out = Join(value.axes, ", ", YamlName);
   return "[" + out + "]";
 }
 
@@ -202,15 +200,13 @@ std::string SourceYaml(const SpecSource& source) {
   }
   std::string out;
   for (const SpecEntry& entry : std::get<SpecList>(source).entries) {
-    std::string names;
-    for (const SpecName& name : entry.names) {
-      names +=
-          (names.empty() ? "" : ", ") + WrittenName(name, YamlName(name.text));
-    }
-    out += (out.empty() ? "" : ", ") + (entry.names.empty() ? "null"
-                                        : entry.names.size() == 1
-                                            ? names
-                                            : "[" + names + "]");
+    std::string names = Join(entry.names, ", ", [&](const SpecName& name) {
+      return WrittenName(name, YamlName(name.text));
+    });
+    AppendItem(out, ", ",
+               (entry.names.empty()       ? "null"
+                : entry.names.size() == 1 ? names
+                                          : "[" + names + "]"));
   }
   return "[" + out + "]";
 }
@@ -228,7 +224,7 @@ std::optional<char> OneSeparator(const RuleSet& rules) {
 std::string PolicyYaml(const Policy& policy) {
   std::string out;
   for (const auto& [key, value] : PolicyMembers(policy)) {
-    out += (out.empty() ? "" : ", ") + std::string(key) + ": " + value;
+    AppendItem(out, ", ", std::string(key) + ": " + value);
   }
   if (!out.empty()) out = "policy: {" + out + "}\n";
   if (policy.kv_replicate) {
@@ -333,8 +329,8 @@ std::string ImportedFileYaml(const Imported& imported) {
     if (one.rule.modes.empty()) continue;
     std::string modes;
     for (const auto& [mode, source] : one.rule.modes) {
-      modes += (modes.empty() ? "" : ", ") + std::string(ModeName(mode)) +
-               ": " + SourceYaml(source);
+      AppendItem(modes, ", ",
+                 std::string(ModeName(mode)) + ": " + SourceYaml(source));
     }
     out += "    modes: {" + modes + "}\n";
   }
@@ -364,7 +360,7 @@ void WriteImportedFileJson(const Imported& imported, Sink& out,
     for (const ImportedRule& one : imported.rules) {
       Rule rule = one.rule;
       for (const std::string& line : one.comments) {
-        rule.note += (rule.note.empty() ? "" : "\n") + line;
+        AppendItem(rule.note, "\n", line);
       }
       json.BeginObject();
       WriteRuleMembers(json, rule, SpecForm::kShortest);
@@ -384,10 +380,11 @@ std::string MeshFileYaml(const Mesh& mesh) {
   std::string axes, types;
   bool all_auto = true;
   for (const MeshAxis& axis : mesh.axes) {
-    axes += (axes.empty() ? "" : ", ") + YamlName(axis.name) + ": " +
-            std::to_string(axis.size);
-    types += (types.empty() ? "" : ", ") + YamlName(axis.name) + ": " +
-             std::string(AxisTypeName(axis.type));
+    AppendItem(axes, ", ",
+               YamlName(axis.name) + ": " + std::to_string(axis.size));
+    AppendItem(
+        types, ", ",
+        YamlName(axis.name) + ": " + std::string(AxisTypeName(axis.type)));
     all_auto = all_auto && axis.type == AxisType::kAuto;
   }
   std::string out =
@@ -399,8 +396,9 @@ std::string MeshFileYaml(const Mesh& mesh) {
   if (mesh.slices == 1) return out;
   std::string dcn;
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
-    dcn += (dcn.empty() ? "" : ", ") + YamlName(mesh.axes[i].name) + ": " +
-           std::to_string(mesh.dcn[i]);
+    AppendItem(
+        dcn, ", ",
+        YamlName(mesh.axes[i].name) + ": " + std::to_string(mesh.dcn[i]));
   }
   return out + "slices: " + std::to_string(mesh.slices) + "\ndcn: {" + dcn +
          "}\n";
@@ -504,7 +502,7 @@ std::string ListText(const SpecList& list) {
 std::string Extras(const Rule& rule) {
   std::string out;
   const auto add = [&](const std::string& text) {
-    out += (out.empty() ? "" : "; ") + text;
+    AppendItem(out, "; ", text);
   };
   for (const auto& [mode, source] : rule.modes) {
     add(std::string(ModeName(mode)) + ": " + SpecSourceText(source));
@@ -631,14 +629,12 @@ std::string_view KindName(RuleProof::Kind kind) {
 }
 
 std::string CoversText(std::span<const Cover> covers) {
-  std::string out;
-  for (const Cover& cover : covers) {
-    out += (out.empty() ? "" : ", ") + ("[" + std::to_string(cover.rule)) +
+  return Join(covers, ", ", [&](const Cover& cover) {
+    return ("[" + std::to_string(cover.rule)) +
            (covers.size() == 1 ? "] matches all its names, such as "
                                : "] matches names such as ") +
            ShortQuote(cover.name);
-  }
-  return out;
+  });
 }
 
 std::string ProofText(const RuleProof& proof) {

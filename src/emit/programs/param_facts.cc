@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -75,11 +76,8 @@ std::vector<int64_t> DevicesOf(const Facts& facts, const FactorList& dim) {
 }
 
 std::string NumbersText(std::span<const int64_t> numbers) {
-  std::string out;
-  for (size_t i = 0; i < std::min(numbers.size(), kListedNumbers); ++i) {
-    out += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
-  }
-  return out + (numbers.size() > kListedNumbers ? ", ..." : "");
+  return Join(First(numbers, kListedNumbers), ", ") +
+         (numbers.size() > kListedNumbers ? ", ..." : "");
 }
 
 // Returns lines for the numbers of devices, one for each list of factors that

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "comm/collective.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -30,12 +31,6 @@ std::string_view PassName(program::Phase phase) {
       return "optimizer";
   }
   return "";
-}
-
-std::string JoinedAxes(const AxisGroup& axes) {
-  std::string out;
-  for (const std::string& axis : axes) out += (out.empty() ? "" : "+") + axis;
-  return out;
 }
 
 std::string ShortNumber(double value) {
@@ -65,7 +60,7 @@ std::string ProgramProofText(const ProofTexts& texts,
     bytes += row.bytes;
     out += Printable(ShownLine(row.line)) + "  " +
            std::string(PassName(row.phase)) + "  " + Printable(row.op) + "  " +
-           std::string(CollectiveName(row.kind)) + " " + JoinedAxes(row.axes) +
+           std::string(CollectiveName(row.kind)) + " " + Join(row.axes, "+") +
            "  x " + std::to_string(row.count) + "  " + BytesText(row.bytes) +
            "\n";
   }
@@ -77,7 +72,7 @@ std::string ProgramProofText(const ProofTexts& texts,
            Printable(one.op) + "` needs all of dimension " +
            std::to_string(one.dim) + " of operand " +
            std::to_string(one.operand) + ", which was sharded over " +
-           JoinedAxes(one.axes) +
+           Join(one.axes, "+") +
            (one.count > 1 ? " (" + std::to_string(one.count) + " times)" : "") +
            "\n";
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -248,11 +249,7 @@ std::string ErrorText(double error) {
 }
 
 std::string AxesText(const AxisGroup& axes) {
-  std::string out;
-  for (const std::string& axis : JoinedGroup(axes)) {
-    out += (out.empty() ? "" : "+") + axis;
-  }
-  return out;
+  return Join(JoinedGroup(axes), "+");
 }
 
 void AppendTable(const std::vector<std::vector<std::string>>& rows,
@@ -335,10 +332,7 @@ std::string ConflictsText(const StepReport& report) {
       "\nsharding conflicts: a compiler may choose another resharding\n";
   std::vector<std::vector<std::string>> rows;
   for (const StepConflict& conflict : report.conflicts) {
-    std::string labels;
-    for (const std::string& label : conflict.labels) {
-      labels += (labels.empty() ? "" : " or ") + label;
-    }
+    std::string labels = Join(conflict.labels, " or ");
     rows.push_back(
         {"  " + Counted(conflict.count, "op"), conflict.part, conflict.op,
          conflict.axis + ": " + labels, "chosen " + conflict.chosen,
@@ -447,8 +441,8 @@ std::string ReducedText(const StepReport& report) {
   for (const int32_t layer : report.reduced_layers) {
     const bool own = !IsEncoderLayer(layer, report.encoder_layer);
     std::string& text = own ? layers : encoder;
-    text += (text.empty() ? "" : ", ") +
-            std::to_string(own ? layer : layer - report.encoder_layer);
+    AppendItem(text, ", ",
+               std::to_string(own ? layer : layer - report.encoder_layer));
   }
   if (!layers.empty()) out += "; layers " + layers;
   if (!encoder.empty()) out += "; encoder " + encoder;
