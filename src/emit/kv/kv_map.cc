@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emit/columns.h"
 #include "emit/emit.h"
 #include "source/join.h"
 #include "source/json_writer.h"
@@ -197,36 +198,6 @@ std::string LayersOf(const std::vector<LayerRange>& ranges) {
   return Join(ranges, ",", RangeText);
 }
 
-// A table whose columns are as wide as their widest cell.
-class Table {
- public:
-  void Row(std::vector<std::string> cells) {
-    rows_.push_back(std::move(cells));
-  }
-  std::string Text() const {
-    std::vector<size_t> widths;
-    for (const auto& row : rows_) {
-      widths.resize(std::max(widths.size(), row.size()));
-      for (size_t i = 0; i < row.size(); ++i) {
-        widths[i] = std::max(widths[i], row[i].size());
-      }
-    }
-    std::string out;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (size_t i = 0; i < row.size(); ++i) {
-        line += (i > 0 ? "  " : "") + row[i];
-        if (i + 1 < row.size()) line.append(widths[i] - row[i].size(), ' ');
-      }
-      out += line + "\n";
-    }
-    return out;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
-
 std::string SideText(const KvMapSide& side) {
   const kv::SideSettings& settings = side.settings;
   std::string out = Printable(side.plan) + ", " +
@@ -264,7 +235,7 @@ std::string DescriptorsText(const kv::Totals& totals) {
 }
 
 std::string KindsText(const KvMapReport& report) {
-  Table table;
+  Columns table;
   table.Row({"kind", "layers", "heads", "size", "head of a token", "request",
              "sent", "pairs", "largest source", "largest destination"});
   for (size_t i = 0; i < report.map.kinds.size(); ++i) {
@@ -304,7 +275,7 @@ std::string HeadsText(const kv::Piece& piece) {
 }
 
 std::string PairsText(const KvMapReport& report) {
-  Table table;
+  Columns table;
   table.Row({"devices", "kind", "layers", "heads (local)", "tokens", "bytes",
              "descriptors"});
   size_t lines = 0, left = 0;

@@ -32,11 +32,6 @@ std::optional<std::vector<int64_t>> HostMesh(const Mesh& mesh) {
   return HostShape(sizes, mesh.devices / mesh.processes, mesh.processes);
 }
 
-std::string Padded(std::string text, size_t width) {
-  return text.size() < width ? std::string(width - text.size(), ' ') + text
-                             : text;
-}
-
 // Returns the device numbers of a process, which are consecutive: "0-7".
 std::string Range(const std::vector<int64_t>& numbers) {
   if (numbers.empty()) return "none";
@@ -110,11 +105,11 @@ class Grid {
     out += corner + Printable(mesh_.axes[column].name) + '\n';
     for (int64_t row = 0; row < rows; ++row) {
       if (rest == 2) at[shown_[first]] = row;
-      out += rest == 2 ? Padded(std::to_string(row), 4) + " |" : "     |";
+      out += rest == 2 ? PadLeft(std::to_string(row), 4) + " |" : "     |";
       for (int64_t i = 0; i < mesh_.axes[column].size; ++i) {
         at[column] = i;
         const auto place = PlaceOf(mesh_, PositionOf(mesh_, at));
-        out += " " + Padded(std::to_string(place.device), width_);
+        out += " " + PadLeft(std::to_string(place.device), width_);
       }
       out += '\n';
     }

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "emit/columns.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -97,35 +98,21 @@ size_t TasksOf(const std::vector<schedule::Cell>& row) {
 }
 
 std::string RanksText(const ScheduleReport& report) {
-  std::vector<std::vector<std::string>> rows = {
-      {"rank", "stages", "tasks", "first", "last", "busy", "idle", "held"}};
+  Columns table(Columns::Align::kRight);
+  table.Row(
+      {"rank", "stages", "tasks", "first", "last", "busy", "idle", "held"});
   for (size_t rank = 0; rank < report.table.rows.size(); ++rank) {
     const schedule::RankTime& time = report.timeline.ranks[rank];
     const double idle =
         report.timeline.step > 0 ? 1 - time.busy / report.timeline.step : 0;
-    rows.push_back(
-        {std::to_string(rank),
-         StagesText(StagesOf(report.table, static_cast<int32_t>(rank))),
-         std::to_string(TasksOf(report.table.rows[rank])),
-         NumberText(time.first), NumberText(time.last), NumberText(time.busy),
-         PercentText(std::max(0.0, idle)), std::to_string(report.held[rank])});
+    table.Row({std::to_string(rank),
+               StagesText(StagesOf(report.table, static_cast<int32_t>(rank))),
+               std::to_string(TasksOf(report.table.rows[rank])),
+               NumberText(time.first), NumberText(time.last),
+               NumberText(time.busy), PercentText(std::max(0.0, idle)),
+               std::to_string(report.held[rank])});
   }
-  std::vector<size_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      if (i > 0) line += "  ";
-      line += PadLeft(row[i], widths[i]);
-    }
-    out += line + "\n";
-  }
-  return out;
+  return table.Text();
 }
 
 std::string ChannelsText(const ScheduleReport& report) {

@@ -13,9 +13,11 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "comm/collective.h"
+#include "emit/columns.h"
 #include "source/join.h"
 #include "source/wording.h"
 #include "verify/cases/features.h"
@@ -197,21 +199,9 @@ std::string ReportText(const Report& report) {
   if (!report.reduced) {
     for (Row& row : rows) row.pop_back();
   }
-  std::vector<size_t> width(rows[0].size(), 0);
-  for (const Row& row : rows) {
-    for (size_t c = 0; c < row.size(); ++c) {
-      width[c] = std::max(width[c], row[c].size());
-    }
-  }
-  std::string out;
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      line += row[c];
-      if (c + 1 < row.size()) line.append(width[c] - row[c].size() + 2, ' ');
-    }
-    out += line + '\n';
-  }
+  Columns table;
+  for (Row& row : rows) table.Row(std::move(row));
+  std::string out = table.Text();
   AppendReasons(report, Status::kFail, out);
   AppendReasons(report, Status::kUnsupported, out);
   AppendProjections(report, out);

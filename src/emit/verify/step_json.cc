@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "emit/columns.h"
 #include "model/mesh_layout.h"
 #include "source/join.h"
 #include "source/json_writer.h"
@@ -252,25 +253,6 @@ std::string AxesText(const AxisGroup& axes) {
   return Join(JoinedGroup(axes), "+");
 }
 
-void AppendTable(const std::vector<std::vector<std::string>>& rows,
-                 std::string& out) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    while (line.ends_with(' ')) line.pop_back();
-    out += line + "\n";
-  }
-}
-
 // Returns the mesh of the step and, if the step has stages, the mesh of a
 // stage.
 std::string StepMeshText(const StepReport& report) {
@@ -307,62 +289,57 @@ std::string HeadText(const StepReport& report) {
 }
 
 std::string RowsText(const StepReport& report) {
-  std::vector<std::vector<std::string>> rows = {
-      {"phase", "part", "op", "value", "layout", "collective", "sent/device",
-       "error", "tolerance"}};
+  if (report.rows.empty()) return "";
+  Columns table;
+  table.Row({"phase", "part", "op", "value", "layout", "collective",
+             "sent/device", "error", "tolerance"});
   for (const StepRow& row : report.rows) {
-    rows.push_back(
-        {std::string(verify::PhaseName(row.phase)) +
-             (row.micro < 0 ? "" : " " + std::to_string(row.micro)),
-         row.part, row.op, row.result, row.specs,
-         row.collective ? std::string(CollectiveName(*row.collective)) + " " +
-                              AxesText(row.axes)
-                        : "",
-         BytesText(row.bytes), row.error ? ErrorText(*row.error) : "",
-         row.allowed ? ErrorText(*row.allowed) : ""});
+    table.Row({std::string(verify::PhaseName(row.phase)) +
+                   (row.micro < 0 ? "" : " " + std::to_string(row.micro)),
+               row.part, row.op, row.result, row.specs,
+               row.collective ? std::string(CollectiveName(*row.collective)) +
+                                    " " + AxesText(row.axes)
+                              : "",
+               BytesText(row.bytes), row.error ? ErrorText(*row.error) : "",
+               row.allowed ? ErrorText(*row.allowed) : ""});
   }
-  std::string out;
-  if (rows.size() > 1) AppendTable(rows, out);
-  return out;
+  return table.Text();
 }
 
 std::string ConflictsText(const StepReport& report) {
   if (report.conflicts.empty()) return "";
   std::string out =
       "\nsharding conflicts: a compiler may choose another resharding\n";
-  std::vector<std::vector<std::string>> rows;
+  Columns table;
   for (const StepConflict& conflict : report.conflicts) {
     std::string labels = Join(conflict.labels, " or ");
-    rows.push_back(
-        {"  " + Counted(conflict.count, "op"), conflict.part, conflict.op,
-         conflict.axis + ": " + labels, "chosen " + conflict.chosen,
-         conflict.least < conflict.bytes
-             ? conflict.cheapest + " sends " + BytesText(conflict.least) +
-                   ", instead of " + BytesText(conflict.bytes)
-             : "no choice sends less"});
+    table.Row({"  " + Counted(conflict.count, "op"), conflict.part, conflict.op,
+               conflict.axis + ": " + labels, "chosen " + conflict.chosen,
+               conflict.least < conflict.bytes
+                   ? conflict.cheapest + " sends " + BytesText(conflict.least) +
+                         ", instead of " + BytesText(conflict.bytes)
+                   : "no choice sends less"});
   }
-  AppendTable(rows, out);
-  return out;
+  return out + table.Text();
 }
 
 std::string TotalsText(const StepReport& report) {
   std::string out = report.stages ? "\ntotals of a device that ran all stages\n"
                                   : "\ntotals per device\n";
-  std::vector<std::vector<std::string>> rows;
+  Columns table;
   for (const step::Phase phase : {step::Phase::kForward, step::Phase::kBackward,
                                   step::Phase::kOptimizer}) {
     if (phase != step::Phase::kForward && report.mode != Mode::kTrain) continue;
-    rows.push_back({"  " + std::string(verify::PhaseName(phase)), "", "",
-                    BytesText(report.Sent(phase))});
+    table.Row({"  " + std::string(verify::PhaseName(phase)), "", "",
+               BytesText(report.Sent(phase))});
     for (const StepTraffic& one : report.traffic) {
       if (one.phase != phase) continue;
-      rows.push_back({"    " + std::string(CollectiveName(one.collective)),
-                      AxesText(one.axes), std::to_string(one.count),
-                      BytesText(one.bytes)});
+      table.Row({"    " + std::string(CollectiveName(one.collective)),
+                 AxesText(one.axes), std::to_string(one.count),
+                 BytesText(one.bytes)});
     }
   }
-  AppendTable(rows, out);
-  return out;
+  return out + table.Text();
 }
 
 // Returns the number of stages on a rank, "2 stages each". If the numbers
@@ -383,24 +360,22 @@ std::string StagesText(const StepReport& report) {
                     StagesOnRanks(of.virtual_stages, of.stages) + ", " +
                     Counted(of.microbatches, "micro-batch", "micro-batches") +
                     "\n";
-  std::vector<std::vector<std::string>> rows = {
-      {"  layers", "by stage:" + layers},
-      {"  order", Counted(of.tasks, "task") + ", each once and after those "
-                                              "whose results it reads"}};
-  if (of.held.empty()) rows.pop_back();
+  Columns table;
+  table.Row({"  layers", "by stage:" + layers});
   if (!of.held.empty()) {
-    rows.push_back(
+    table.Row({"  order", Counted(of.tasks, "task") +
+                              ", each once and after those whose results it "
+                              "reads"});
+    table.Row(
         {"  channels",
          std::string("no rank waits for ever if receives are posted in the "
                      "sender's turn") +
              (of.capacity
                   ? ", or if channels hold " + Counted(*of.capacity, "message")
                   : "")});
-    rows.push_back(
-        {"  memory", "micro-batches of stages held, by rank:" + held});
+    table.Row({"  memory", "micro-batches of stages held, by rank:" + held});
   }
-  AppendTable(rows, out);
-  return out;
+  return out + table.Text();
 }
 
 std::string MemoryText(const StepReport& report) {
@@ -415,12 +390,11 @@ std::string MemoryText(const StepReport& report) {
             : report.memory->moment == "backward" ? ", in a backward pass"
                                                   : "") +
            "\n";
-    std::vector<std::vector<std::string>> rows;
+    Columns table;
     for (const auto& [name, bytes] : report.memory->components) {
-      if (bytes > 0)
-        rows.push_back({"  " + std::string(name), BytesText(bytes)});
+      if (bytes > 0) table.Row({"  " + std::string(name), BytesText(bytes)});
     }
-    AppendTable(rows, out);
+    out += table.Text();
   }
   const verify::StepPeak& peak = report.peak;
   out += (report.memory ? "if no op were fused: " : "\nif no op were fused: ") +
@@ -511,27 +485,26 @@ std::string ParameterStepText(const verify::ParameterStep& step) {
   out += "role  " + step.role + (step.stacked ? ", one of several" : "") +
          "  " + step.labels + "  " + step.sharding + "\n";
   out += "\nops that use it\n";
-  std::vector<std::vector<std::string>> rows;
+  Columns table;
   for (const verify::ParameterUse& use : step.uses) {
-    rows.push_back({"  " + std::string(verify::PhaseName(use.phase)), use.part,
-                    use.op, "as " + use.sharding, "-> " + use.result});
+    table.Row({"  " + std::string(verify::PhaseName(use.phase)), use.part,
+               use.op, "as " + use.sharding, "-> " + use.result});
   }
-  AppendTable(rows, out);
+  out += table.Text();
   for (const bool gradient : {false, true}) {
-    rows.clear();
+    if (gradient && step.gradient.empty()) continue;
+    Columns moves;
     for (const verify::ParameterMove& move : step.moves) {
       if (move.gradient != gradient) continue;
-      rows.push_back({"  " + std::string(verify::PhaseName(move.phase)),
-                      move.op, move.specs,
-                      std::string(CollectiveName(move.collective)) + " " +
-                          AxesText(move.axes),
-                      BytesText(move.bytes)});
+      moves.Row({"  " + std::string(verify::PhaseName(move.phase)), move.op,
+                 move.specs,
+                 std::string(CollectiveName(move.collective)) + " " +
+                     AxesText(move.axes),
+                 BytesText(move.bytes)});
     }
-    const bool none = gradient && step.gradient.empty();
-    if (none) continue;
     out += gradient ? "\ngradient  " + step.gradient + "\n" : "\ncollectives\n";
-    if (rows.empty()) out += "  none\n";
-    AppendTable(rows, out);
+    const std::string text = moves.Text();
+    out += text.empty() ? "  none\n" : text;
   }
   return out + "\nsent per device  " + BytesText(step.Sent()) + "\n";
 }
