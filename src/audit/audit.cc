@@ -31,6 +31,7 @@
 #include "cost/time.h"
 #include "hlo/program.h"
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -561,8 +562,7 @@ std::string_view GroupsText(std::string_view text) {
 }  // namespace
 
 std::string AxesText(const AxisGroup& axes) {
-  std::string out;
-  for (const std::string& axis : axes) out += (out.empty() ? "" : "+") + axis;
+  std::string out = Join(axes, "+");
   return out.empty() ? "none" : out;
 }
 

@@ -29,6 +29,7 @@
 #include "audit/gradients.h"
 #include "audit/uses.h"
 #include "comm/collective_def.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -72,12 +73,9 @@ std::string Over(const Members& members) {
 // device". Collectives over several groups of axes are counted for each:
 // "over `dp` 1 time and over `tp` 2 times".
 std::string Often(const FoundFlaw& found) {
-  std::string out;
-  for (size_t i = 0; i < found.over.size(); ++i) {
-    if (i > 0) out += i + 1 < found.over.size() ? ", " : " and ";
-    const auto& [members, times] = found.over[i];
-    out += Over(*members) + " " + Counted(times, "time");
-  }
+  const std::string out = ListInWords(found.over, [](const auto& over) {
+    return Over(*over.first) + " " + Counted(over.second, "time");
+  });
   const std::string_view phase = PhaseName(found.phase);
   return out +
          (phase.empty() || phase == "recomputed"

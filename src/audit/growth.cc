@@ -18,6 +18,7 @@
 #include "audit/audit.h"
 #include "audit/difference.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -40,8 +41,7 @@ std::string Unnamed(int64_t size) {
 // devices, so it is skipped.
 void AddAxis(std::string_view name, int64_t size, std::string& mesh) {
   if (size == 1) return;
-  if (!mesh.empty()) mesh += ' ';
-  mesh += std::string(name) + "=" + std::to_string(size);
+  AppendItem(mesh, " ", std::string(name) + "=" + std::to_string(size));
 }
 
 class SentReader {

@@ -19,6 +19,7 @@
 
 #include "audit/graph.h"
 #include "hlo/program.h"
+#include "source/join.h"
 
 namespace shardc::audit {
 namespace {
@@ -311,7 +312,7 @@ std::string ScopeOf(std::string_view op_name) {
     if (end == op_name.size()) return out;  // the rest is the primitive
     const std::string_view part = PlainPart(op_name.substr(0, end));
     if (!part.empty()) {
-      out += (out.empty() ? "" : "/") + std::string(part);
+      AppendItem(out, "/", part);
     }
     op_name.remove_prefix(end + 1);
   }

@@ -37,6 +37,7 @@
 #include "source/file_sink.h"
 #include "source/finding.h"
 #include "source/input_file.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "stored/checksum.h"
@@ -812,10 +813,7 @@ class Runner {
 
   bool RefuseUnfinished(const std::vector<std::string>& unfinished,
                         int64_t count) {
-    std::string list;
-    for (size_t i = 0; i < unfinished.size() && i < 20; ++i) {
-      list += (i == 0 ? "" : ", ") + unfinished[i];
-    }
+    std::string list = Join(First(unfinished, 20), ", ");
     if (unfinished.size() > 20) list += ", ...";
     findings_.Add(code::kMissing, Place{MakeSource(transfer_.directory, {})},
                   "the parts of " +

@@ -844,10 +844,7 @@ void WriteHfIndex(const Transfer& transfer, Sink& out) {
   }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  json.Key("metadata");
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("total_size", total);
-  json.EndObject();
+  json.Member("metadata", Block("total_size", total));
   json.Key("weight_map");
   json.BeginObject(JsonLayout::kLines);
   for (const OutputFile& output : transfer.outputs) {

@@ -31,24 +31,17 @@ constexpr std::string_view kSchemaName = "shardc.shards/v1";
 void WriteParam(JsonWriter& json, const IndexedParam& param) {
   json.Key(param.name);
   json.BeginObject();
-  json.Member("shape", param.shape);
-  json.Member("dtype", DtypeName(param.dtype));
-  json.Key("spec");
-  WriteSpec(json, param.spec);
+  json.Members("shape", param.shape, "dtype", DtypeName(param.dtype), "spec",
+               WrittenBy(WriteSpec, param.spec));
   if (!param.dim_parts.empty()) {
-    json.Key("parts");
-    WriteDimParts(json, param.dim_parts);
+    json.Member("parts", WrittenBy(WriteDimParts, param.dim_parts));
   }
   if (param.placement) {
     WritePlacement(json, param.placement->axis, param.placement->coordinate);
   }
   if (param.ranks) {
-    json.Key("ranks");
-    json.BeginObject();
-    json.Member("axis", param.ranks->axis);
-    json.Key("of");
-    json.Array(param.ranks->of);
-    json.EndObject();
+    json.Member("ranks",
+                Record("axis", param.ranks->axis, "of", param.ranks->of));
   }
   json.EndObject();
 }
@@ -58,11 +51,10 @@ void WritePiece(JsonWriter& json, const IndexedPiece& piece,
   json.Key(piece.key);
   json.BeginObject();
   if (piece.key != param.name) json.Member("param", param.name);
-  json.Member("dtype", DtypeName(param.dtype));
-  json.Member("global_shape", SplitShape(param.shape, param.dim_parts));
-  json.Member("offset", piece.box.offset);
-  json.Member("shape", piece.box.shape);
-  if (!piece.devices.empty()) json.Member("devices", piece.devices);
+  json.Members("dtype", DtypeName(param.dtype), "global_shape",
+               SplitShape(param.shape, param.dim_parts), "offset",
+               piece.box.offset, "shape", piece.box.shape, "devices",
+               Given(piece.devices));
   if (piece.checksum) json.Member("checksum", ChecksumText(*piece.checksum));
   json.EndObject();
 }
@@ -271,40 +263,29 @@ std::optional<Per> ParsePer(std::string_view text) {
 }
 
 void WriteShardsIndex(const ShardsIndex& index, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", kSchemaName);
-  json.Member("fingerprint", index.fingerprint);
-  json.Member("mode", ModeName(index.mode));
-  json.Member("per", PerName(index.per));
-  json.Key("mesh");
-  WriteMesh(json, index.mesh, MeshDetail::kSizes);
-  json.Key("metadata");
-  json.BeginObject();
-  for (const auto& [key, value] : index.metadata) json.Member(key, value);
-  json.EndObject();
-  json.Key("params");
-  json.BeginObject(JsonLayout::kLines);
-  for (const IndexedParam& param : index.params) WriteParam(json, param);
-  json.EndObject();
-  json.Key("files");
-  json.BeginArray(JsonLayout::kLines);
-  for (const IndexedFile& file : index.files) {
+  WriteDocument(out, kSchemaName, [&](JsonWriter& json) {
+    json.Members("fingerprint", index.fingerprint, "mode", ModeName(index.mode),
+                 "per", PerName(index.per), "mesh",
+                 WrittenBy(WriteMesh, index.mesh, MeshDetail::kSizes));
+    json.Key("metadata");
     json.BeginObject();
-    json.Member("file", file.name);
-    json.Member("bytes", file.bytes);
-    json.Member("devices", file.devices);
+    for (const auto& [key, value] : index.metadata) json.Member(key, value);
+    json.EndObject();
     json.Key("params");
     json.BeginObject(JsonLayout::kLines);
-    for (const IndexedPiece& piece : file.pieces) {
-      WritePiece(json, piece, index.params[piece.param]);
-    }
+    for (const IndexedParam& param : index.params) WriteParam(json, param);
     json.EndObject();
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.Put('\n');
+    json.Rows("files", index.files, [&](const IndexedFile& file) {
+      json.Members("file", file.name, "bytes", file.bytes, "devices",
+                   file.devices);
+      json.Key("params");
+      json.BeginObject(JsonLayout::kLines);
+      for (const IndexedPiece& piece : file.pieces) {
+        WritePiece(json, piece, index.params[piece.param]);
+      }
+      json.EndObject();
+    });
+  });
 }
 
 std::optional<ShardsIndex> ParseShardsIndex(const JsonDocument& document,

@@ -234,11 +234,7 @@ void WriteLeaves(JsonWriter& json, std::string_view name,
   WriteList(json, name, std::any_of(leaves.begin(), leaves.end(), is_one), [&] {
     for (const stored::Leaf& leaf : leaves) {
       if (!is_one(leaf)) continue;
-      json.BeginObject();
-      json.Key("path");
-      json.Array(leaf.path);
-      json.Member(member, leaf.text);
-      json.EndObject();
+      json.Object("path", leaf.path, member, leaf.text);
     }
   });
 }
@@ -273,21 +269,14 @@ std::string TreeRecordText(const std::vector<StoredTensor>& tensors,
     });
     WriteList(json, "paths", !renamed.empty(), [&] {
       for (const StoredTensor* tensor : renamed) {
-        json.BeginObject();
-        json.Member("name", tensor->name);
-        json.Key("path");
-        json.Array(tensor->in_tree.keys);
-        json.EndObject();
+        json.Object("name", tensor->name, "path", tensor->in_tree.keys);
       }
     });
     WriteLeaves(json, "empty", "type", leaves, stored::Leaf::Kind::kEmpty);
     WriteLeaves(json, "strings", "text", leaves, stored::Leaf::Kind::kString);
     WriteList(json, "random_keys", !random_keys.empty(), [&] {
       for (const StoredTensor* tensor : random_keys) {
-        json.BeginObject();
-        json.Member("name", tensor->name);
-        json.Member("type", tensor->in_tree.random_key);
-        json.EndObject();
+        json.Object("name", tensor->name, "type", tensor->in_tree.random_key);
       }
     });
     json.EndObject();

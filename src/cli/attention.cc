@@ -26,8 +26,7 @@ void WriteAttentionJson(std::span<const AttentionTensor> tensors, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   for (const AttentionTensor& tensor : tensors) {
-    json.Key(tensor.name);
-    WriteSpec(json, tensor.resolved.spec);
+    json.Member(tensor.name, WrittenBy(WriteSpec, tensor.resolved.spec));
   }
   json.EndObject();
   out.Put('\n');

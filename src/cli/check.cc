@@ -181,7 +181,7 @@ bool HidesNotes(const CheckFlags& flags, const Common& common,
 int ShowDiff(const CheckFlags& flags, const Common& common,
              const FixResult& fixed, std::vector<CheckedTarget>& targets,
              Findings& findings) {
-  JoinedFindings joined = Join(targets);
+  JoinedFindings joined = JoinFindings(targets);
   if (joined.unreadable) {
     findings.Append(std::move(joined.findings));
     return kFailed;
@@ -366,7 +366,7 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
       known += baseline->Apply(target.result.findings);
     }
   }
-  JoinedFindings joined = Join(targets);
+  JoinedFindings joined = JoinFindings(targets);
   // An error about a missing input has no file. Placed() sets its place to the
   // command's name in the command line.
   joined.findings = common.command_line.Placed(std::move(joined.findings));

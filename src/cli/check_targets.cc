@@ -31,6 +31,7 @@
 #include "lint/baseline.h"
 #include "lint/rules/all.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/size.h"
@@ -220,7 +221,7 @@ std::string Differing(const std::vector<std::string>& own,
                       const std::vector<std::string>& other) {
   std::string out;
   for (size_t i = 0; i < own.size(); ++i) {
-    if (own[i] != other[i]) out += (out.empty() ? "" : ", ") + other[i];
+    if (own[i] != other[i]) AppendItem(out, ", ", other[i]);
   }
   return out;
 }
@@ -230,12 +231,9 @@ std::string Differing(const std::vector<std::string>& own,
 std::string OthersText(const Joined& joined) {
   std::string out;
   for (const auto& [numbers, targets] : joined.others) {
-    out += (out.empty() ? " (" : "; ") + numbers + " in ";
-    for (size_t i = 0; i < targets.size(); ++i) {
-      out += (i == 0 ? "`" : ", `") + targets[i] + "`";
-    }
+    AppendItem(out, "; ", numbers + " in " + Join(targets, ", ", Quote));
   }
-  return out.empty() ? out : out + ")";
+  return out.empty() ? out : " (" + out + ")";
 }
 
 bool NeedsAllUsers(const Code& code) {
@@ -302,7 +300,7 @@ std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
   return out;
 }
 
-JoinedFindings Join(std::vector<CheckedTarget>& targets) {
+JoinedFindings JoinFindings(std::vector<CheckedTarget>& targets) {
   std::map<Key, std::vector<size_t>> index;
   std::vector<Joined> joined;
   std::map<std::string, size_t> users;
@@ -378,12 +376,8 @@ void WriteStatistics(std::span<const Finding> findings, bool as_json,
   JsonWriter json(out);
   json.BeginArray(JsonLayout::kLines);
   for (const auto& [number, count] : counts) {
-    json.BeginObject();
-    json.Member("code", count.code->Id());
-    json.Member("name", count.code->name);
-    json.Member("findings", count.findings);
-    json.Member("params", count.params);
-    json.EndObject();
+    json.Object("code", count.code->Id(), "name", count.code->name, "findings",
+                count.findings, "params", count.params);
   }
   json.EndArray();
   out.Put('\n');

@@ -103,7 +103,7 @@ struct JoinedFindings {
 // Merges equal findings of several targets into one finding with the names of
 // the targets. A part of a rules file is reported as unused only if it is
 // unused in every target that reads the file.
-JoinedFindings Join(std::vector<CheckedTarget>& targets);
+JoinedFindings JoinFindings(std::vector<CheckedTarget>& targets);
 
 // Writes, for each code, the number of its findings and the number of
 // parameters that they name. A parameter that is in two findings is counted

@@ -24,6 +24,7 @@
 #include "cli/plan_findings.h"
 #include "match/match.h"
 #include "plan/read.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/wording.h"
@@ -195,13 +196,12 @@ bool IsBelow(const std::string& directory, const std::string& path) {
 std::string SizeJson(const TransferSize& size, const RunReport* report) {
   return JsonText([&](JsonWriter& json) {
            json.BeginObject();
-           json.Member("files", size.files);
-           json.Member("pieces", size.pieces);
-           json.Member("bytes_read", size.bytes_read);
-           json.Member("bytes_written", size.bytes_written);
+           json.Members("files", size.files, "pieces", size.pieces,
+                        "bytes_read", size.bytes_read, "bytes_written",
+                        size.bytes_written);
            if (report != nullptr) {
-             json.Member("pieces_kept", report->pieces_kept);
-             json.Member("complete", report->indexed);
+             json.Members("pieces_kept", report->pieces_kept, "complete",
+                          report->indexed);
            }
            json.EndObject();
          }) +
@@ -474,10 +474,7 @@ bool RefuseForTree(const CheckpointFlags& flags, Findings& findings) {
 }
 
 Option ToOption(CheckpointFlags& flags) {
-  std::string names;
-  for (const OutputFormat& format : OutputFormats()) {
-    names += (names.empty() ? "" : "|") + std::string(format.name);
-  }
+  std::string names = Join(OutputFormats(), "|", &OutputFormat::name);
   return {.name = "--to",
           .to = &flags.to,
           .value = names,
@@ -509,11 +506,10 @@ int RunTreeOutput(const Stored& stored, const Transfer& transfer,
     if (common.format != "json") return text;
     return JsonText([&](JsonWriter& json) {
              json.BeginObject();
-             json.Member("arrays", arrays);
-             json.Member("bytes", bytes);
+             json.Members("arrays", arrays, "bytes", bytes);
              if (!flags.dry_run) {
-               json.Member("chunks", written.chunks);
-               json.Member("chunks_kept", written.chunks_kept);
+               json.Members("chunks", written.chunks, "chunks_kept",
+                            written.chunks_kept);
              }
              json.Member("complete", written.complete);
              json.EndObject();

@@ -112,7 +112,7 @@ constexpr int kMemberIndent = 3;
 
 // Writes a member unless the text is empty.
 void WriteText(JsonWriter& json, std::string_view key, std::string_view text) {
-  if (!text.empty()) json.Member(key, text);
+  json.Member(key, Given(text));
 }
 
 void WriteTrue(JsonWriter& json, std::string_view key, bool value) {
@@ -131,10 +131,7 @@ void WriteOption(JsonWriter& json, const Option& option) {
   WriteTrue(json, "required", option.required);
   WriteTrue(json, "file", option.TakesFile());
   const Strings words = option.words.empty() ? option.Choices() : option.words;
-  if (!words.empty()) {
-    json.Key("words");
-    json.Array(words);
-  }
+  json.Member("words", Given(words));
   json.EndObject();
 }
 

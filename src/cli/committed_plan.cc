@@ -152,10 +152,9 @@ std::optional<std::string> DigestOf(const std::string& path) {
 std::string MarkOf(const std::vector<NewFile>& files) {
   return JsonText([&](JsonWriter& json) {
            json.BeginObject(JsonLayout::kLines);
-           json.Member("schema", kUnfinishedSchema);
-           json.Member("message",
-                       "a run was interrupted while it wrote a project; run "
-                       "the same command again");
+           json.Members("schema", kUnfinishedSchema, "message",
+                        "a run was interrupted while it wrote a project; run "
+                        "the same command again");
            json.Key("files");
            json.BeginObject();
            for (size_t i = 0; i + 1 < files.size(); ++i) {

@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "source/join.h"
 
 namespace shardc::cli {
 namespace {
@@ -12,7 +13,7 @@ int RunCompletion(const std::string& shell, const Common&, Findings& findings) {
   for (const EmbeddedFile& file : EmbeddedCompletions()) {
     if (file.name == shell)
       return PutOut(file.text, findings) ? kDone : kFailed;
-    known += (known.empty() ? "" : ", ") + std::string(file.name);
+    AppendItem(known, ", ", file.name);
   }
   findings.Add(code::kUsage, {}, "`" + shell + "` is none of: " + known);
   return kFailed;

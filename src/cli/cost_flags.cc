@@ -20,6 +20,7 @@
 #include "cost/rates.h"
 #include "devices/profiles.h"
 #include "source/file.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -32,11 +33,7 @@ constexpr std::array<std::string_view, 3> kReductions = {"sharded", "once",
 constexpr double kLeastCapacity = 0.1, kMostCapacity = 64;
 
 std::string ListOf(std::span<const std::string_view> names) {
-  std::string out;
-  for (std::string_view name : names) {
-    out += (out.empty() ? "" : ", ") + std::string(name);
-  }
-  return out;
+  return Join(names, ", ");
 }
 
 void Wrong(std::string_view flag, const std::string& value,

@@ -55,38 +55,23 @@ std::optional<Mesh> MeshOf(const stored::Tree& tree, Findings& findings) {
 }
 
 void WriteParam(JsonWriter& json, const stored::Array& array) {
-  json.Key(array.name);
-  json.BeginObject();
-  json.Member("shape", array.shape);
-  json.Key("dtype");
-  if (array.dtype) {
-    json.Value(DtypeName(*array.dtype));
-  } else {
-    json.Null();
-  }
-  json.Key("rule");
-  json.Null();
-  json.Key("spec");
-  WriteSpec(json, array.sharding ? array.sharding->spec : Spec());
-  json.Key("shard_shape");
-  json.Null();
-  json.Key("bytes_per_device");
-  json.Null();
-  json.EndObject();
+  json.Member(
+      array.name,
+      Record(
+          "shape", array.shape, "dtype",
+          array.dtype ? std::optional(DtypeName(*array.dtype)) : std::nullopt,
+          "rule", nullptr, "spec",
+          WrittenBy(WriteSpec, array.sharding ? array.sharding->spec : Spec()),
+          "shard_shape", nullptr, "bytes_per_device", nullptr));
 }
 
 std::string PlanOf(const stored::Tree& tree, const Mesh& mesh,
                    const std::vector<Mode>& modes) {
   return JsonText([&](JsonWriter& json) {
     json.BeginObject();
-    json.Member("schema", "shardc.plan/v1");
-    json.Member("fingerprint", "");
-    json.Key("mesh");
-    WriteMesh(json, mesh);
-    json.Key("modes");
-    json.BeginArray();
-    for (const Mode mode : modes) json.Value(ModeName(mode));
-    json.EndArray();
+    json.Members("schema", "shardc.plan/v1", "fingerprint", "", "mesh",
+                 WrittenBy(WriteMesh, mesh, MeshDetail::kAll));
+    json.Array("modes", modes, ModeName);
     json.Key("rules");
     json.BeginArray();
     json.EndArray();

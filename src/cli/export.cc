@@ -17,6 +17,7 @@
 #include "importers/rules/exact.h"
 #include "plan/planned_stages.h"
 #include "source/file.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -366,12 +367,10 @@ int RunExport(const ExportFlags& flags, const Common& common,
 }
 
 std::string FormatsText() {
-  std::string text;
-  for (const exports::Exporter* exporter : exports::Exporters()) {
-    text += (text.empty() ? "" : "; ") + std::string(exporter->name) + ": " +
-            std::string(exporter->what);
-  }
-  return text;
+  return Join(
+      exports::Exporters(), "; ", [&](const exports::Exporter* exporter) {
+        return std::string(exporter->name) + ": " + std::string(exporter->what);
+      });
 }
 
 Strings FormatNames() {

@@ -12,6 +12,7 @@
 #include "match/match.h"
 #include "parse/spec_read.h"
 #include "source/file.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -195,12 +196,10 @@ int RunImport(const ImportFlags& flags, const Common& common,
 
 // Returns "NAME: what it reads; ..." for all importers.
 std::string ImportersText() {
-  std::string text;
-  for (const imports::Importer* importer : imports::Importers()) {
-    text += (text.empty() ? "" : "; ") + std::string(importer->name) + ": " +
-            std::string(importer->what);
-  }
-  return text;
+  return Join(
+      imports::Importers(), "; ", [&](const imports::Importer* importer) {
+        return std::string(importer->name) + ": " + std::string(importer->what);
+      });
 }
 
 Strings ImporterNames() {

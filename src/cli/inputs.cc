@@ -16,6 +16,7 @@
 
 #include "cli/output.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/wording.h"
 #include "target/packs.h"
 
@@ -35,7 +36,7 @@ std::optional<T> OneOf(std::string_view flag, const std::string& value,
   for (const auto& [name, result] : known) {
     if (value == name) return result;
     names.emplace_back(name);
-    list += (list.empty() ? "" : ", ") + std::string(name);
+    AppendItem(list, ", ", name);
   }
   findings.Add(code::kUsage, flag.empty() ? Place{} : FlagPlace(flag, value),
                "`" + value + "` is none of: " + list, DidYouMean(value, names));

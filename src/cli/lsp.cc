@@ -198,7 +198,7 @@ lsp::CheckedProject LspChecker::Read(const std::string& path,
     out.targets.push_back(
         {project->targets[i], one.errors, one.compiled, one.fixes});
   }
-  JoinedFindings joined = Join(checked);
+  JoinedFindings joined = JoinFindings(checked);
   out.findings.Append(std::move(joined.findings));
   return out;
 }

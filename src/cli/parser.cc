@@ -20,6 +20,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/version.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -222,10 +223,7 @@ CLI::Validator OneOf(const Strings& choices) {
         if (std::find(choices.begin(), choices.end(), value) != choices.end()) {
           return std::string();
         }
-        std::string known;
-        for (const std::string& choice : choices) {
-          known += (known.empty() ? "" : ", ") + choice;
-        }
+        std::string known = Join(choices, ", ");
         return "`" + value + "` is none of: " + known;
       },
       "");

@@ -26,6 +26,7 @@
 #include "cost/stage_cost.h"
 #include "lint/analysis/facts.h"
 #include "plan/staged_plan.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -68,7 +69,7 @@ MemoryBars BarsOf(std::span<const cost::Report> reports) {
       const std::string text = NotKnownText(fact);
       std::string& modes = modes_of[text];
       if (modes.empty()) order.push_back(text);
-      modes += (modes.empty() ? "" : ", ") + std::string(ModeName(report.mode));
+      AppendItem(modes, ", ", ModeName(report.mode));
     }
   }
   for (const std::string& text : order) {

@@ -33,6 +33,7 @@
 #include "schedule/schedules.h"
 #include "source/file.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -121,8 +122,7 @@ class ReportReader {
         Refuse(item, "this is not a name");
         return {};
       }
-      if (!out.empty()) out += " ";
-      out += item.string();
+      AppendItem(out, " ", item.string());
     }
     return out;
   }

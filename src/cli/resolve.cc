@@ -172,15 +172,11 @@ std::vector<std::string> NamesIn(const Spec& spec) {
 void WriteCorrections(JsonWriter& json, const std::vector<Edit>& edits) {
   json.BeginArray();
   for (const Edit& edit : edits) {
-    json.BeginObject();
-    json.Member("dim", edit.dim ? std::optional<int64_t>(*edit.dim)
-                                : std::optional<int64_t>());
-    json.Key("from");
-    WriteGroup(json, edit.from);
-    json.Key("to");
-    WriteGroup(json, edit.to);
-    json.Member("reason", ReasonName(edit.reason));
-    json.EndObject();
+    json.Object(
+        "dim",
+        edit.dim ? std::optional<int64_t>(*edit.dim) : std::optional<int64_t>(),
+        "from", WrittenBy(WriteGroup, edit.from), "to",
+        WrittenBy(WriteGroup, edit.to), "reason", ReasonName(edit.reason));
   }
   json.EndArray();
 }
@@ -206,18 +202,15 @@ void WriteResolution(const Resolution& answer, const ResolveFlags& flags,
     return;
   }
   json.BeginObject();
-  json.Key("axes");
-  WriteSpecList(json, answer.axes, SpecForm::kAsWritten);
-  json.Member("mode", ModeName(answer.mode));
-  json.Key("spec");
-  WriteSpec(json, answer.spec);
+  json.Members(
+      "axes", WrittenBy(WriteSpecList, answer.axes, SpecForm::kAsWritten),
+      "mode", ModeName(answer.mode), "spec", WrittenBy(WriteSpec, answer.spec));
   if (flags.names) {
-    json.Key("names");
-    json.Array(names);
+    json.Member("names", names);
   }
   if (answer.legal) {
-    json.Key("corrections");
-    WriteCorrections(json, answer.legal->edits);
+    json.Member("corrections",
+                WrittenBy(WriteCorrections, answer.legal->edits));
   }
   json.EndObject();
 }

@@ -36,6 +36,7 @@
 #include "search/search.h"
 #include "source/file.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/repository.h"
 #include "source/wording.h"
@@ -116,11 +117,7 @@ std::vector<std::string> FromFolder(const std::vector<std::string>& files,
 }
 
 std::string RulesText(const std::vector<std::string>& given) {
-  std::string out;
-  for (const std::string& file : given) {
-    out += (out.empty() ? "" : ", ") + JsonString(file);
-  }
-  return out;
+  return Join(given, ", ", JsonString);
 }
 
 // The paths of the model's files, which all targets of the written project use.
@@ -159,11 +156,7 @@ std::string TargetText(const std::string& name, const std::string& mesh,
 }
 
 std::string LayersText(const search::Pipeline& one) {
-  std::string out;
-  for (const int64_t layers : one.layers) {
-    out += (out.empty() ? "" : ",") + std::to_string(layers);
-  }
-  return out;
+  return Join(one.layers, ",");
 }
 
 std::string StagesText(const search::Pipeline& one) {

@@ -18,6 +18,7 @@
 #include "parse/rules.h"
 #include "parse/stages_read.h"
 #include "plan/compile.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/wording.h"
@@ -373,11 +374,8 @@ ExitStatus PlanGivenRules(const SearchInputs& inputs, Findings& findings) {
 std::string SearchedRulesYaml(const search::RulesFile& file) {
   std::string text = ImportedFileYaml(file.own);
   if (file.extends.empty()) return text;
-  std::string line = "extends: [";
-  for (size_t i = 0; i < file.extends.size(); ++i) {
-    line += (i > 0 ? ", " : "") + JsonString(file.extends[i]);
-  }
-  line += "]\n";
+  const std::string line =
+      "extends: [" + Join(file.extends, ", ", JsonString) + "]\n";
   constexpr std::string_view kFirstLine = "version: 1\n";
   return text.insert(text.find(kFirstLine) + kFirstLine.size(), line);
 }

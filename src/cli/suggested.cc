@@ -29,6 +29,7 @@
 #include "emit/plans/rules_file.h"
 #include "lint/run.h"
 #include "parse/rules.h"
+#include "source/join.h"
 #include "source/wording.h"
 #include "suggest/dims.h"
 #include "suggest/mesh.h"
@@ -624,12 +625,9 @@ Options MeshChoice(MeshFlags& flags) {
 }
 
 std::string MeshWords(const Mesh& mesh) {
-  std::string out;
-  for (const MeshAxis& axis : mesh.axes) {
-    out +=
-        (out.empty() ? "" : ",") + axis.name + ":" + std::to_string(axis.size);
-  }
-  return out;
+  return Join(mesh.axes, ",", [&](const MeshAxis& axis) {
+    return axis.name + ":" + std::to_string(axis.size);
+  });
 }
 
 std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
@@ -702,8 +700,8 @@ std::string DeviceYaml(const Device& device) {
     out = "profile: " + device.profile;
   }
   if (device.memory_bytes) {
-    if (!out.empty()) out += ", ";
-    out += "memory: " + std::to_string(*device.memory_bytes) + "B";
+    AppendItem(out, ", ",
+               "memory: " + std::to_string(*device.memory_bytes) + "B");
   }
   return out.empty() ? "" : "{" + out + "}";
 }

@@ -32,6 +32,7 @@
 #include "parse/project.h"
 #include "source/file.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/json.h"
 #include "source/repository.h"
 #include "source/wording.h"
@@ -260,15 +261,12 @@ std::string PerDevice(BudgetFigure name) {
 }
 
 // Returns the largest parts: "activations (3 GiB) and optimizer (2 GiB)".
-std::string PartsText(BudgetFigure name, std::vector<cost::FigurePart> parts) {
+std::string PartsText(BudgetFigure name,
+                      const std::vector<cost::FigurePart>& parts) {
   constexpr size_t kListed = 3;
-  parts.resize(std::min(parts.size(), kListed));
-  std::string out;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) out += i + 1 == parts.size() ? " and " : ", ";
-    out += parts[i].first + " (" + ValueText(name, parts[i].second) + ")";
-  }
-  return out;
+  return ListInWords(First(parts, kListed), [&](const cost::FigurePart& part) {
+    return part.first + " (" + ValueText(name, part.second) + ")";
+  });
 }
 
 Finding Make(const Place& place, std::string message, std::string help) {
@@ -298,7 +296,7 @@ Finding Unknown(BudgetFigure name, const StepFigure& figure,
         (&fact == figure.unknown.data() ? ": " : "; ") + NotKnownText(fact);
     if (!fact.settled_by.empty() &&
         settled.find(fact.settled_by) == std::string::npos) {
-      settled += (settled.empty() ? "" : ", and ") + fact.settled_by;
+      AppendItem(settled, ", and ", fact.settled_by);
     }
   }
   return Make(place, std::move(message),

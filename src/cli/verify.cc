@@ -20,6 +20,7 @@
 #include "lint/analysis/phrase.h"
 #include "model/mesh_layout.h"
 #include "source/file_sink.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/sink.h"
@@ -46,8 +47,7 @@ std::string OperationsText() {
   for (const std::string_view dim : kDims) width = std::max(width, dim.size());
   std::string out;
   for (const exec::Operation* operation : exec::Operations()) {
-    if (!out.empty()) out += '\n';
-    out += operation->name;
+    AppendItem(out, "\n", operation->name);
     out += ": ";
     out += operation->summary;
     out += '\n';
@@ -69,27 +69,18 @@ std::string OperationsText() {
 void WriteOperationsJson(Sink& out) {
   JsonWriter json(out);
   json.BeginObject();
-  json.Key("operations");
-  json.BeginArray(JsonLayout::kLines);
-  for (const exec::Operation* operation : exec::Operations()) {
-    json.BeginObject();
-    json.Member("name", operation->name);
-    json.Member("summary", operation->summary);
-    json.Key("supports");
-    json.BeginObject();
-    const auto splits = Splits(operation->supports);
-    for (size_t i = 0; i < kDims.size(); ++i) {
-      json.Key(kDims[i]);
-      if (splits[i] == "-") {
-        json.Null();
-      } else {
-        json.String(splits[i]);
-      }
-    }
-    json.EndObject();
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows(
+      "operations", exec::Operations(), [&](const exec::Operation* operation) {
+        json.Members("name", operation->name, "summary", operation->summary);
+        json.Key("supports");
+        json.BeginObject();
+        const auto splits = Splits(operation->supports);
+        for (size_t i = 0; i < kDims.size(); ++i) {
+          json.Member(kDims[i], splits[i] == "-" ? std::nullopt
+                                                 : std::optional(splits[i]));
+        }
+        json.EndObject();
+      });
   json.EndObject();
   out.Put('\n');
 }

@@ -26,6 +26,7 @@
 #include "parse/project.h"
 #include "resolve/resolve.h"
 #include "source/file_sink.h"
+#include "source/join.h"
 #include "source/wording.h"
 #include "verify/cases/matrix.h"
 
@@ -341,7 +342,7 @@ const exec::Operation* NamedOperation(const std::string& name,
   std::string list;
   for (const exec::Operation* operation : exec::Operations()) {
     known.emplace_back(operation->name);
-    list += (list.empty() ? "" : ", ") + known.back();
+    AppendItem(list, ", ", known.back());
   }
   findings.Add(place.source == nullptr ? code::kUsage : code::kReference, place,
                "no operation is called " + ShortQuote(name),

@@ -13,18 +13,10 @@ std::string NotKnownLines(std::span<const NotKnown> facts) {
 }
 
 void WriteNotKnown(JsonWriter& json, std::span<const NotKnown> facts) {
-  json.Key("not_known");
-  json.BeginArray(JsonLayout::kLines);
-  for (const NotKnown& fact : facts) {
-    json.BeginObject();
-    json.Member("what", fact.what);
-    json.Key("params");
-    json.Array(fact.params);
-    json.Member("bytes", fact.bytes);
-    json.TextOrNull("settled_by", fact.settled_by);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows("not_known", facts, [&](const NotKnown& fact) {
+    json.Members("what", fact.what, "params", fact.params, "bytes", fact.bytes,
+                 "settled_by", TextOrNull(fact.settled_by));
+  });
   json.Member("at_least", !facts.empty());
 }
 

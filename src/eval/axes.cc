@@ -117,9 +117,7 @@ void WriteRegisteredRule(JsonWriter& json, const RegisteredRule& rule) {
       json.String(name.text);
     } else {
       // The name alone would be the field, and not a mesh axis.
-      json.BeginObject();
-      json.Member("axis", name.text);
-      json.EndObject();
+      json.Object("axis", name.text);
     }
   }
   if (list) json.EndArray();
@@ -137,11 +135,10 @@ bool Registered(Call& call, Reply& reply) {
   for (const Registration& one : rules->registrations) {
     json.Key(one.name);
     json.BeginObject();
-    json.Key("axis_rule");
-    WriteRegisteredRule(json, one.rule);
+    json.Member("axis_rule", WrittenBy(WriteRegisteredRule, one.rule));
     if (one.generation) {
-      json.Key("generation_axis_rule");
-      WriteRegisteredRule(json, *one.generation);
+      json.Member("generation_axis_rule",
+                  WrittenBy(WriteRegisteredRule, *one.generation));
     } else if (const auto twin = InferredGeneration(one.rule)) {
       json.Member("generation_axis_rule", AxisFieldName(*twin));
     }
@@ -201,8 +198,8 @@ bool PartitionAxisFields(Call& call, Reply& reply) {
     for (size_t i = 0; i < kAxisRuleCount; ++i) {
       const auto rule = static_cast<AxisRule>(i);
       const AxisValue value = axes.Value(rule);
-      json.Key(AxisFieldName(rule));
-      WriteGroupValue(json, value.is_null, value.axes);
+      json.Member(AxisFieldName(rule),
+                  WrittenBy(WriteGroupValue, value.is_null, value.axes));
     }
     json.EndObject();
   });

@@ -430,9 +430,7 @@ void Reply::Array(std::string_view key, const Shape& shape,
     }
   }
   const std::string name = prefix_ + std::string(key);
-  json_.BeginObject();
-  json_.Member("tensor", name);
-  json_.EndObject();
+  json_.Object("tensor", name);
   aside_->emplace_back(name, std::move(buffer));
 }
 
@@ -487,12 +485,8 @@ bool Evaluate(const Function& function, JsonValue input, const Arrays* arrays,
       json.Written(*text);
     } else {
       const Finding& first = own.all()[0];
-      json.Key("error");
-      json.BeginObject();
-      json.Member("code", first.code->Id());
-      json.Member("name", first.code->name);
-      json.Member("message", first.message);
-      json.EndObject();
+      json.Member("error", Record("code", first.code->Id(), "name",
+                                  first.code->name, "message", first.message));
     }
     json.EndObject();
   }

@@ -15,6 +15,7 @@
 #include "model/axis_rules.h"
 #include "model/mesh_layout.h"
 #include "parse/mesh.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -31,10 +32,7 @@ void WriteMeshResult(const Mesh& mesh, Reply& reply) {
     shape.push_back(axis.size);
   }
   JsonWriter& json = reply.json();
-  json.Key("axis_names");
-  json.Array(names);
-  json.Key("shape");
-  json.Array(shape);
+  json.Members("axis_names", names, "shape", shape);
   if (mesh.devices <= 16) {
     json.Key("device_ids");
     Shape ids;
@@ -131,7 +129,7 @@ bool Divide(Call& call, const NetworkParts& network, Mesh& mesh) {
 std::string Named(const Names& names, const std::vector<std::string>& sizes) {
   std::string text;
   for (size_t i = 0; i < names.size(); ++i) {
-    text += (i > 0 ? "," : "") + names[i] + ":" + sizes[i];
+    AppendItem(text, ",", names[i] + ":" + sizes[i]);
   }
   return text;
 }

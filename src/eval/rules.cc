@@ -136,8 +136,7 @@ bool MatchRules(Call& call, Reply& reply) {
       for (const std::string& axis : group) letters += std::ssize(axis) + 4;
     }
     if (!call.Reserve({{letters}})) return false;
-    json.Key(name);
-    WriteSpec(json, spec);
+    json.Member(name, WrittenBy(WriteSpec, spec));
   }
   json.EndObject();
   return true;

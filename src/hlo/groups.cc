@@ -16,6 +16,7 @@
 #include <numeric>
 
 #include "hlo/program.h"
+#include "source/join.h"
 #include "source/size.h"
 
 namespace shardc::hlo {
@@ -302,12 +303,7 @@ Size Array::Bytes() const {
 }
 
 std::string Array::Text() const {
-  std::string out(element);
-  out += '[';
-  for (size_t i = 0; i < dims.size(); ++i) {
-    out += (i == 0 ? "" : ",") + std::to_string(dims[i]);
-  }
-  return out + ']';
+  return std::string(element) + '[' + Join(dims, ",") + ']';
 }
 
 std::vector<Array> ArraysOf(std::string_view type, size_t most) {

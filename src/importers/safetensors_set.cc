@@ -40,7 +40,7 @@ std::string QuotedFile(std::string_view name) {
   return "`" + std::string(name.substr(0, 200)) + "`";
 }
 
-std::string Join(const std::string& directory, const std::string& name) {
+std::string JoinPath(const std::string& directory, const std::string& name) {
   return directory == "." ? name : directory + "/" + name;
 }
 
@@ -92,7 +92,7 @@ class IndexedReader {
     if (!Present()) return NamesOnly();
     if (findings_.errors() > before) return std::nullopt;
     for (const std::string& name : names_) {
-      const std::string path = Join(index_.directory, name);
+      const std::string path = JoinPath(index_.directory, name);
       // The path is checked before the header is read, because a message about
       // a header may quote the file's content.
       if (!IsInFolder(index_.directory, path, findings_)) return std::nullopt;
@@ -143,7 +143,7 @@ class IndexedReader {
     for (const std::string& name : names_) {
       std::error_code error;
       const auto status =
-          fs::symlink_status(Join(index_.directory, name), error);
+          fs::symlink_status(JoinPath(index_.directory, name), error);
       if (status.type() == fs::file_type::not_found) missing.push_back(name);
     }
     if (missing.size() == names_.size()) return false;
@@ -247,7 +247,7 @@ class IndexedReader {
         continue;
       }
       findings_.Add(code::kTensorExtra, place_,
-                    "`" + Join(index_.directory, name) +
+                    "`" + JoinPath(index_.directory, name) +
                         "` belongs to the same series, and the index does not"
                         " list it");
     }
@@ -360,7 +360,7 @@ std::optional<SafetensorsSet> ReadUnindexed(
   }
   std::vector<std::string> paths;
   for (const std::string& name : files) {
-    paths.push_back(Join(folder, name));
+    paths.push_back(JoinPath(folder, name));
     if (!IsInFolder(folder, paths.back(), findings)) return std::nullopt;
   }
   const SetWatch watch(paths);
@@ -388,11 +388,11 @@ std::optional<SafetensorsSet> ReadDirectory(const std::string& directory,
         code::kUsage, Place{MakeSource(directory, {})},
         "`" + directory + "` holds " + std::to_string(indices.size()) +
             " indices",
-        "name one of them, such as `" + Join(base, indices.front()) + "`");
+        "name one of them, such as `" + JoinPath(base, indices.front()) + "`");
     return std::nullopt;
   }
   if (indices.size() == 1) {
-    const std::string path = Join(base, indices.front());
+    const std::string path = JoinPath(base, indices.front());
     if (!IsInFolder(base, path, findings)) return std::nullopt;
     const auto index = ReadHfIndex(path, findings);
     if (!index) return std::nullopt;

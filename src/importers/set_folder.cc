@@ -21,6 +21,7 @@
 
 #include "source/file.h"
 #include "source/input_file.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -44,10 +45,7 @@ int64_t NumberOf(std::string_view digits) {
 // Returns a list of at most kNamesShown names, such as "`a`, `b` and 3 more".
 // `count` is the number of all names.
 std::string NameList(const std::vector<std::string>& names, int64_t count) {
-  std::string out;
-  for (size_t i = 0; i < names.size() && i < kNamesShown; ++i) {
-    out += (i == 0 ? "`" : ", `") + names[i] + "`";
-  }
+  std::string out = Join(First(names, kNamesShown), ", ", Quote);
   const auto shown = static_cast<int64_t>(std::min(names.size(), kNamesShown));
   if (count > shown) out += " and " + CountText(count - shown) + " more";
   return out;

@@ -86,20 +86,14 @@ int64_t Baseline::Apply(std::vector<Finding>& findings) const {
 }
 
 void Baseline::Write(Sink& out) const {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", kBaselineSchema);
-  json.Key("findings");
-  json.BeginObject(JsonLayout::kLines);
-  for (const auto& [code, keys] : known) {
-    json.Key(code);
-    json.BeginArray(JsonLayout::kLines);
-    for (const std::string& key : keys) json.String(key);
-    json.EndArray();
-  }
-  json.EndObject();
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, kBaselineSchema, [&](JsonWriter& json) {
+    json.Key("findings");
+    json.BeginObject(JsonLayout::kLines);
+    for (const auto& [code, keys] : known) {
+      json.Lines(code, keys);
+    }
+    json.EndObject();
+  });
 }
 
 std::optional<Baseline> ReadBaseline(const std::string& path,

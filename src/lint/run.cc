@@ -28,6 +28,7 @@
 #include "lint/rules/all.h"
 #include "lint/rules/lint.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -50,7 +51,7 @@ std::string MissingText(unsigned missing, unsigned has) {
   std::string out;
   for (const auto& [bit, words] : kWords) {
     if ((missing & bit) == 0) continue;
-    out += (out.empty() ? "" : ", ") + std::string(words);
+    AppendItem(out, ", ", words);
   }
   return out;
 }

@@ -26,6 +26,7 @@
 #include "parse/spec_read.h"
 #include "plan/compile.h"
 #include "source/file.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -389,10 +390,9 @@ std::string LabelOf(const std::vector<TargetHint>& all) {
       all.begin(), all.end(),
       [&](const TargetHint& one) { return one.text == all.front().text; });
   if (same) return all.front().text;
-  std::string out;
-  for (size_t i = 0; i < std::min(all.size(), kInlayTargets); ++i) {
-    out += (i == 0 ? "" : "; ") + all[i].target + ": " + all[i].text;
-  }
+  const std::string out =
+      Join(First(all, kInlayTargets), "; ",
+           [](const TargetHint& one) { return one.target + ": " + one.text; });
   return all.size() > kInlayTargets ? out + "; ..." : out;
 }
 

@@ -6,6 +6,7 @@
 #include "lsp/results.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <span>
 
@@ -39,84 +40,41 @@ Range RangeOf(const Lines& lines, const Place& place, Encoding encoding) {
 // Writes a range of a file as a Location of LSP.
 void WriteLocation(JsonWriter& json, const std::string& uri,
                    const Range& range) {
-  json.BeginObject();
-  json.Member("uri", uri);
-  json.Key("range");
-  WriteRange(json, range);
-  json.EndObject();
+  json.Object("uri", uri, "range", WrittenBy(WriteRange, range));
 }
 
 void WriteSymbols(JsonWriter& json, const std::vector<Symbol>& symbols,
                   const Lines& lines, Encoding encoding) {
   json.BeginArray();
   for (const Symbol& symbol : symbols) {
-    json.BeginObject();
-    json.Member("name", symbol.name);
-    json.Member("kind", static_cast<int>(symbol.kind));
-    json.Key("range");
-    WriteRange(json, lines.RangeOf(symbol.begin, symbol.end, encoding));
-    json.Key("selectionRange");
-    WriteRange(json,
-               lines.RangeOf(symbol.name_begin, symbol.name_end, encoding));
-    json.Key("children");
-    WriteSymbols(json, symbol.children, lines, encoding);
-    json.EndObject();
+    json.Object(
+        "name", symbol.name, "kind", static_cast<int>(symbol.kind), "range",
+        WrittenBy(WriteRange,
+                  lines.RangeOf(symbol.begin, symbol.end, encoding)),
+        "selectionRange",
+        WrittenBy(WriteRange,
+                  lines.RangeOf(symbol.name_begin, symbol.name_end, encoding)),
+        "children", WrittenBy(WriteSymbols, symbol.children, lines, encoding));
   }
   json.EndArray();
 }
 
-void WriteNames(JsonWriter& json, std::string_view key,
-                std::span<const std::string_view> names) {
-  json.Key(key);
-  json.BeginArray();
-  for (const std::string_view name : names) json.String(name);
-  json.EndArray();
-}
-
 void WriteCapabilities(JsonWriter& json, Encoding encoding) {
-  json.BeginObject();
-  json.Member("positionEncoding", EncodingName(encoding));
-  json.Key("textDocumentSync");
-  json.BeginObject();
-  json.Member("openClose", true);
-  json.Member("change", 2);
-  json.Member("save", true);
-  json.EndObject();
-  json.Member("hoverProvider", true);
-  json.Member("definitionProvider", true);
-  json.Member("documentSymbolProvider", true);
-  json.Member("inlayHintProvider", true);
-  json.Member("referencesProvider", true);
-  json.Member("documentFormattingProvider", true);
-  json.Key("renameProvider");
-  json.BeginObject();
-  json.Member("prepareProvider", true);
-  json.EndObject();
-  json.Key("semanticTokensProvider");
-  json.BeginObject();
-  json.Key("legend");
-  json.BeginObject();
-  WriteNames(json, "tokenTypes", TokenTypes());
-  WriteNames(json, "tokenModifiers", TokenModifiers());
-  json.EndObject();
-  json.Member("full", true);
-  json.EndObject();
-  json.Key("completionProvider");
-  json.BeginObject();
-  json.Key("triggerCharacters");
-  json.BeginArray();
-  for (const char* c : {"[", ",", ":", "/"}) json.String(c);
-  json.EndArray();
-  json.EndObject();
-  json.Key("codeActionProvider");
-  json.BeginObject();
-  json.Key("codeActionKinds");
-  json.BeginArray();
-  json.String("quickfix");
-  json.String("source.fixAll");
-  json.EndArray();
-  json.EndObject();
-  json.EndObject();
+  json.Object(
+      "positionEncoding", EncodingName(encoding), "textDocumentSync",
+      Record("openClose", true, "change", 2, "save", true), "hoverProvider",
+      true, "definitionProvider", true, "documentSymbolProvider", true,
+      "inlayHintProvider", true, "referencesProvider", true,
+      "documentFormattingProvider", true, "renameProvider",
+      Record("prepareProvider", true), "semanticTokensProvider",
+      Record("legend",
+             Record("tokenTypes", TokenTypes(), "tokenModifiers",
+                    TokenModifiers()),
+             "full", true),
+      "completionProvider",
+      Record("triggerCharacters", std::array{"[", ",", ":", "/"}),
+      "codeActionProvider",
+      Record("codeActionKinds", std::array{"quickfix", "source.fixAll"}));
 }
 
 // The URI by which LSP locations name a file, and the lines of the file's text.
@@ -145,37 +103,28 @@ class DiagnosticWriter {
 
   void Write(const Finding& finding) {
     json_.BeginObject();
-    json_.Key("range");
-    WriteRange(json_, RangeIn(FilePlace(finding)));
-    json_.Member("severity", SeverityOf(finding.level));
-    json_.Member("code", finding.code->Id());
-    json_.Member("source", "shardc");
+    json_.Members("range", WrittenBy(WriteRange, RangeIn(FilePlace(finding))),
+                  "severity", SeverityOf(finding.level), "code",
+                  finding.code->Id(), "source", "shardc");
     std::string text = PlacedMessageText(finding);
     if (!finding.help.empty()) text += "\n" + finding.help;
     json_.Member("message", text);
     if (finding.code == &kDeadRule.code) {
       constexpr int kUnnecessary = 1;
-      json_.Key("tags");
-      json_.BeginArray();
-      json_.Integer(kUnnecessary);
-      json_.EndArray();
+      json_.Member("tags", std::array{kUnnecessary});
     }
-    json_.Key("relatedInformation");
-    json_.BeginArray();
-    for (const Label& label : finding.labels) Write(label);
-    json_.EndArray();
+    json_.Array("relatedInformation", finding.labels,
+                [&](const Label& label) { Write(label); });
     json_.EndObject();
   }
 
  private:
   void Write(const Label& label) {
     if (label.place.source == nullptr || !IsFile(label.place)) return;
-    json_.BeginObject();
-    json_.Key("location");
-    WriteLocation(json_, UriOfPath(label.place.source->name()),
-                  RangeIn(label.place));
-    json_.Member("message", label.text);
-    json_.EndObject();
+    json_.Object("location",
+                 WrittenBy(WriteLocation, UriOfPath(label.place.source->name()),
+                           RangeIn(label.place)),
+                 "message", label.text);
   }
 
   Range RangeIn(const Place& place) {
@@ -196,11 +145,10 @@ void WriteTextEdits(JsonWriter& json, const Lines& lines,
                     const std::vector<TextEdit>& edits, Encoding encoding) {
   json.BeginArray();
   for (const TextEdit& edit : edits) {
-    json.BeginObject();
-    json.Key("range");
-    WriteRange(json, lines.RangeOf(edit.begin, edit.end, encoding));
-    json.Member("newText", edit.text);
-    json.EndObject();
+    json.Object(
+        "range",
+        WrittenBy(WriteRange, lines.RangeOf(edit.begin, edit.end, encoding)),
+        "newText", edit.text);
   }
   json.EndArray();
 }
@@ -221,11 +169,9 @@ void WriteEdits(JsonWriter& json, const ResultForm& form,
     return;
   }
   json.BeginObject();
-  json.Key("textDocument");
-  json.BeginObject();
-  json.Member("uri", uri);
-  json.Member("version", open == nullptr ? std::nullopt : open->version);
-  json.EndObject();
+  json.Member("textDocument",
+              Record("uri", uri, "version",
+                     open == nullptr ? std::nullopt : open->version));
   json.Key("edits");
   write();
   json.EndObject();
@@ -256,38 +202,27 @@ void WriteFileEdits(JsonWriter& json, const ResultForm& form,
 
 std::string CapabilitiesResult(Encoding encoding, std::string_view version) {
   return Json([&](JsonWriter& json) {
-    json.BeginObject();
-    json.Key("capabilities");
-    WriteCapabilities(json, encoding);
-    json.Key("serverInfo");
-    json.BeginObject();
-    json.Member("name", "shardc");
-    json.Member("version", version);
-    json.EndObject();
-    json.EndObject();
+    json.Object("capabilities", WrittenBy(WriteCapabilities, encoding),
+                "serverInfo", Record("name", "shardc", "version", version));
   });
 }
 
 std::string WatchRequest() {
   return Json([](JsonWriter& json) {
     json.BeginObject();
-    json.Member("jsonrpc", "2.0");
-    json.Member("id", "watch");
-    json.Member("method", "client/registerCapability");
+    json.Members("jsonrpc", "2.0", "id", "watch", "method",
+                 "client/registerCapability");
     json.Key("params");
     json.BeginObject();
     json.Key("registrations");
     json.BeginArray();
     json.BeginObject();
-    json.Member("id", "watch");
-    json.Member("method", "workspace/didChangeWatchedFiles");
+    json.Members("id", "watch", "method", "workspace/didChangeWatchedFiles");
     json.Key("registerOptions");
     json.BeginObject();
     json.Key("watchers");
     json.BeginArray();
-    json.BeginObject();
-    json.Member("globPattern", "**/*.{yaml,yml,json,gz,safetensors}");
-    json.EndObject();
+    json.Object("globPattern", "**/*.{yaml,yml,json,gz,safetensors}");
     json.EndArray();
     json.EndObject();
     json.EndObject();
@@ -300,10 +235,7 @@ std::string WatchRequest() {
 std::string LogParams(std::string_view text) {
   constexpr int kWarning = 2;
   return Json([&](JsonWriter& json) {
-    json.BeginObject();
-    json.Member("type", kWarning);
-    json.Member("message", text);
-    json.EndObject();
+    json.Object("type", kWarning, "message", text);
   });
 }
 
@@ -339,15 +271,10 @@ std::string NoDiagnosticsParams(const std::string& uri) {
 std::string HoverResult(const ResultForm& form, const Lines& lines,
                         const Hover& hover) {
   return Json([&](JsonWriter& json) {
-    json.BeginObject();
-    json.Key("contents");
-    json.BeginObject();
-    json.Member("kind", "markdown");
-    json.Member("value", hover.markdown);
-    json.EndObject();
-    json.Key("range");
-    WriteRange(json, lines.RangeOf(hover.begin, hover.end, form.encoding));
-    json.EndObject();
+    json.Object("contents", Record("kind", "markdown", "value", hover.markdown),
+                "range",
+                WrittenBy(WriteRange, lines.RangeOf(hover.begin, hover.end,
+                                                    form.encoding)));
   });
 }
 
@@ -356,22 +283,15 @@ std::string CompletionResult(const ResultForm& form, const Lines& lines,
   return Json([&](JsonWriter& json) {
     json.BeginObject();
     json.Member("isIncomplete", false);
-    json.Key("items");
-    json.BeginArray();
-    for (const Completion& item : found.items) {
-      json.BeginObject();
-      json.Member("label", item.label);
-      json.Member("kind", static_cast<int>(item.kind));
-      json.Member("detail", item.detail);
-      json.Key("textEdit");
-      json.BeginObject();
-      json.Key("range");
-      WriteRange(json, lines.RangeOf(found.begin, offset, form.encoding));
-      json.Member("newText", item.label);
-      json.EndObject();
-      json.EndObject();
-    }
-    json.EndArray();
+    json.Records("items", found.items, [&](const Completion& item) {
+      json.Members(
+          "label", item.label, "kind", static_cast<int>(item.kind), "detail",
+          item.detail, "textEdit",
+          Record("range",
+                 WrittenBy(WriteRange,
+                           lines.RangeOf(found.begin, offset, form.encoding)),
+                 "newText", item.label));
+    });
     json.EndObject();
   });
 }
@@ -401,13 +321,11 @@ std::string InlayHintsResult(const ResultForm& form, const Lines& lines,
   return Json([&](JsonWriter& json) {
     json.BeginArray();
     for (const InlayHint& hint : hints) {
-      json.BeginObject();
-      json.Key("position");
-      WritePosition(json, lines.PositionOf(hint.offset, form.encoding));
-      json.Member("label", hint.label);
-      json.Member("tooltip", hint.tooltip);
-      json.Member("paddingLeft", true);
-      json.EndObject();
+      json.Object("position",
+                  WrittenBy(WritePosition,
+                            lines.PositionOf(hint.offset, form.encoding)),
+                  "label", hint.label, "tooltip", hint.tooltip, "paddingLeft",
+                  true);
     }
     json.EndArray();
   });
@@ -433,14 +351,7 @@ std::string RangeResult(const ResultForm& form, const Lines& lines,
 }
 
 std::string TokensResult(const std::vector<int64_t>& numbers) {
-  return Json([&](JsonWriter& json) {
-    json.BeginObject();
-    json.Key("data");
-    json.BeginArray();
-    for (const int64_t number : numbers) json.Integer(number);
-    json.EndArray();
-    json.EndObject();
-  });
+  return Json([&](JsonWriter& json) { json.Object("data", numbers); });
 }
 
 std::string ActionsResult(const ResultForm& form, const Document& document,
@@ -450,8 +361,7 @@ std::string ActionsResult(const ResultForm& form, const Document& document,
     json.BeginArray();
     for (const Action& action : actions) {
       json.BeginObject();
-      json.Member("title", action.title);
-      json.Member("kind", "quickfix");
+      json.Members("title", action.title, "kind", "quickfix");
       if (action.preferred) json.Member("isPreferred", true);
       json.Key("diagnostics");
       json.BeginArray();
@@ -464,12 +374,9 @@ std::string ActionsResult(const ResultForm& form, const Document& document,
       json.EndObject();
     }
     if (!all.empty()) {
-      json.BeginObject();
-      json.Member("title", "Apply all fixes that change no spec");
-      json.Member("kind", "source.fixAll");
-      json.Key("edit");
-      WriteFileEdits(json, form, all);
-      json.EndObject();
+      json.Object("title", "Apply all fixes that change no spec", "kind",
+                  "source.fixAll", "edit",
+                  WrittenBy(WriteFileEdits, form, all));
     }
     json.EndArray();
   });

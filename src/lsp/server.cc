@@ -663,19 +663,12 @@ std::optional<Range> RangeBelow(const std::optional<JsonValue>& value,
 }
 
 void WritePosition(JsonWriter& json, const Position& position) {
-  json.BeginObject();
-  json.Member("line", position.line);
-  json.Member("character", position.character);
-  json.EndObject();
+  json.Object("line", position.line, "character", position.character);
 }
 
 void WriteRange(JsonWriter& json, const Range& range) {
-  json.BeginObject();
-  json.Key("start");
-  WritePosition(json, range.start);
-  json.Key("end");
-  WritePosition(json, range.end);
-  json.EndObject();
+  json.Object("start", WrittenBy(WritePosition, range.start), "end",
+              WrittenBy(WritePosition, range.end));
 }
 
 std::string Response(std::string_view id, std::string_view result) {
@@ -697,11 +690,8 @@ std::string ErrorResponse(std::string_view id, ErrorCode code,
     json.Member("jsonrpc", "2.0");
     json.Key("id");
     json.Written(id);
-    json.Key("error");
-    json.BeginObject();
-    json.Member("code", static_cast<int>(code));
-    json.Member("message", message);
-    json.EndObject();
+    json.Member("error",
+                Record("code", static_cast<int>(code), "message", message));
     json.EndObject();
   });
 }
@@ -709,8 +699,7 @@ std::string ErrorResponse(std::string_view id, ErrorCode code,
 std::string Notification(std::string_view method, std::string_view params) {
   return Json([&](JsonWriter& json) {
     json.BeginObject();
-    json.Member("jsonrpc", "2.0");
-    json.Member("method", method);
+    json.Members("jsonrpc", "2.0", "method", method);
     json.Key("params");
     json.Written(params);
     json.EndObject();

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "source/join.h"
 #include "source/json_writer.h"
 
 namespace shardc {
@@ -93,12 +94,12 @@ int64_t PartsAt(const DimParts& parts, size_t dim) {
 }
 
 std::string DimPartsText(const DimParts& parts) {
-  std::string out = "[";
-  for (size_t i = 0; i < parts.size(); ++i) {
-    out += (i == 0 ? "" : ", ") +
-           (parts[i] == 1 ? std::string("null") : std::to_string(parts[i]));
-  }
-  return out + "]";
+  return "[" +
+         Join(parts, ", ",
+              [](int64_t count) {
+                return count == 1 ? "null" : std::to_string(count);
+              }) +
+         "]";
 }
 
 void WriteDimParts(JsonWriter& json, const DimParts& parts) {

@@ -42,13 +42,9 @@ std::optional<int64_t> TensorType::Bytes() const {
 }
 
 void WriteTypeMembers(JsonWriter& json, const TensorType& type) {
-  json.Member("shape", type.shape);
-  json.Key("dtype");
-  if (type.dtype) {
-    json.String(DtypeName(*type.dtype));
-  } else {
-    json.Null();
-  }
+  json.Members(
+      "shape", type.shape, "dtype",
+      type.dtype ? std::optional(DtypeName(*type.dtype)) : std::nullopt);
 }
 
 std::string_view TextStore::Keep(std::string_view text) {
@@ -167,12 +163,9 @@ void WriteHeader(
   }
   int64_t offset = 0;
   for (const HeaderEntry& entry : entries) {
-    json.Key(entry.name);
-    json.BeginObject();
-    json.Member("dtype", DtypeName(entry.dtype));
-    json.Member("shape", entry.shape);
-    json.Member("data_offsets", Shape{offset, offset + entry.bytes});
-    json.EndObject();
+    json.Member(entry.name,
+                Record("dtype", DtypeName(entry.dtype), "shape", entry.shape,
+                       "data_offsets", Shape{offset, offset + entry.bytes}));
     offset += entry.bytes;
   }
   json.EndObject();

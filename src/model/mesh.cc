@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 
@@ -71,24 +72,17 @@ std::optional<int64_t> Mesh::Parts(const AxisGroup& group) const {
 std::string MeshText(const Mesh& mesh) {
   std::string out;
   for (const MeshAxis& axis : mesh.axes) {
-    if (!out.empty()) out += ' ';
-    out += axis.name + "=" + std::to_string(axis.size);
+    AppendItem(out, " ", axis.name + "=" + std::to_string(axis.size));
   }
   return out;
 }
 
 void WriteMeshMembers(JsonWriter& json, const Mesh& mesh, MeshDetail detail) {
   const bool all = detail == MeshDetail::kAll;
-  json.Key("axes");
-  json.BeginArray();
-  for (const MeshAxis& axis : mesh.axes) {
-    json.BeginObject();
-    json.Member("name", axis.name);
-    json.Member("size", axis.size);
+  json.Records("axes", mesh.axes, [&](const MeshAxis& axis) {
+    json.Members("name", axis.name, "size", axis.size);
     if (all) json.Member("type", AxisTypeName(axis.type));
-    json.EndObject();
-  }
-  json.EndArray();
+  });
   const bool dcn = all && !mesh.dcn.empty();
   const bool sorted = json.style() == JsonStyle::kCanonical;
   if (dcn && sorted) json.Member("dcn", mesh.dcn);

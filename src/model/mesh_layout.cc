@@ -65,9 +65,7 @@ int64_t PositionOfDevice(const Mesh& mesh, int64_t device) {
 void WriteDevicesFrom(JsonWriter& json, const Mesh& mesh, size_t axis,
                       std::span<const int64_t> devices, size_t& next) {
   if (axis == mesh.axes.size()) {
-    json.BeginObject();
-    json.Member("id", devices[next++]);
-    json.EndObject();
+    json.Object("id", devices[next++]);
     return;
   }
   json.BeginArray();

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {
 
 std::string NotKnownText(const NotKnown& fact) {
   constexpr size_t kListed = 4;
-  std::string out = fact.what;
-  for (size_t i = 0; i < std::min(kListed, fact.params.size()); ++i) {
-    out += (i == 0 ? ": " : ", ") + ShortQuote(fact.params[i]);
-  }
+  std::string out = fact.what + (fact.params.empty() ? "" : ": ") +
+                    Join(First(fact.params, kListed), ", ", ShortQuote);
   if (fact.params.size() > kListed) {
     out += " and " + std::to_string(fact.params.size() - kListed) + " more";
   }

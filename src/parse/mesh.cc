@@ -21,6 +21,7 @@
 #include "parse/keys.h"
 #include "source/file.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "yaml/read.h"
@@ -114,8 +115,7 @@ std::string SizesText(const MeshDraft& draft, int64_t product) {
 
   for (const MeshDraft::Axis& axis : draft.axes) {
     if (axis.size == -1) continue;
-    if (!out.empty()) out += " * ";
-    out += CountText(axis.size);
+    AppendItem(out, " * ", CountText(axis.size));
     ++count;
   }
   if (count != 1) out += (count > 1 ? " = " : "") + CountText(product);
@@ -553,8 +553,8 @@ std::string WithNames(std::string_view text) {
   const size_t first = sizes.size() > 2 ? 0 : 1;
   std::string out;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    out += (i == 0 ? "" : ",") + std::string(kNames[first + i]) + ":" +
-           std::string(sizes[i]);
+    AppendItem(out, ",",
+               std::string(kNames[first + i]) + ":" + std::string(sizes[i]));
   }
   return out;
 }

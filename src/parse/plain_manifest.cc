@@ -38,6 +38,7 @@
 #include "model/dtype.h"
 #include "model/manifest.h"
 #include "model/name.h"
+#include "source/join.h"
 #include "source/plain_json.h"
 #include "source/source.h"
 #include "source/text_order.h"
@@ -197,8 +198,7 @@ class TreeReader {
         return false;
       }
       const size_t above = path_.size();
-      if (!path_.empty()) path_ += '/';
-      path_ += key;
+      AppendItem(path_, "/", key);
       if (AtLeaf()) {
         uint32_t type = 0;
         if (!leaves.Take(json_, type)) return false;

@@ -24,6 +24,7 @@
 #include "parse/stages_read.h"
 #include "source/file.h"
 #include "source/file_sink.h"
+#include "source/join.h"
 #include "source/repository.h"
 #include "yaml/read.h"
 #include "yaml/scan.h"
@@ -573,11 +574,7 @@ bool IsOneOf(Names names, std::string_view name) {
 std::string EntriesText(Names collectives) {
   std::string out = "there are ";
   for (const std::string_view sum : kSums) out += std::string(sum) + ", ";
-  for (size_t i = 0; i < collectives.size(); ++i) {
-    if (i > 0) out += i + 1 == collectives.size() ? " and " : ", ";
-    out += collectives[i];
-  }
-  return out;
+  return out + ListInWords(collectives);
 }
 
 void ReadLimit(const YamlContext& context, const YamlNode& node, AuditLimit out,

@@ -78,8 +78,7 @@ void WriteModes(JsonWriter& json, const Plan& plan, const ParamLayout& layout) {
   json.Key("modes");
   json.BeginObject();
   for (const auto& [name, spec] : modes) {
-    json.Key(name);
-    WriteSpec(json, *spec);
+    json.Member(name, WrittenBy(WriteSpec, *spec));
   }
   json.EndObject();
 }
@@ -91,16 +90,13 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
     if (type.dtype) json.Member("dtype", DtypeName(*type.dtype));
     WriteModes(json, plan, layout);
     if (!layout.parts.empty()) {
-      json.Key("parts");
-      WriteDimParts(json, layout.parts);
+      json.Member("parts", WrittenBy(WriteDimParts, layout.parts));
     }
   });
-  out.shape = MembersText([&](JsonWriter& json) {
-    if (type.shape) json.Member("shape", *type.shape);
-  });
+  out.shape = MembersText(
+      [&](JsonWriter& json) { json.Member("shape", Given(type.shape)); });
   out.spec = MembersText([&](JsonWriter& json) {
-    json.Key("spec");
-    WriteSpec(json, layout.modes[0].spec);
+    json.Member("spec", WrittenBy(WriteSpec, layout.modes[0].spec));
   });
   out.uneven = MembersText([&](JsonWriter& json) {
     if (layout.uneven) json.Member("uneven", true);
@@ -129,8 +125,7 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
     json.Key(mode);
     json.BeginObject();
     for (const auto& [tensor, spec] : tensors) {
-      json.Key(tensor);
-      WriteSpec(json, *spec);
+      json.Member(tensor, WrittenBy(WriteSpec, *spec));
     }
     json.EndObject();
   }
@@ -286,11 +281,9 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
   json.BeginObject();
   WriteAttention(json, plan);
   if (!plan.kv.empty()) {
-    json.Key("kv");
-    WriteKv(json, plan.kv);
+    json.Member("kv", WrittenBy(WriteKv, plan.kv));
   }
-  json.Key("mesh");
-  WriteMesh(json, plan.mesh);
+  json.Member("mesh", WrittenBy(WriteMesh, plan.mesh, MeshDetail::kAll));
   json.Key("modes");
   json.Array(plan.modes, ModeName);
   json.Key("params");
@@ -323,8 +316,8 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
   }
   json.EndObject();
   if (plan.stages) {
-    json.Key("stages");
-    WritePlanStages(json, *plan.stages, ScheduleName::kLeftOut);
+    json.Member("stages", WrittenBy(WritePlanStages, *plan.stages,
+                                    ScheduleName::kLeftOut));
   }
   json.EndObject();
 }

@@ -6,6 +6,7 @@
 #include "plan/kv_layout.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "comm/memory.h"
@@ -234,25 +235,17 @@ void WriteKv(JsonWriter& json, const std::vector<KvKind>& kv) {
       json.Key("axes");
       json.BeginObject();
       for (const auto& [mode, axes] : sorted) {
-        json.Key(ModeName(mode));
-        WriteGroup(json, axes);
+        json.Member(ModeName(mode), WrittenBy(WriteGroup, axes));
       }
       json.EndObject();
     }
-    if (kind.head_dim > 0) json.Member("head_dim", kind.head_dim);
-    if (kind.heads > 0) json.Member("heads", kind.heads);
-    json.Member("kind", KvName(kind.kind));
-    json.Key("layers");
-    json.BeginArray();
-    for (const LayerRange& range : kind.layers) {
-      json.BeginArray();
-      json.Integer(range.first);
-      json.Integer(range.end);
-      json.EndArray();
-    }
-    json.EndArray();
-    if (kind.value_dim > 0) json.Member("value_dim", kind.value_dim);
-    if (kind.window > 0) json.Member("window", kind.window);
+    json.Members("head_dim", Given(kind.head_dim), "heads", Given(kind.heads),
+                 "kind", KvName(kind.kind));
+    json.Array("layers", kind.layers, [&](const LayerRange& range) {
+      return std::array{range.first, range.end};
+    });
+    json.Members("value_dim", Given(kind.value_dim), "window",
+                 Given(kind.window));
     json.EndObject();
   }
   json.EndArray();

@@ -295,13 +295,9 @@ std::string KvProblemHelp(const Edit& problem) {
 
 void WriteKvReplicas(JsonWriter& json, const std::optional<KvReplicas>& of) {
   if (!of) return;
-  json.Key("kv_replicate");
-  json.BeginObject();
-  json.Member("dim", of->dim);
-  json.Key("axes");
-  WriteGroup(json, of->axes);
-  json.Member("heads", of->heads);
-  json.EndObject();
+  json.Member("kv_replicate",
+              Record("dim", of->dim, "axes", WrittenBy(WriteGroup, of->axes),
+                     "heads", of->heads));
 }
 
 AxisGroup AttentionKvAxes(const RuleSet& rules, const Mesh& mesh,

@@ -15,6 +15,7 @@
 
 #include "model/name.h"
 #include "plan/compile.h"
+#include "source/join.h"
 
 namespace shardc {
 namespace {
@@ -119,13 +120,11 @@ std::string AxesText(const AxisRules& axes) {
     const auto rule = static_cast<AxisRule>(i);
     const auto& value = axes.Given(rule);
     if (!value) continue;
-    std::string names;
-    for (const std::string& axis : value->axes) {
-      names += (names.empty() ? "" : ", ") + axis;
-    }
+    std::string names = Join(value->axes, ", ");
     if (value->axes.size() != 1) names = "[" + names + "]";
-    out += (out.empty() ? "" : ", ") + std::string(AxisRuleName(rule)) + ": " +
-           (value->is_null ? "null" : names);
+    AppendItem(out, ", ",
+               std::string(AxisRuleName(rule)) + ": " +
+                   (value->is_null ? "null" : names));
   }
   return "axes: {" + out + "}";
 }

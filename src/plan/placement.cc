@@ -157,11 +157,7 @@ const std::string& PlacementAxis(const Plan& plan, const ParamLayout& layout) {
 
 void WritePlacement(JsonWriter& json, std::string_view axis,
                     int64_t coordinate) {
-  json.Key("placement");
-  json.BeginObject();
-  json.Member("axis", axis);
-  json.Member("coordinate", coordinate);
-  json.EndObject();
+  json.Member("placement", Record("axis", axis, "coordinate", coordinate));
 }
 
 // Finds a number between two literal texts. RE2 captures the longest run of

@@ -11,6 +11,7 @@
 
 #include "schedule/table.h"
 #include "source/digest.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 
@@ -30,15 +31,14 @@ void WriteRange(JsonWriter& json, int64_t begin, int64_t end) {
 // requires.
 void WriteStage(JsonWriter& json, const PlanStage& stage) {
   json.BeginObject();
-  json.Key("layers");
-  WriteRange(json, stage.layers.first, stage.layers.end);
+  json.Member("layers",
+              WrittenBy(WriteRange, stage.layers.first, stage.layers.end));
   json.Key("parts");
   json.BeginArray();
   if (stage.first) json.String("first");
   if (stage.last) json.String("last");
   json.EndArray();
-  json.Key("ranks");
-  json.Array(stage.ranks);
+  json.Member("ranks", stage.ranks);
   json.EndObject();
 }
 
@@ -128,10 +128,7 @@ void WriteBytesByRank(JsonWriter& json,
   // The members are written in the order of their names. The check for edited
   // plans (plan/seal.h) sorts the plan's `bytes_by_rank` by name, and compares
   // it with the text that is written here.
-  json.Member("least", least);
-  json.Member("most", most);
-  json.Key("of");
-  json.Array(bytes);
+  json.Members("least", least, "most", most, "of", bytes);
   json.EndObject();
 }
 
@@ -140,24 +137,13 @@ void WritePlanStages(JsonWriter& json, const PlanStages& stages,
   json.BeginObject();
   json.Member("axis", stages.axis);
   if (!stages.copies.empty()) {
-    json.Key("copies");
-    json.BeginArray();
-    for (const StageCopy& copy : stages.copies) {
-      json.BeginObject();
-      json.Member("param", copy.param);
-      json.Key("ranks");
-      json.Array(copy.ranks);
-      json.Key("stages");
-      json.Array(copy.stages);
-      json.EndObject();
-    }
-    json.EndArray();
+    json.Records("copies", stages.copies, [&](const StageCopy& copy) {
+      json.Members("param", copy.param, "ranks", copy.ranks, "stages",
+                   copy.stages);
+    });
   }
-  if (stages.hidden) {
-    json.Key("hidden");
-    json.Array(*stages.hidden);
-  }
-  json.Member("microbatches", stages.microbatches);
+  json.Members("hidden", Given(stages.hidden), "microbatches",
+               stages.microbatches);
   json.Key("of");
   json.BeginArray(name == ScheduleName::kWritten ? JsonLayout::kLines
                                                  : JsonLayout::kInline);
@@ -165,8 +151,7 @@ void WritePlanStages(JsonWriter& json, const PlanStages& stages,
   json.EndArray();
   json.Member("placement", stages.placement);
   if (name == ScheduleName::kWritten) json.Member("schedule", stages.schedule);
-  json.Member("table", stages.table);
-  json.Member("virtual", stages.virtual_stages);
+  json.Members("table", stages.table, "virtual", stages.virtual_stages);
   json.EndObject();
 }
 
@@ -199,12 +184,8 @@ void WriteStageNumbers(JsonWriter& json, const ParamStages& param) {
 }
 
 std::string RanksText(const std::vector<int32_t>& ranks) {
-  std::string out = ranks.size() > 1 ? "ranks " : "rank ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    out += i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ";
-    out += std::to_string(ranks[i]);
-  }
-  return out;
+  return (ranks.size() > 1 ? "ranks " : "rank ") +
+         ListInWords(ranks, [](int32_t rank) { return std::to_string(rank); });
 }
 
 std::string TableDigest(const schedule::Table& table) {

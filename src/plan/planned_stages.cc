@@ -22,6 +22,7 @@
 #include "resolve/resolve.h"
 #include "roles/classify.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/role_uses.h"
@@ -299,11 +300,9 @@ class Planner {
     const auto fullest = std::max_element(
         held.begin(), held.end(),
         [](auto& a, auto& b) { return a.second.size() < b.second.size(); });
-    std::string layers;
-    for (size_t i = 0; i < std::min<size_t>(2, fullest->second.size()); ++i) {
-      layers += (i > 0 ? " and " : "") +
-                LayersText(out_.LayersOf(fullest->second[i]));
-    }
+    const std::string layers =
+        Join(First(fullest->second, 2), " and ",
+             [&](int32_t stage) { return LayersText(out_.LayersOf(stage)); });
     const int64_t stages = table.stages / table.ranks();
     const int64_t each = stack.layers / table.stages;
     const bool loop = table.placement == schedule::Placement::kLoop;

@@ -576,8 +576,7 @@ std::string CanonicalEntry(const JsonValue& param) {
       const auto value = param.Find(key);
       if (!value || value->IsNull()) continue;
       if (key != "modes") {
-        json.Key(key);
-        WriteCanonical(json, *value);
+        json.Member(key, WrittenBy(WriteCanonical, *value));
         continue;
       }
       std::vector<std::pair<std::string_view, JsonValue>> specs;
@@ -590,8 +589,7 @@ std::string CanonicalEntry(const JsonValue& param) {
       json.Key(key);
       json.BeginObject();
       for (const auto& [mode, spec] : specs) {
-        json.Key(mode);
-        WriteCanonical(json, spec);
+        json.Member(mode, WrittenBy(WriteCanonical, spec));
       }
       json.EndObject();
     }
@@ -610,8 +608,7 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
   for (const std::string_view key : {"attention", "kv", "mesh", "modes"}) {
     const auto value = root.Find(key);
     if (!value || (key == "attention" && value->size() == 0)) continue;
-    json.Key(key);
-    WriteCanonical(json, *value);
+    json.Member(key, WrittenBy(WriteCanonical, *value));
   }
   json.Key("params");
   json.BeginObject();

@@ -17,6 +17,7 @@
 
 #include "program/program.h"
 #include "program/ties.h"
+#include "source/join.h"
 #include "source/size.h"
 
 namespace shardc::program {
@@ -666,10 +667,9 @@ std::string Facts::Text(const FactorList& dim) const {
       continue;
     }
     if (!factor.parts.empty()) {
-      std::string parts;
-      for (const FactorList& part : factor.parts) {
-        parts += (parts.empty() ? "" : " | ") + Text(part);
-      }
+      std::string parts =
+          Join(factor.parts, " | ",
+               [&](const FactorList& part) { return Text(part); });
       out += "(" + parts + ")";
       continue;
     }

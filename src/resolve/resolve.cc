@@ -43,6 +43,7 @@
 #include <utility>
 
 #include "model/name.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -482,10 +483,9 @@ void Resolver::ReportUnknown(const SpecName& name, Findings& findings) const {
     known.emplace_back(AxisRuleName(static_cast<AxisRule>(i)));
   }
   std::string axes =
-      mesh_.axes.empty() ? "the mesh has no axes" : "the mesh's axes are";
-  for (size_t i = 0; i < mesh_.axes.size(); ++i) {
-    axes += (i > 0 ? ", `" : " `") + mesh_.axes[i].name + "`";
-  }
+      mesh_.axes.empty() ? "the mesh has no axes" : "the mesh's axes are ";
+  axes += Join(mesh_.axes, ", ",
+               [](const MeshAxis& axis) { return Quote(axis.name); });
   findings.Add(
       code::kUnknownName, name.place,
       name.is_mesh_axis

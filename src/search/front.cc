@@ -15,6 +15,8 @@
 #include <map>
 #include <tuple>
 
+#include "source/join.h"
+
 namespace shardc::search {
 namespace {
 
@@ -91,7 +93,7 @@ size_t KneeOf(const std::vector<Point>& front,
 std::string KindOf(int64_t ranks, const AxisSizes& sizes, int zero) {
   std::string out;
   const auto add = [&](int64_t size, const char* name) {
-    if (size > 1) out += (out.empty() ? "" : "+") + std::string(name);
+    if (size > 1) AppendItem(out, "+", name);
   };
   add(ranks, "pp");
   add(sizes.data, "dp");
@@ -326,8 +328,8 @@ std::string DifferenceText(const std::vector<cost::TimePart>& parts) {
   for (size_t i = 0; i < sorted.size() && i < kMostParts; ++i) {
     const double size = std::abs(sorted[i].seconds);
     if (size == 0 || size < kSmallPart * std::abs(sorted[0].seconds)) break;
-    out += (out.empty() ? "" : ", ") + Words(sorted[i].name) + " " +
-           SignedSeconds(sorted[i].seconds);
+    AppendItem(out, ", ",
+               Words(sorted[i].name) + " " + SignedSeconds(sorted[i].seconds));
   }
   return out;
 }

@@ -17,6 +17,7 @@
 #include "cost/fit.h"
 #include "model/name.h"
 #include "roles/classify.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "suggest/choice.h"
 #include "suggest/choose.h"
@@ -54,14 +55,6 @@ void AddAxesOf(const std::optional<Mesh>& mesh,
   }
 }
 
-std::string Joined(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) {
-    out += (out.empty() ? "" : ", ") + text;
-  }
-  return out;
-}
-
 }  // namespace
 
 RuleOptions::RuleOptions(const Request& request, const SettingsGrid& grid)
@@ -91,7 +84,7 @@ RuleOptions::BaseFile* RuleOptions::GivenFile(std::string& key) {
   key = "given";
   const auto [at, fresh] = files_.try_emplace(key);
   if (fresh) {
-    at->second.name = Joined(request_.rules);
+    at->second.name = Join(request_.rules, ", ");
     at->second.file.extends = request_.rules;
   }
   return &at->second;
@@ -377,7 +370,7 @@ std::optional<RulesFile> Changed(const RulesFile& file, const Compiled& all,
 std::string ChangesText(const RuleChanges& changes, bool hidden_sharded) {
   std::string out;
   const auto add = [&](bool is, const char* text) {
-    if (is) out += (out.empty() ? "" : ", ") + std::string(text);
+    if (is) AppendItem(out, ", ", text);
   };
   add(changes.turns_hidden, hidden_sharded ? "hidden states not sharded over tp"
                                            : "hidden states sharded over tp");

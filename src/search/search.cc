@@ -24,6 +24,7 @@
 #include "search/front.h"
 #include "search/pricer.h"
 #include "search/request.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::search {
@@ -592,7 +593,7 @@ WhyNot Impossible(const Pin& pin, const Outcome& outcome) {
     return out;
   }
   for (const std::string& reason : outcome.reasons) {
-    out.because += (out.because.empty() ? "" : "; ") + reason;
+    AppendItem(out.because, "; ", reason);
   }
   return out;
 }
@@ -704,8 +705,8 @@ Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
       one.because += NeedText(options, candidate, point.setting, setting);
     }
     if (!candidate.unmeasured.empty()) {
-      one.because += (one.because.empty() ? "" : "; ") +
-                     std::string("excluded: ") + candidate.unmeasured;
+      AppendItem(one.because, "; ",
+                 std::string("excluded: ") + candidate.unmeasured);
     }
     out.push_back(std::move(one));
   }

@@ -195,15 +195,6 @@ void JsonWriter::Unsigned(uint64_t value) {
   }
 }
 
-void JsonWriter::TextOrNull(std::string_view key, std::string_view text) {
-  Key(key);
-  if (text.empty()) {
-    Null();
-  } else {
-    String(text);
-  }
-}
-
 void JsonWriter::Real(double value) {
   if (!std::isfinite(value)) {
     Null();

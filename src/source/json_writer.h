@@ -1,10 +1,6 @@
 // Writes JSON to a sink: commas, indentation, escapes and numbers.
 //
-//   json.BeginObject(JsonLayout::kLines);
-//   json.Member("name", "wte");
-//   json.Key("shape");
-//   json.Array(shape);
-//   json.EndObject();
+//   json.Block("name", "wte", "shape", shape);
 //
 // writes
 //
@@ -13,7 +9,10 @@
 //     "shape": [50257, 768]
 //   }
 //
-// The caller must write a key before each value of an object and end each
+// Members() takes keys and values in turn, so that a record lists its members
+// once. A value may be a Record() or Block() of further members, and Given() of
+// a value leaves out the member if the value is empty. With the other functions
+// the caller must write a key before each value of an object and end each
 // container that it begins.
 #ifndef SHARDC_SOURCE_JSON_WRITER_H_
 #define SHARDC_SOURCE_JSON_WRITER_H_
@@ -23,12 +22,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "source/sink.h"
 
 namespace shardc {
+
+class JsonWriter;
 
 enum class JsonStyle : uint8_t {
   kSpaced,   // {"a": 1, "b": [1, 2]}
@@ -43,6 +45,45 @@ enum class JsonLayout : uint8_t {
   // kLines container around it. Other styles than kSpaced ignore kLines.
   kLines,
 };
+
+// The members of an object, as a value: keys and values in turn. It refers to
+// its arguments, and must be written in the expression that makes it.
+template <JsonLayout kLayout, class... T>
+struct JsonRecord {
+  std::tuple<const T&...> members;
+};
+// Returns an object that is written on one line.
+template <class... T>
+JsonRecord<JsonLayout::kInline, T...> Record(const T&... members) {
+  return {{members...}};
+}
+// Returns an object with a member on each line.
+template <class... T>
+JsonRecord<JsonLayout::kLines, T...> Block(const T&... members) {
+  return {{members...}};
+}
+
+// A value whose member is left out if the value is empty: an empty text or
+// list, no value of an optional, false, or a number that is not positive. It
+// refers to its argument.
+template <class T>
+struct Given {
+  explicit Given(const T& of) : value(of) {}
+  const T& value;
+};
+
+// Returns a value that `write(json, arguments...)` writes. It refers to the
+// arguments.
+template <class Write, class... T>
+auto WrittenBy(const Write& write, const T&... arguments) {
+  return
+      [&write, &arguments...](JsonWriter& json) { write(json, arguments...); };
+}
+
+// Returns the text, or nullopt, which is written as null, if it is empty.
+inline std::optional<std::string_view> TextOrNull(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
 
 class JsonWriter {
  public:
@@ -77,24 +118,66 @@ class JsonWriter {
   void String(std::string_view value);
 
   // Writes a value with the function for its type, such as Integer() or
-  // String(). Writes an array for a list of numbers, and null for an empty
-  // optional.
+  // String(). Writes an array on one line for a list, an object for a record,
+  // and null for an empty optional and nullptr. Calls a function of a writer,
+  // which must write one value.
   template <class T>
   void Value(const T& value);
+  template <JsonLayout kLayout, class... T>
+  void Value(const JsonRecord<kLayout, T...>& record);
   template <class T>
   void Member(std::string_view key, const T& value) {
     Key(key);
     Value(value);
   }
-  // Writes a member with the text, or null if the text is empty.
-  void TextOrNull(std::string_view key, std::string_view text);
+  template <class T>
+  void Member(std::string_view key, const Given<T>& given);
+  // Writes members: keys and values in turn.
+  template <class T, class... Rest>
+  void Members(std::string_view key, const T& value, const Rest&... rest) {
+    Member(key, value);
+    if constexpr (sizeof...(rest) > 0) Members(rest...);
+  }
+  // Writes an object on one line, and one with a member on each line.
+  template <class... T>
+  void Object(const T&... members) {
+    Value(Record(members...));
+  }
+  template <class... T>
+  void Block(const T&... members) {
+    Value(shardc::Block(members...));
+  }
   // Writes an array on one line. `project` maps each element to the value that
-  // is written.
+  // is written, or writes it.
   template <class Range, class Project = std::identity>
   void Array(const Range& values, Project project = {}) {
-    BeginArray();
-    for (const auto& value : values) Value(std::invoke(project, value));
-    EndArray();
+    List(JsonLayout::kInline, values, project);
+  }
+  template <class Range, class Project>
+  void Array(std::string_view key, const Range& values, Project project) {
+    Key(key);
+    List(JsonLayout::kInline, values, project);
+  }
+  // Writes an array with an element on each line.
+  template <class Range, class Project = std::identity>
+  void Lines(std::string_view key, const Range& values, Project project = {}) {
+    Key(key);
+    List(JsonLayout::kLines, values, project);
+  }
+  // Writes an array of objects. `write` writes the members of an element. In
+  // Rows() each object is a line, in Blocks() each member, and in Records() all
+  // are on one line.
+  template <class Range, class Write>
+  void Rows(std::string_view key, const Range& values, const Write& write) {
+    Objects(key, JsonLayout::kLines, JsonLayout::kInline, values, write);
+  }
+  template <class Range, class Write>
+  void Blocks(std::string_view key, const Range& values, const Write& write) {
+    Objects(key, JsonLayout::kLines, JsonLayout::kLines, values, write);
+  }
+  template <class Range, class Write>
+  void Records(std::string_view key, const Range& values, const Write& write) {
+    Objects(key, JsonLayout::kInline, JsonLayout::kInline, values, write);
   }
 
   // Writes the members that an OfMembers() writer produced, unchanged.
@@ -124,6 +207,11 @@ class JsonWriter {
 
   void Begin(char open, char close, JsonLayout layout);
   void End();
+  template <class Range, class Project>
+  void List(JsonLayout layout, const Range& values, const Project& project);
+  template <class Range, class Write>
+  void Objects(std::string_view key, JsonLayout list, JsonLayout object,
+               const Range& values, const Write& write);
   // Writes the comma and white space before a member or an array's element.
   void Separate();
   void NewLine();
@@ -143,6 +231,8 @@ template <class T>
 void JsonWriter::Value(const T& value) {
   if constexpr (std::is_same_v<T, bool>) {
     Bool(value);
+  } else if constexpr (std::is_null_pointer_v<T>) {
+    Null();
   } else if constexpr (std::is_floating_point_v<T>) {
     Real(value);
   } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
@@ -151,16 +241,75 @@ void JsonWriter::Value(const T& value) {
     Unsigned(value);
   } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
     String(value);
-  } else if constexpr (requires {
-                         requires std::is_arithmetic_v<typename T::value_type>;
-                         value.size();
-                       }) {
+  } else if constexpr (std::is_invocable_v<const T&, JsonWriter&>) {
+    value(*this);
+  } else if constexpr (requires { value.begin(); }) {
     Array(value);
   } else if (value) {
     Value(*value);
   } else {
     Null();
   }
+}
+
+template <JsonLayout kLayout, class... T>
+void JsonWriter::Value(const JsonRecord<kLayout, T...>& record) {
+  BeginObject(kLayout);
+  std::apply([&](const T&... members) { Members(members...); }, record.members);
+  EndObject();
+}
+
+template <class T>
+void JsonWriter::Member(std::string_view key, const Given<T>& given) {
+  const T& value = given.value;
+  bool has = false;
+  if constexpr (std::is_arithmetic_v<T>) {
+    has = value > 0;
+  } else if constexpr (requires { value.empty(); }) {
+    has = !value.empty();
+  } else {
+    has = value.has_value();
+  }
+  if (has) Member(key, value);
+}
+
+template <class Range, class Project>
+void JsonWriter::List(JsonLayout layout, const Range& values,
+                      const Project& project) {
+  BeginArray(layout);
+  for (const auto& value : values) {
+    using Result = std::invoke_result_t<const Project&, decltype(value)>;
+    if constexpr (std::is_void_v<Result>) {
+      std::invoke(project, value);
+    } else {
+      Value(std::invoke(project, value));
+    }
+  }
+  EndArray();
+}
+
+template <class Range, class Write>
+void JsonWriter::Objects(std::string_view key, JsonLayout list,
+                         JsonLayout object, const Range& values,
+                         const Write& write) {
+  Key(key);
+  List(list, values, [&](const auto& value) {
+    BeginObject(object);
+    write(value);
+    EndObject();
+  });
+}
+
+// Writes a document: an object with a member on each line, which begins with
+// its schema, and a line's end. `write(JsonWriter&)` writes the other members.
+template <class Write>
+void WriteDocument(Sink& out, std::string_view schema, const Write& write) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", schema);
+  write(json);
+  json.EndObject();
+  out.Put('\n');
 }
 
 // Returns the text that `write(JsonWriter&)` writes.

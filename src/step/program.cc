@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "source/join.h"
 #include "source/size.h"
 
 namespace shardc::step {
@@ -119,8 +120,7 @@ std::string ShardingText(const Graph& graph, const Axes& axes, ValueId value,
   const auto joined = [&](const auto& list) {
     std::string out;
     for (AxisId axis : list) {
-      if (!out.empty()) out += '+';
-      out += axes.names[axis];
+      AppendItem(out, "+", axes.names[axis]);
     }
     return out;
   };
@@ -128,9 +128,9 @@ std::string ShardingText(const Graph& graph, const Axes& axes, ValueId value,
   const Value& of = graph.values[AsIndex(value)];
   for (size_t d = 0; d < of.labels.size(); ++d) {
     if (sharding.dims[d].empty()) continue;
-    if (!out.empty()) out += ' ';
-    out += graph.labels[AsIndex(of.labels[d])].name + ":" +
-           joined(sharding.dims[d]);
+    AppendItem(out, " ",
+               graph.labels[AsIndex(of.labels[d])].name + ":" +
+                   joined(sharding.dims[d]));
   }
   if (sharding.partial != 0) {
     AxisList partial;

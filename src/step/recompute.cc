@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/op_def.h"
@@ -303,11 +304,7 @@ constexpr std::array<std::string_view, 4> kModuleTensors = {
     "norm", "latent_up", "product", "dispatched"};
 
 std::string ListOf(std::span<const std::string_view> names) {
-  std::string out;
-  for (const std::string_view name : names) {
-    out += (out.empty() ? "" : ", ") + std::string(name);
-  }
-  return out;
+  return Join(names, ", ");
 }
 
 std::string PolicyList() { return "the policies are: " + ListOf(kNames); }

@@ -25,6 +25,7 @@
 
 #include "match/match.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -44,9 +45,7 @@ std::string Text(const DescribedDim& dim) {
   for (const auto& parts : dim.factors) {
     if (!out.empty()) out += ' ';
     if (parts.size() > 1) out += '(';
-    for (size_t i = 0; i < parts.size(); ++i) {
-      out += (i > 0 ? "+" : "") + parts[i];
-    }
+    out += Join(parts, "+");
     if (parts.size() > 1) out += ')';
   }
   return out;

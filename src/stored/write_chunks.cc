@@ -20,6 +20,7 @@
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/input_file.h"
+#include "source/join.h"
 #include "source/process.h"
 #include "source/size.h"
 #include "source/utf8.h"
@@ -583,10 +584,7 @@ class PartsRun {
   }
 
   std::nullopt_t RefuseUnfinished(const std::vector<int64_t>& unfinished) {
-    std::string list;
-    for (size_t i = 0; i < unfinished.size() && i < kMostListed; ++i) {
-      list += (i == 0 ? "" : ", ") + std::to_string(unfinished[i]);
-    }
+    std::string list = Join(First(unfinished, kMostListed), ", ");
     if (unfinished.size() > kMostListed) list += ", ...";
     findings_.Add(code::kMissing, {MakeSource(options_.folder, {})},
                   "the parts of " +

@@ -159,18 +159,12 @@ void WriteEntry(JsonWriter& json, const Entry& entry) {
   json.Key("key_metadata");
   json.BeginArray();
   for (size_t i = 0; i < entry.path.size(); ++i) {
-    json.BeginObject();
-    json.Member("key", entry.path[i]);
-    json.Member("key_type",
+    json.Object("key", entry.path[i], "key_type",
                 entry.InSequence(i) ? kSequenceType : kDictionaryType);
-    json.EndObject();
   }
   json.EndArray();
-  json.Key("value_metadata");
-  json.BeginObject();
-  json.Member("value_type", entry.value_type);
-  json.Member("skip_deserialize", entry.empty);
-  json.EndObject();
+  json.Member("value_metadata", Record("value_type", entry.value_type,
+                                       "skip_deserialize", entry.empty));
   json.EndObject();
 }
 
@@ -185,15 +179,12 @@ std::string ShardingText(const Sharding& sharding) {
     json.Array(sharding.mesh.axes, &MeshAxis::size);
     json.Key("axis_names");
     json.Array(sharding.mesh.axes, &MeshAxis::name);
-    json.Key("partition_spec");
-    WriteSpec(json, sharding.spec);
+    json.Member("partition_spec", WrittenBy(WriteSpec, sharding.spec));
     const std::vector<int64_t> devices = DeviceOrder(sharding.mesh);
     if (!devices.empty()) {
-      json.Key("device_mesh");
-      json.BeginObject();
-      json.Key("mesh");
-      WriteDeviceGrid(json, sharding.mesh, devices);
-      json.EndObject();
+      json.Member(
+          "device_mesh",
+          Record("mesh", WrittenBy(WriteDeviceGrid, sharding.mesh, devices)));
     }
     json.EndObject();
   });
@@ -221,11 +212,9 @@ std::string OrbaxMetadataText(std::span<const Array> arrays,
       WriteEntry(json, entry);
     }
     json.EndObject();
-    json.Member("use_ocdbt", true);
-    json.Member("use_zarr3", false);
-    json.Member("store_array_data_equal_to_fill_value", true);
-    json.Key("custom_metadata");
-    json.Null();
+    json.Members("use_ocdbt", true, "use_zarr3", false,
+                 "store_array_data_equal_to_fill_value", true,
+                 "custom_metadata", nullptr);
     json.EndObject();
   });
 }
@@ -236,8 +225,8 @@ std::string OrbaxShardingsText(std::span<const Array> arrays) {
     json.BeginObject();
     for (const Array& array : arrays) {
       if (!IsOfJax(array)) continue;
-      json.Key(EncodeUrlBase64(array.key));
-      json.String(array.sharding ? ShardingText(*array.sharding)
+      json.Member(EncodeUrlBase64(array.key),
+                  array.sharding ? ShardingText(*array.sharding)
                                  : std::string(kOnFirstDevice));
     }
     json.EndObject();
@@ -266,18 +255,10 @@ std::string OrbaxRandomKeysText(std::span<const Array> arrays) {
     json.BeginArray();
     for (const Array& array : arrays) {
       if (array.random_key.empty()) continue;
-      json.BeginObject();
-      json.Key("array_metadata");
-      json.BeginObject();
-      json.Member("param_name", array.key);
-      json.Member("write_shape", array.shape);
-      json.Member("chunk_shape", array.chunk);
-      json.Key("ext_metadata");
-      json.BeginObject();
-      json.Member("random_key_impl", array.random_key);
-      json.EndObject();
-      json.EndObject();
-      json.EndObject();
+      json.Object("array_metadata",
+                  Record("param_name", array.key, "write_shape", array.shape,
+                         "chunk_shape", array.chunk, "ext_metadata",
+                         Record("random_key_impl", array.random_key)));
     }
     json.EndArray();
     json.EndObject();
@@ -355,22 +336,13 @@ std::string Zarray(const Array& array, bool compress) {
     json.Member("chunks", array.chunk);
     json.Key("compressor");
     if (compress) {
-      json.BeginObject();
-      json.Member("id", "zstd");
-      json.Member("level", kZstdLevel);
-      json.EndObject();
+      json.Object("id", "zstd", "level", kZstdLevel);
     } else {
       json.Null();
     }
-    json.Member("dimension_separator", ".");
-    json.Member("dtype", ZarrName(*array.dtype));
-    json.Key("fill_value");
-    json.Null();
-    json.Key("filters");
-    json.Null();
-    json.Member("order", "C");
-    json.Member("shape", array.shape);
-    json.Member("zarr_format", 2);
+    json.Members("dimension_separator", ".", "dtype", ZarrName(*array.dtype),
+                 "fill_value", nullptr, "filters", nullptr, "order", "C",
+                 "shape", array.shape, "zarr_format", 2);
     json.EndObject();
   });
 }

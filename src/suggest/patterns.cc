@@ -23,6 +23,7 @@
 
 #include "match/match.h"
 #include "match/sketch.h"
+#include "source/join.h"
 #include "source/wording.h"
 #include "suggest/parameter_groups.h"
 
@@ -263,7 +264,7 @@ void JoinOnce(std::vector<Ending>& endings) {
   }
 }
 
-void Join(std::vector<Ending>& endings) {
+void JoinEndings(std::vector<Ending>& endings) {
   if (endings.size() > kMostJoinedPatterns) return;
   for (size_t before = 0; before != endings.size();) {
     before = endings.size();
@@ -313,8 +314,7 @@ PatternOf NamesPattern(const Tree& tree, uint32_t k) {
   PatternOf out;
   out.groups = {k};
   for (const uint32_t member : tree.Members(tree.groups[k])) {
-    out.text +=
-        (out.text.empty() ? "" : "|") + EscapedName(tree.NameOf(member));
+    AppendItem(out.text, "|", EscapedName(tree.NameOf(member)));
   }
   out.text = Boundary(tree.separator) + "(" + out.text + ")$";
   return out;
@@ -340,7 +340,7 @@ std::vector<PatternOf> JoinedPatterns(const NameIndex& names,
   NumberTexts numbers(names);
   std::vector<Ending> endings = EndingsOf(names, by_suffix, suffixes, numbers);
   const std::vector<Ending> norms = TakeNorms(names, endings);
-  Join(endings);
+  JoinEndings(endings);
   std::vector<PatternOf> out;
   for (const auto* list : {&norms, &std::as_const(endings)}) {
     for (const Ending& ending : *list) {
@@ -442,10 +442,9 @@ std::string TrieText(const Trie& trie) {
     if (fresh) order.push_back(rest);
     at->second += digit;
   }
-  std::string out;
-  for (const std::string& rest : order) {
-    out += (out.empty() ? "" : "|") + ClassOf(digits[rest]) + rest;
-  }
+  std::string out = Join(order, "|", [&](const std::string& rest) {
+    return ClassOf(digits[rest]) + rest;
+  });
   if (trie.next.empty()) return out;
   const bool one = order.size() == 1;
   if (trie.end) {
@@ -502,12 +501,10 @@ std::string PartText(const std::string& part) {
   if (words.size() == 1) return Escaped(part);
   const size_t head = CommonHead(words);
   const size_t tail = CommonTail(words, head);
-  std::string middle;
-  for (const std::string& word : words) {
-    middle +=
-        (middle.empty() ? "" : "|") +
-        Escaped(std::string_view(word).substr(head, word.size() - head - tail));
-  }
+  std::string middle = Join(words, "|", [&](const std::string& word) {
+    return Escaped(
+        std::string_view(word).substr(head, word.size() - head - tail));
+  });
   return Escaped(words[0].substr(0, head)) + "(" + middle + ")" +
          Escaped(words[0].substr(words[0].size() - tail));
 }
@@ -561,10 +558,7 @@ std::string NumbersPattern(std::vector<std::string> numbers) {
                 return std::pair(a.size(), a) < std::pair(b.size(), b);
               });
     if (numbers.size() == 1) return numbers[0];
-    std::string out;
-    for (const std::string& number : numbers) {
-      out += (out.empty() ? "" : "|") + number;
-    }
+    std::string out = Join(numbers, "|");
     return "(" + out + ")";
   }
   Trie trie;

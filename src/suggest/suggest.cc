@@ -24,6 +24,7 @@
 
 #include "program/facts.h"
 #include "roles/classify.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "suggest/choice.h"
@@ -552,14 +553,15 @@ std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
     for (const std::string& axis : axes) {
       list += (list.empty() ? "`" : ", `") + axis + "`";
     }
-    if (!axes.empty()) out += (out.empty() ? "" : "; ") + reason + ": " + list;
+    if (!axes.empty()) AppendItem(out, "; ", reason + ": " + list);
   };
   add("no rules are suggested for these axes of pipeline stages", mesh.stages);
   add("the purpose of these axes is unknown", mesh.unused);
   if (!out.empty()) return out;
   for (const auto& [name, size] : UnusedAxes(mesh, choices)) {
-    out += (out.empty() ? "" : "; ") + name + " of size " +
-           std::to_string(size) + " shards no parameter";
+    AppendItem(
+        out, "; ",
+        name + " of size " + std::to_string(size) + " shards no parameter");
   }
   if (!out.empty()) return out;
   const int64_t bytes = BytesPerDevice(tree, choices);

@@ -18,6 +18,7 @@
 #include <tuple>
 #include <utility>
 
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "suggest/choice.h"
@@ -390,10 +391,7 @@ std::string EvidenceText(const ModelDims& dims,
          : least.level == Level::kMedium ? "medium"
                                          : "low";
   out += ", " + least.text;
-  std::string list;
-  for (const int dim : scanned) {
-    list += (list.empty() ? "" : " and ") + std::to_string(dim);
-  }
+  std::string list = Join(scanned, " and ");
   if (!list.empty()) {
     out += std::string("; dimension") + (scanned.size() > 1 ? "s " : " ") +
            list +
@@ -436,8 +434,8 @@ std::string ShapesText(const Suggestion& suggestion, const PatternOf& pattern) {
   }
   std::string out;
   for (size_t i = 0; i < order.size() && i < kListedShapes; ++i) {
-    out += (out.empty() ? "" : ", ") + CountText(shapes[order[i]]) + " x " +
-           ShapeText(order[i]);
+    AppendItem(out, ", ",
+               CountText(shapes[order[i]]) + " x " + ShapeText(order[i]));
   }
   if (order.size() > kListedShapes) {
     out += " and " + Counted(static_cast<int64_t>(order.size() - kListedShapes),
@@ -471,14 +469,6 @@ std::string Capital(std::string text) {
   return text;
 }
 
-std::string ListText(const std::vector<int64_t>& numbers) {
-  std::string out;
-  for (const int64_t number : numbers) {
-    out += (out.empty() ? "" : " and ") + std::to_string(number);
-  }
-  return out;
-}
-
 // Returns the sentence about a layer stack for the comment at the top of the
 // suggested file: which dimension counts layers, and why.
 std::string StackEvidence(const LayerStack& stack) {
@@ -498,16 +488,16 @@ std::vector<std::string> Head(const Suggestion& suggestion, const Mesh& mesh) {
   const ModelFacts& facts = suggestion.dims.facts;
   std::string read;
   const auto add = [&](const std::string& text) {
-    read += (read.empty() ? "" : "; ") + text;
+    AppendItem(read, "; ", text);
   };
   if (facts.by_program) add("the program of a function, and no names");
   if (facts.unknown_names) add("no known name, so that sizes decide");
-  if (!facts.widths.empty()) add("width " + ListText(facts.widths));
+  if (!facts.widths.empty()) add("width " + Join(facts.widths, " and "));
   if (!facts.vocabularies.empty()) {
-    add("vocabulary " + ListText(facts.vocabularies));
+    add("vocabulary " + Join(facts.vocabularies, " and "));
   }
   if (!facts.assumed_vocabularies.empty()) {
-    add("perhaps a vocabulary of " + ListText(facts.assumed_vocabularies) +
+    add("perhaps a vocabulary of " + Join(facts.assumed_vocabularies, " and ") +
         ", by its size alone");
   }
   for (const std::string& heads : facts.heads) add(heads);

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "yaml/scan.h"
@@ -375,24 +376,14 @@ bool HasOddBlank(std::string_view text) {
   return false;
 }
 
-std::string Join(std::span<const std::string_view> words,
-                 std::string_view last) {
-  std::string out;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) out += i + 1 == words.size() ? last : ", ";
-    out += "`" + std::string(words[i]) + "`";
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string Alternatives(std::span<const std::string_view> choices) {
-  return Join(choices, " or ");
+  return ListInWords(choices, Quote, " or ");
 }
 
 std::string Listed(std::span<const std::string_view> names) {
-  return Join(names, " and ");
+  return ListInWords(names, Quote);
 }
 
 std::optional<Fields> Fields::Read(const YamlContext& context,

@@ -2,12 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <bit>
 #include <clocale>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "source/json.h"
@@ -60,6 +63,84 @@ TEST_CASE("json writer: the same values in each style") {
       "{\"deep\":{\"b\":true,\"c\":null}}],\"shape\":[4,8]}";
   CHECK(text(JsonStyle::kCompact) == compact);
   CHECK(text(JsonStyle::kCanonical) == compact);
+}
+
+TEST_CASE("json writer: records list their members once") {
+  const auto text = [](const auto& write) { return JsonText(write); };
+  const std::optional<int> none;
+  const std::vector<std::string> names = {"x", "y"};
+  const auto put = [](JsonWriter& json, int a, int b) {
+    json.Array(std::array{a, b});
+  };
+  CHECK(text([&](JsonWriter& json) {
+          json.Block("a", 1, "names", names, "none", none, "null", nullptr,
+                     "record", Record("b", true, "c", TextOrNull("")), "range",
+                     WrittenBy(put, 2, 3), "block", Block("d", "e"));
+        }) ==
+        "{\n"
+        "  \"a\": 1,\n"
+        "  \"names\": [\"x\", \"y\"],\n"
+        "  \"none\": null,\n"
+        "  \"null\": null,\n"
+        "  \"record\": {\"b\": true, \"c\": null},\n"
+        "  \"range\": [2, 3],\n"
+        "  \"block\": {\n"
+        "    \"d\": \"e\"\n"
+        "  }\n"
+        "}");
+  // An empty value leaves out its member.
+  CHECK(text([&](JsonWriter& json) {
+          json.Object("a", Given(0), "b", Given(none), "c", Given(names), "d",
+                      Given(std::string()), "e", Given(false), "f",
+                      Given(std::optional(0)), "g", Given(2));
+        }) == "{\"c\": [\"x\", \"y\"], \"f\": 0, \"g\": 2}");
+}
+
+TEST_CASE("json writer: lists of values and of records") {
+  const std::vector<int> numbers = {1, 2};
+  const auto members = [](JsonWriter& json) {
+    return [&json](int number) { json.Members("n", number, "half", 0.5); };
+  };
+  const auto text = [&](const auto& write) {
+    return JsonText([&](JsonWriter& json) {
+      json.BeginObject();
+      write(json);
+      json.EndObject();
+    });
+  };
+  CHECK(text([&](JsonWriter& json) {
+          json.Array("a", numbers, [](int number) { return number * 2; });
+          json.Array("b", numbers,
+                     [&](int number) { json.Object("c", number); });
+        }) == "{\"a\": [2, 4], \"b\": [{\"c\": 1}, {\"c\": 2}]}");
+  CHECK(text([&](JsonWriter& json) { json.Lines("a", numbers); }) ==
+        "{\"a\": [\n  1,\n  2\n]}");
+  CHECK(text([&](JsonWriter& json) {
+          json.Records("a", numbers, members(json));
+        }) ==
+        "{\"a\": [{\"n\": 1, \"half\": 0.5}, {\"n\": 2, \"half\": 0.5}]}");
+  CHECK(
+      text([&](JsonWriter& json) { json.Rows("a", numbers, members(json)); }) ==
+      "{\"a\": [\n"
+      "  {\"n\": 1, \"half\": 0.5},\n"
+      "  {\"n\": 2, \"half\": 0.5}\n"
+      "]}");
+  CHECK(text([&](JsonWriter& json) {
+          json.Blocks("a", std::array{1}, members(json));
+        }) ==
+        "{\"a\": [\n"
+        "  {\n"
+        "    \"n\": 1,\n"
+        "    \"half\": 0.5\n"
+        "  }\n"
+        "]}");
+}
+
+TEST_CASE("json writer: a document begins with its schema") {
+  CHECK(TextOf([](Sink& out) {
+          WriteDocument(out, "shardc.test/v1",
+                        [](JsonWriter& json) { json.Member("a", 1); });
+        }) == "{\n  \"schema\": \"shardc.test/v1\",\n  \"a\": 1\n}\n");
 }
 
 TEST_CASE("json writer: breaks where they are requested") {

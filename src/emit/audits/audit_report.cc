@@ -26,6 +26,7 @@
 #include "audit/growth.h"
 #include "emit/costs/cost_report.h"
 #include "emit/findings/formats.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -37,14 +38,10 @@ namespace {
 // the collective's groups of devices are not the groups along any axes of the
 // mesh.
 void WriteGroup(JsonWriter& json, const audit::Traffic& one) {
-  json.Member("collective", CollectiveName(one.kind));
-  json.Key("axes");
-  if (one.members->named) {
-    json.Array(one.members->axes);
-  } else {
-    json.Null();
-  }
-  json.Member("group_size", one.members->size);
+  json.Members(
+      "collective", CollectiveName(one.kind), "axes",
+      one.members->named ? std::optional(one.members->axes) : std::nullopt,
+      "group_size", one.members->size);
 }
 
 using audit::By;
@@ -126,10 +123,8 @@ std::string RemarkText(const Remark& remark) {
 // empty.
 std::string RemarksText(std::string_view before, std::span<const Remark> all) {
   if (all.empty()) return "";
-  std::string out(before);
-  for (size_t i = 0; i < std::min(all.size(), kRemarks); ++i) {
-    out += (i == 0 ? " " : ", ") + RemarkText(all[i]);
-  }
+  std::string out =
+      std::string(before) + " " + Join(First(all, kRemarks), ", ", RemarkText);
   if (all.size() > kRemarks) {
     out += " and " + CountText(static_cast<int64_t>(all.size() - kRemarks)) +
            " more";
@@ -172,11 +167,10 @@ std::string DriftText(const AuditText& how) {
                 : "the text states no shardings of arguments") +
            "\n";
   }
-  std::string skipped;
-  for (size_t i = 0; i < std::min(drifts.skipped.size(), kRemarks); ++i) {
-    skipped += (i == 0 ? "not compared: `" : ", `") +
-               Printable(drifts.skipped[i]) + "`";
-  }
+  std::string skipped = drifts.skipped.empty() ? "" : "not compared: ";
+  skipped +=
+      Join(First(drifts.skipped, kRemarks), ", ",
+           [](const std::string& name) { return Quote(Printable(name)); });
   if (drifts.skipped.size() > kRemarks) {
     skipped +=
         " and " +
@@ -201,84 +195,47 @@ std::string DriftText(const AuditText& how) {
 void WriteTraffic(JsonWriter& json, const Report& report, const Traffic& one) {
   json.BeginObject();
   WriteGroup(json, one);
-  json.Member("times", one.times.value());
-  json.Member("calls", one.calls.value());
-  json.Member("bytes_per_device", one.sent.value());
-  json.Member("at_most", one.at_most);
-  json.Member("seconds", one.seconds);
-  json.TextOrNull("phase", audit::PhaseName(one.phase));
-  json.Member("what", audit::WhatName(one.moved.what));
-  json.TextOrNull("parameter", one.moved.name);
-  json.Member("shape", one.moved.shape);
-  json.TextOrNull("scope", one.scope);
-  json.Key("line");
-  WriteSourceLine(json, one.line);
-  json.Key("stack");
-  json.BeginArray();
-  for (const auto& line : report.frames->StackOf(one.metadata)) {
-    WriteSourceLine(json, line);
-  }
-  json.EndArray();
+  json.Members(
+      "times", one.times.value(), "calls", one.calls.value(),
+      "bytes_per_device", one.sent.value(), "at_most", one.at_most, "seconds",
+      one.seconds, "phase", TextOrNull(audit::PhaseName(one.phase)), "what",
+      audit::WhatName(one.moved.what), "parameter", TextOrNull(one.moved.name),
+      "shape", one.moved.shape, "scope", TextOrNull(one.scope), "line",
+      WrittenBy(WriteSourceLine, one.line));
+  json.Array("stack", report.frames->StackOf(one.metadata),
+             [&](const auto& line) { WriteSourceLine(json, line); });
   json.EndObject();
 }
 
 void WriteRemarks(JsonWriter& json, std::string_view key,
                   std::span<const Remark> all) {
-  json.Key(key);
-  json.BeginArray(JsonLayout::kLines);
-  for (const Remark& remark : all) {
-    json.BeginObject();
-    json.Member("instruction", remark.name);
-    json.Key("line");
-    WriteSourceLine(json, remark.line);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows(key, all, [&](const Remark& remark) {
+    json.Members("instruction", remark.name, "line",
+                 WrittenBy(WriteSourceLine, remark.line));
+  });
 }
 
 void WriteDrifts(JsonWriter& json, const AuditText& how) {
   if (!how.drifts) return;
-  json.Member("arguments_compared", how.drifts->compared);
-  json.Key("arguments_skipped");
-  json.BeginArray();
-  for (const std::string& one : how.drifts->skipped) json.String(one);
-  json.EndArray();
-  json.Key("drift");
-  json.BeginArray(JsonLayout::kLines);
-  for (const audit::Drift& one : how.drifts->all) {
-    json.BeginObject();
-    json.Member("argument", one.argument);
-    json.Member("parameter", one.parameter);
-    json.Key("planned");
-    WriteSpec(json, one.planned);
-    json.Key("compiled");
-    if (one.actual) {
-      WriteSpec(json, *one.actual);
-    } else {
-      json.Null();
-    }
-    json.Member("sharding", one.sharding);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Members("arguments_compared", how.drifts->compared, "arguments_skipped",
+               how.drifts->skipped);
+  json.Rows("drift", how.drifts->all, [&](const audit::Drift& one) {
+    json.Members("argument", one.argument, "parameter", one.parameter,
+                 "planned", WrittenBy(WriteSpec, one.planned), "compiled",
+                 one.actual ? std::optional(WrittenBy(WriteSpec, *one.actual))
+                            : std::nullopt,
+                 "sharding", one.sharding);
+  });
 }
 
 void WriteGrowth(JsonWriter& json, const AuditText& how) {
   if (!how.growth) return;
-  json.Key("growth");
-  json.BeginArray(JsonLayout::kLines);
-  for (const audit::Growth& one : *how.growth) {
-    json.BeginObject();
-    json.Member("collective", one.route.first);
-    json.Member("over", one.route.second);
-    json.Member("before", one.before);
-    json.Member("after", one.after);
-    json.Member("what", one.cause.what);
-    json.Member("shape", one.cause.shape);
-    json.TextOrNull("function", one.cause.function);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows("growth", *how.growth, [&](const audit::Growth& one) {
+    json.Members("collective", one.route.first, "over", one.route.second,
+                 "before", one.before, "after", one.after, "what",
+                 one.cause.what, "shape", one.cause.shape, "function",
+                 TextOrNull(one.cause.function));
+  });
 }
 
 }  // namespace
@@ -317,56 +274,39 @@ std::string AuditReportText(const Report& report, const AuditText& how) {
 
 void WriteAuditJson(const Report& report, const AuditText& how, Sink& out) {
   const By by = how.by;
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.audit/v1");
-  json.Member("program", report.program);
-  json.Member("devices", report.devices);
-  json.Key("mesh");
-  if (report.mesh) {
-    WriteMesh(json, *report.mesh, MeshDetail::kSizes);
-  } else {
-    json.Null();
-  }
-  json.TextOrNull("profile",
-                  report.profile == nullptr ? "" : report.profile->name);
-  json.Key("total");
-  json.BeginObject();
-  json.Member("bytes_per_device", report.sent);
-  json.Member("calls", report.calls);
-  json.Member("seconds", report.seconds);
-  json.Member("bound", BoundName(report));
-  json.EndObject();
-  json.Member("by", audit::kByNames[static_cast<size_t>(by)]);
-  json.Key("rows");
-  json.BeginArray(JsonLayout::kLines);
-  // For By::kAll the member `rows` is an empty list, because the member
-  // `collectives` already has each collective.
-  const auto rows = by == By::kAll ? std::vector<Row>() : Tabulate(report, by);
-  for (const Row& row : rows) {
-    json.BeginObject();
-    json.Member("key", row.key);
-    json.Member("times", row.times);
-    json.Member("calls", row.calls);
-    json.Member("bytes_per_device", row.sent);
-    json.Member("seconds", row.seconds);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("collectives");
-  json.BeginArray(JsonLayout::kLines);
-  for (const Traffic& one : report.traffic) WriteTraffic(json, report, one);
-  json.EndArray();
-  WriteRemarks(json, "unknown_loops", report.unknown_loops);
-  WriteRemarks(json, "conditionals", report.conditionals);
-  WriteRemarks(json, "host_transfers", report.host_transfers);
-  json.Key("findings");
-  WriteFindings(json, how.findings);
-  WriteDrifts(json, how);
-  WriteGrowth(json, how);
-  if (how.compared) WriteDifferenceMembers(json, *how.compared);
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, "shardc.audit/v1", [&](JsonWriter& json) {
+    json.Members(
+        "program", report.program, "devices", report.devices, "mesh",
+        report.mesh ? std::optional(WrittenBy(WriteMesh, *report.mesh,
+                                              MeshDetail::kSizes))
+                    : std::nullopt,
+        "profile",
+        TextOrNull(report.profile == nullptr ? "" : report.profile->name),
+        "total",
+        Record("bytes_per_device", report.sent, "calls", report.calls,
+               "seconds", report.seconds, "bound", BoundName(report)),
+        "by", audit::kByNames[static_cast<size_t>(by)]);
+    json.Key("rows");
+    json.BeginArray(JsonLayout::kLines);
+    // For By::kAll the member `rows` is an empty list, because the member
+    // `collectives` already has each collective.
+    const auto rows =
+        by == By::kAll ? std::vector<Row>() : Tabulate(report, by);
+    for (const Row& row : rows) {
+      json.Object("key", row.key, "times", row.times, "calls", row.calls,
+                  "bytes_per_device", row.sent, "seconds", row.seconds);
+    }
+    json.EndArray();
+    json.Lines("collectives", report.traffic,
+               [&](const Traffic& one) { WriteTraffic(json, report, one); });
+    WriteRemarks(json, "unknown_loops", report.unknown_loops);
+    WriteRemarks(json, "conditionals", report.conditionals);
+    WriteRemarks(json, "host_transfers", report.host_transfers);
+    json.Member("findings", WrittenBy(WriteFindings, how.findings));
+    WriteDrifts(json, how);
+    WriteGrowth(json, how);
+    if (how.compared) WriteDifferenceMembers(json, *how.compared);
+  });
 }
 
 // Prints the difference between a compiled program and the step program that
@@ -442,27 +382,18 @@ std::string UnmatchedText(std::string_view heading,
 
 void WriteUnmatched(JsonWriter& json, std::string_view key,
                     const std::vector<Unmatched>& all) {
-  json.Key(key);
-  json.BeginArray(JsonLayout::kLines);
-  for (const Unmatched& one : all) {
-    json.BeginObject();
-    json.Member("collective", CollectiveName(one.kind));
-    json.Member("over", one.over);
-    json.Member("phase", one.phase == audit::Phase::kNone
-                             ? std::nullopt
-                             : std::optional(audit::PhaseName(one.phase)));
-    json.Member("times", one.count);
-    json.Member("bytes_per_device", one.bytes);
-    json.Member("what", one.what);
-    json.Key("line");
-    WriteSourceLine(json,
-                    one.from == nullptr ? hlo::SourceLine() : one.from->line);
-    json.Member("reason", one.reason.empty()
-                              ? std::nullopt
-                              : std::optional<std::string_view>(one.reason));
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows(key, all, [&](const Unmatched& one) {
+    json.Members(
+        "collective", CollectiveName(one.kind), "over", one.over, "phase",
+        one.phase == audit::Phase::kNone
+            ? std::nullopt
+            : std::optional(audit::PhaseName(one.phase)),
+        "times", one.count, "bytes_per_device", one.bytes, "what", one.what,
+        "line",
+        WrittenBy(WriteSourceLine,
+                  one.from == nullptr ? hlo::SourceLine() : one.from->line),
+        "reason", TextOrNull(one.reason));
+  });
 }
 
 }  // namespace
@@ -471,8 +402,7 @@ std::string RewritesText(uint8_t rewrites) {
   std::string out;
   for (size_t i = 0; i < std::size(audit::kRewriteNames); ++i) {
     if ((rewrites >> i & 1) == 0) continue;
-    if (!out.empty()) out += ", ";
-    out += audit::kRewriteNames[i];
+    AppendItem(out, ", ", audit::kRewriteNames[i]);
   }
   return out;
 }
@@ -486,12 +416,8 @@ std::string_view StatusText(const RouteCompared& one) {
 
 void WriteSourceLine(JsonWriter& json, const hlo::SourceLine& line) {
   if (line.file.empty()) return json.Null();
-  json.BeginObject();
-  json.Member("file", line.file);
-  json.Member("line", line.line);
-  json.Member("function", line.function.empty() ? std::nullopt
-                                                : std::optional(line.function));
-  json.EndObject();
+  json.Object("file", line.file, "line", line.line, "function",
+              TextOrNull(line.function));
 }
 
 std::string DifferenceText(const StepCompared& compared) {
@@ -521,32 +447,21 @@ void WriteDifferenceMembers(JsonWriter& json, const StepCompared& compared) {
   const auto& [step, difference] = compared;
   json.Key("difference");
   json.BeginObject(JsonLayout::kLines);
-  json.Member("mode", step.mode);
-  json.Member("batch", step.batch);
-  json.Member("length", step.length);
-  json.Member("element_bytes", step.element_bytes);
-  json.Member("keep_gathered", step.keep_gathered);
-  json.Member("equal", difference.empty());
-  json.Key("routes");
-  json.BeginArray(JsonLayout::kLines);
-  for (const RouteCompared& one : difference.routes) {
-    json.BeginObject();
-    json.Member("collective", CollectiveName(one.kind));
-    json.Member("over", one.over);
-    json.Member("planned_times", one.planned_count);
-    json.Member("planned_bytes_per_device", one.planned_bytes);
-    json.Member("times", one.count);
-    json.Member("bytes_per_device", one.bytes);
-    json.Member("status", StatusText(one));
+  json.Members("mode", step.mode, "batch", step.batch, "length", step.length,
+               "element_bytes", step.element_bytes, "keep_gathered",
+               step.keep_gathered, "equal", difference.empty());
+  json.Rows("routes", difference.routes, [&](const RouteCompared& one) {
+    json.Members("collective", CollectiveName(one.kind), "over", one.over,
+                 "planned_times", one.planned_count, "planned_bytes_per_device",
+                 one.planned_bytes, "times", one.count, "bytes_per_device",
+                 one.bytes, "status", StatusText(one));
     json.Key("rewrites");
     json.BeginArray();
     for (size_t i = 0; i < std::size(audit::kRewriteNames); ++i) {
       if ((one.rewrites >> i & 1) != 0) json.String(audit::kRewriteNames[i]);
     }
     json.EndArray();
-    json.EndObject();
-  }
-  json.EndArray();
+  });
   WriteUnmatched(json, "missing", difference.missing);
   WriteUnmatched(json, "extra", difference.extra);
   json.Member("numbers_not_compared", difference.numbers);
@@ -579,14 +494,10 @@ void WriteEntry(JsonWriter& json, const Entry& entry) {
   const Traffic& one = *entry.first;
   json.BeginObject();
   WriteGroup(json, one);
-  json.Member("bytes_per_device", entry.bytes);
-  json.Member("what", audit::WhatName(one.moved.what));
-  json.TextOrNull("parameter", one.moved.name);
-  json.Member("shape", one.moved.shape);
-  json.Key("line");
-  json.BeginObject();
-  json.TextOrNull("function", one.line.function);
-  json.EndObject();
+  json.Members("bytes_per_device", entry.bytes, "what",
+               audit::WhatName(one.moved.what), "parameter",
+               TextOrNull(one.moved.name), "shape", one.moved.shape, "line",
+               Record("function", TextOrNull(one.line.function)));
   json.EndObject();
 }
 
@@ -603,33 +514,23 @@ void WriteAuditLock(const audit::Report& report, bool scheduled, Sink& out) {
     if (entry.first == nullptr) entry.first = &one;
     entry.bytes += one.sent.value();
   }
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", audit::kLockSchema);
-  json.Member("program", report.program);
-  json.Member("devices", report.devices);
-  json.Member("stage", audit::StageName(scheduled));
-  json.Key("collectives");
-  json.BeginArray(JsonLayout::kLines);
-  for (const auto& [key, entry] : entries) WriteEntry(json, entry);
-  json.EndArray();
-  std::set<audit::LockedFlaw> flaws;
-  for (const audit::Flaw& flaw : report.flaws) {
-    flaws.insert(audit::LockedOf(flaw));
-  }
-  json.Key("findings");
-  json.BeginArray(JsonLayout::kLines);
-  for (const audit::LockedFlaw& flaw : flaws) {
-    json.BeginObject();
-    json.Member("code", flaw.code);
-    json.TextOrNull("parameter", flaw.parameter);
-    json.TextOrNull("function", flaw.function);
-    if (!flaw.axis.empty()) json.Member("axis", flaw.axis);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, audit::kLockSchema, [&](JsonWriter& json) {
+    json.Members("program", report.program, "devices", report.devices, "stage",
+                 audit::StageName(scheduled));
+    json.Key("collectives");
+    json.BeginArray(JsonLayout::kLines);
+    for (const auto& [key, entry] : entries) WriteEntry(json, entry);
+    json.EndArray();
+    std::set<audit::LockedFlaw> flaws;
+    for (const audit::Flaw& flaw : report.flaws) {
+      flaws.insert(audit::LockedOf(flaw));
+    }
+    json.Rows("findings", flaws, [&](const audit::LockedFlaw& flaw) {
+      json.Members("code", flaw.code, "parameter", TextOrNull(flaw.parameter),
+                   "function", TextOrNull(flaw.function), "axis",
+                   Given(flaw.axis));
+    });
+  });
 }
 
 }  // namespace shardc

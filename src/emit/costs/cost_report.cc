@@ -207,34 +207,24 @@ void WriteHeld(JsonWriter& json, const cost::Held& held) {
 }
 
 void WritePeak(JsonWriter& json, const cost::TakenBytes& taken) {
-  json.Key("peak");
-  json.BeginObject();
-  json.Member("expected", taken.expected);
-  json.Member("least", taken.least);
-  json.Member("most", taken.most);
-  json.Member("moment", cost::kMomentKeys[static_cast<size_t>(taken.moment)]);
-  json.Member("stack", taken.stack->name);
-  json.Member("stack_assumed", taken.stack_assumed);
-  json.EndObject();
+  json.Member(
+      "peak",
+      Record("expected", taken.expected, "least", taken.least, "most",
+             taken.most, "moment",
+             cost::kMomentKeys[static_cast<size_t>(taken.moment)], "stack",
+             taken.stack->name, "stack_assumed", taken.stack_assumed));
 }
 
 void WriteActivations(JsonWriter& json, const cost::Activations& activations) {
   json.Key("activations");
   json.BeginObject(JsonLayout::kLines);
-  json.Member("kept", activations.kept);
-  json.Member("working", activations.working);
-  json.Key("tensors");
-  json.BeginArray(JsonLayout::kLines);
-  for (const cost::LayerTensor& tensor : activations.tensors) {
-    json.BeginObject();
-    json.Member("name", tensor.what.name);
-    json.Member("bytes", tensor.bytes);
-    json.Member("layers", tensor.layers);
-    json.Member("kept", tensor.kept);
-    if (tensor.encoder) json.Member("encoder", true);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Members("kept", activations.kept, "working", activations.working);
+  json.Rows("tensors", activations.tensors,
+            [&](const cost::LayerTensor& tensor) {
+              json.Members("name", tensor.what.name, "bytes", tensor.bytes,
+                           "layers", tensor.layers, "kept", tensor.kept,
+                           "encoder", Given(tensor.encoder));
+            });
   json.EndObject();
 }
 
@@ -246,29 +236,22 @@ std::vector<NotKnown> UnknownOf(const Report& report) {
 
 void WriteCommunication(JsonWriter& json, const Report& report) {
   const cost::Communication& communication = report.communication;
-  json.Key("communication");
-  json.BeginArray(JsonLayout::kLines);
-  for (const cost::Transfer& one : communication.transfers) {
-    json.BeginObject();
-    json.Member("part", one.part);
-    json.Member("phase", one.backward ? "backward" : "forward");
-    json.Member("collective", CollectiveName(one.kind));
-    json.Key("axes");
-    json.Array(JoinedGroup(one.axes));
-    json.Member("bytes_per_device", one.sent);
-    json.Member("count", one.count);
-    json.Member("seconds",
-                report.time ? std::optional(one.seconds) : std::nullopt);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows(
+      "communication", communication.transfers, [&](const cost::Transfer& one) {
+        json.Members("part", one.part, "phase",
+                     one.backward ? "backward" : "forward", "collective",
+                     CollectiveName(one.kind), "axes", JoinedGroup(one.axes),
+                     "bytes_per_device", one.sent, "count", one.count,
+                     "seconds",
+                     report.time ? std::optional(one.seconds) : std::nullopt);
+      });
   json.Member("communication_from",
               communication.from_program ? "program" : "formulas");
   json.Key("communication_bytes");
   json.BeginObject();
-  json.Member("forward", communication.Known(communication.Sent(false)));
-  json.Member("backward", communication.Known(communication.Sent(true)));
-  json.Member("total", communication.Known(communication.Sent()));
+  json.Members("forward", communication.Known(communication.Sent(false)),
+               "backward", communication.Known(communication.Sent(true)),
+               "total", communication.Known(communication.Sent()));
   std::optional<double> per_token;
   if (report.tokens && *report.tokens > 0 && communication.roles_known) {
     per_token = static_cast<double>(communication.Sent()) /
@@ -288,15 +271,12 @@ void WriteExpected(JsonWriter& json, const Report& report) {
     WriteTimeParts(json, time.expert_layer, JsonLayout::kLines);
     json.EndObject();
   }
-  json.Member("mfu", time.model_flops_share);
-  json.Member("tokens_per_second_per_device", time.tokens_per_second);
-  json.Key("calibration");
-  json.BeginObject();
-  json.Member("stack", time.stack->name);
-  json.Member("stack_assumed", time.stack_assumed);
-  json.Member("runs", report.settings.profile->efficiency.runs);
-  json.Member("calibrated", time.calibrated);
-  json.EndObject();
+  json.Members(
+      "mfu", time.model_flops_share, "tokens_per_second_per_device",
+      time.tokens_per_second, "calibration",
+      Record("stack", time.stack->name, "stack_assumed", time.stack_assumed,
+             "runs", report.settings.profile->efficiency.runs, "calibrated",
+             time.calibrated));
 }
 
 void WriteTime(JsonWriter& json, const Report& report) {
@@ -307,36 +287,20 @@ void WriteTime(JsonWriter& json, const Report& report) {
   const cost::Time known = time.value_or(cost::Time{});
   json.Key("time");
   json.BeginObject(JsonLayout::kLines);
-  json.Member("compute_s", of(known.compute));
-  json.Member("memory_s", of(known.memory));
-  json.Member("communication_s", of(known.communication));
+  json.Members("compute_s", of(known.compute), "memory_s", of(known.memory),
+               "communication_s", of(known.communication));
   const auto& expected = report.expected;
-  json.Member("least_s", expected ? expected->least : of(known.Least()));
-  json.Member("most_s", expected ? expected->most : of(known.Most()));
-  json.Key("bound_by");
-  if (time) {
-    json.String(cost::kBoundNames[static_cast<size_t>(known.bound)]);
-  } else {
-    json.Null();
-  }
-  json.Member("flops", report.flops);
-  json.Member("tokens", report.tokens);
-  json.Key("profile");
-  if (report.settings.profile != nullptr) {
-    json.String(report.settings.profile->name);
-  } else {
-    json.Null();
-  }
+  json.Members(
+      "least_s", expected ? expected->least : of(known.Least()), "most_s",
+      expected ? expected->most : of(known.Most()), "bound_by",
+      time ? std::optional(cost::kBoundNames[static_cast<size_t>(known.bound)])
+           : std::nullopt,
+      "flops", report.flops, "tokens", report.tokens, "profile",
+      report.settings.profile != nullptr
+          ? std::optional(report.settings.profile->name)
+          : std::nullopt);
   if (expected) WriteExpected(json, report);
   json.EndObject();
-}
-
-void WriteTexts(JsonWriter& json, std::string_view key,
-                const std::vector<std::string>& texts) {
-  json.Key(key);
-  json.BeginArray(JsonLayout::kLines);
-  for (const std::string& text : texts) json.String(text);
-  json.EndArray();
 }
 
 }  // namespace
@@ -360,33 +324,28 @@ std::string CostReportText(const Report& report, const CostText& how) {
 }
 
 void WriteCostJson(const Report& report, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.cost/v1");
-  json.Member("target", report.target);
-  json.Member("mode", ModeName(report.mode));
-  json.Key("mesh");
-  WriteMesh(json, report.mesh, MeshDetail::kSizes);
-  json.Key("memory");
-  json.BeginObject(JsonLayout::kLines);
-  WriteHeld(json, report.memory.most);
-  json.Key("least");
-  json.BeginObject();
-  WriteHeld(json, report.memory.least);
-  json.EndObject();
-  json.Member("capacity", report.memory.capacity);
-  json.Member("fits", report.memory.Fits());
-  if (report.memory.taken) WritePeak(json, *report.memory.taken);
-  json.EndObject();
-  if (report.memory.activations) {
-    WriteActivations(json, *report.memory.activations);
-  }
-  WriteCommunication(json, report);
-  WriteTime(json, report);
-  WriteNotKnown(json, UnknownOf(report));
-  WriteTexts(json, "assumptions", report.assumptions);
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, "shardc.cost/v1", [&](JsonWriter& json) {
+    json.Members("target", report.target, "mode", ModeName(report.mode), "mesh",
+                 WrittenBy(WriteMesh, report.mesh, MeshDetail::kSizes));
+    json.Key("memory");
+    json.BeginObject(JsonLayout::kLines);
+    WriteHeld(json, report.memory.most);
+    json.Key("least");
+    json.BeginObject();
+    WriteHeld(json, report.memory.least);
+    json.EndObject();
+    json.Members("capacity", report.memory.capacity, "fits",
+                 report.memory.Fits());
+    if (report.memory.taken) WritePeak(json, *report.memory.taken);
+    json.EndObject();
+    if (report.memory.activations) {
+      WriteActivations(json, *report.memory.activations);
+    }
+    WriteCommunication(json, report);
+    WriteTime(json, report);
+    WriteNotKnown(json, UnknownOf(report));
+    json.Lines("assumptions", report.assumptions);
+  });
 }
 
 void WriteTimeParts(JsonWriter& json, std::span<const cost::TimePart> parts,
@@ -394,10 +353,7 @@ void WriteTimeParts(JsonWriter& json, std::span<const cost::TimePart> parts,
   json.Key("parts");
   json.BeginArray(layout);
   for (const cost::TimePart& part : parts) {
-    json.BeginObject();
-    json.Member("name", part.name);
-    json.Member("seconds", part.seconds);
-    json.EndObject();
+    json.Object("name", part.name, "seconds", part.seconds);
   }
   json.EndArray();
 }
@@ -474,34 +430,29 @@ void WriteNumber(JsonWriter& json, std::string_view key, double value,
 }  // namespace
 
 void WriteCostLock(const cost::CostLock& lock, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", cost::kCostLockSchema);
-  json.Member("plan", lock.plan);
-  json.Member("mode", ModeName(lock.mode));
-  for (size_t i = 0; i < lock.figures.size(); ++i) {
-    const cost::StepFigure& figure = lock.figures[i];
-    const bool bytes =
-        static_cast<cost::BudgetFigure>(i) != cost::BudgetFigure::kTime;
-    json.Key(cost::kBudgetFigureNames[i]);
-    json.BeginObject();
-    if (figure.value) {
-      WriteNumber(json, "value", *figure.value, bytes);
-    } else {
-      json.Key("value");
-      json.Null();
+  WriteDocument(out, cost::kCostLockSchema, [&](JsonWriter& json) {
+    json.Members("plan", lock.plan, "mode", ModeName(lock.mode));
+    for (size_t i = 0; i < lock.figures.size(); ++i) {
+      const cost::StepFigure& figure = lock.figures[i];
+      const bool bytes =
+          static_cast<cost::BudgetFigure>(i) != cost::BudgetFigure::kTime;
+      json.Key(cost::kBudgetFigureNames[i]);
+      json.BeginObject();
+      if (figure.value) {
+        WriteNumber(json, "value", *figure.value, bytes);
+      } else {
+        json.Member("value", nullptr);
+      }
+      json.Member("at_least", figure.at_least);
+      json.Key("parts");
+      json.BeginObject();
+      for (const auto& [name, value] : figure.parts) {
+        WriteNumber(json, name, value, bytes);
+      }
+      json.EndObject();
+      json.EndObject();
     }
-    json.Member("at_least", figure.at_least);
-    json.Key("parts");
-    json.BeginObject();
-    for (const auto& [name, value] : figure.parts) {
-      WriteNumber(json, name, value, bytes);
-    }
-    json.EndObject();
-    json.EndObject();
-  }
-  json.EndObject();
-  out.Put('\n');
+  });
 }
 
 // Writes a calibrated profile, and a table of the expected and the measured

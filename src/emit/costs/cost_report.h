@@ -23,6 +23,7 @@
 #include "cost/pipeline.h"
 #include "cost/report.h"
 #include "devices/profiles.h"
+#include "emit/columns.h"
 #include "source/json_writer.h"
 #include "source/sink.h"
 #include "source/wording.h"
@@ -57,41 +58,6 @@ std::string FreeShareText(const cost::Memory& memory);
 // and otherwise an empty text. It may double all bytes, so reports print it
 // even if they do not print the other assumptions.
 std::string AssumedDtypeText(const std::vector<std::string>& assumptions);
-
-// Aligns the cells of a text table in columns. A column is as wide as its
-// widest cell, except that the last cell of a row may be wider than its column.
-// Cells are made printable (Printable), because they may hold names of inputs.
-
-class Columns {
- public:
-  void Row(std::vector<std::string> cells) {
-    for (std::string& cell : cells) cell = Printable(cell);
-    widths_.resize(std::max(widths_.size(), cells.size()));
-    for (size_t i = 0; i + 1 < cells.size(); ++i) {
-      widths_[i] = std::max(widths_[i], cells[i].size());
-    }
-    rows_.push_back(std::move(cells));
-  }
-  std::string Text() const {
-    std::string out;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (size_t i = 0; i < row.size(); ++i) {
-        line += row[i];
-        if (i + 1 < row.size()) {
-          line.append(widths_[i] - row[i].size() + 2, ' ');
-        }
-      }
-      while (line.ends_with(' ')) line.pop_back();
-      out += line + "\n";
-    }
-    return out;
-  }
-
- private:
-  std::vector<size_t> widths_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 void WriteCostLock(const cost::CostLock& lock, Sink& out);
 

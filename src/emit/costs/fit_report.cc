@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "emit/emit.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -31,24 +32,9 @@ std::string AxesText(const Mesh& mesh) {
   std::string out;
   for (const MeshAxis& axis : mesh.axes) {
     if (axis.size == 1) continue;
-    out +=
-        (out.empty() ? "" : " ") + axis.name + "=" + std::to_string(axis.size);
+    AppendItem(out, " ", axis.name + "=" + std::to_string(axis.size));
   }
   return out.empty() ? "one device" : out;
-}
-
-std::string Listed(const AxisGroup& axes) {
-  std::string out;
-  for (const std::string& axis : axes) out += (out.empty() ? "" : ", ") + axis;
-  return out;
-}
-
-std::string Joined(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) {
-    out += (out.empty() ? "" : "; ") + text;
-  }
-  return out;
 }
 
 std::string FreeText(const FitMesh& one) {
@@ -76,14 +62,15 @@ std::string StagesText(const cost::FitStages& stages) {
 std::string NotesText(const FitMesh& one) {
   std::string out = one.stages ? StagesText(*one.stages) : "";
   if (one.batch.empty()) return out;
-  return out + (out.empty() ? "" : ", ") + "batch over " + Listed(one.batch);
+  return out + (out.empty() ? "" : ", ") + "batch over " +
+         Join(one.batch, ", ");
 }
 
 // Returns the cells of the table row of a mesh. If `tie` is true, a cell states
 // that another mesh has the same rank in the list.
 std::vector<std::string> Cells(std::string name, const FitMesh& one,
                                bool tie = false) {
-  if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
+  if (!one.legal) return {"  " + std::move(name), "-", Join(one.reasons, "; ")};
   const bool known = one.MemoryOrder() < INT64_MAX;
   return {"  " + std::move(name),
           known ? AtLeast(!one.memory.Complete(),
@@ -188,7 +175,7 @@ std::string VerdictText(const cost::FitReport& report, int64_t fitting,
   if (report.meshes.empty()) return out;
   const FitMesh& first = report.meshes.front();
   return out + "for example " + AxesText(first.mesh) + ": " +
-         Joined(first.reasons) + "\n";
+         Join(first.reasons, "; ") + "\n";
 }
 
 void WriteFit(JsonWriter& json, const FitMesh& one) {
@@ -196,14 +183,9 @@ void WriteFit(JsonWriter& json, const FitMesh& one) {
   json.BeginObject();
   for (const MeshAxis& axis : one.mesh.axes) json.Member(axis.name, axis.size);
   json.EndObject();
-  json.Key("batch");
-  if (one.batch.empty()) {
-    json.Null();
-  } else {
-    json.Array(one.batch);
-  }
-  json.Member("legal", one.legal);
-  json.Member("fits", one.legal ? one.memory.Fits() : std::nullopt);
+  json.Members(
+      "batch", one.batch.empty() ? std::nullopt : std::optional(one.batch),
+      "legal", one.legal, "fits", one.legal ? one.memory.Fits() : std::nullopt);
   if (one.legal) json.Member("may_fit", one.Fits() || one.MayFit());
   const auto bytes =
       one.legal ? one.memory.most.total : std::optional<int64_t>();
@@ -211,25 +193,16 @@ void WriteFit(JsonWriter& json, const FitMesh& one) {
   if (one.legal && one.memory.taken) {
     json.Member("expected_bytes_per_device", one.memory.taken->expected);
   }
-  json.Member("communication", one.communication);
-  json.Member("seconds", one.Seconds());
+  json.Members("communication", one.communication, "seconds", one.Seconds());
   if (one.stages) {
-    json.Key("stages");
-    json.BeginObject();
-    json.Member("axis", one.stages->axis);
-    json.Member("schedule", one.stages->schedule);
-    json.Member("microbatches", one.stages->microbatches);
-    json.Key("layers");
-    json.Array(one.stages->layers);
-    json.Member("bubble", one.stages->bubble);
-    json.EndObject();
+    json.Member(
+        "stages",
+        Record("axis", one.stages->axis, "schedule", one.stages->schedule,
+               "microbatches", one.stages->microbatches, "layers",
+               one.stages->layers, "bubble", one.stages->bubble));
   }
-  json.Key("reason");
-  if (one.legal) {
-    json.Null();
-  } else {
-    json.String(Joined(one.reasons));
-  }
+  json.Member("reason", one.legal ? std::nullopt
+                                  : std::optional(Join(one.reasons, "; ")));
 }
 
 }  // namespace
@@ -267,8 +240,8 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
            " %, so the mesh that needs less memory is first\n";
   }
   if (batch != nullptr) {
-    out += "batch over " + Listed(*batch) +
-           ": the rules need `axes: {batch: [" + Listed(*batch) + "]}`\n";
+    out += "batch over " + Join(*batch, ", ") +
+           ": the rules need `axes: {batch: [" + Join(*batch, ", ") + "]}`\n";
   }
   out += "assumed:";
   for (const std::string& flag : FlagsOf(report)) out += " " + flag;
@@ -277,54 +250,37 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
 }
 
 void WriteFitJson(const cost::FitReport& report, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.fit/v1");
-  json.Member("target", report.target);
-  json.Member("mode", ModeName(report.mode));
-  json.Key("sizes");
-  json.BeginArray(JsonLayout::kLines);
-  for (const cost::AxisSize& one : report.sizes) {
-    json.BeginObject();
-    json.Member("axis", one.axis);
-    json.Member("size", AxisSizeOf(one));
-    WriteFit(json, one.fit);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("meshes");
-  json.BeginArray(JsonLayout::kLines);
-  for (const FitMesh& one : report.meshes) {
-    json.BeginObject();
-    WriteFit(json, one);
-    json.Member("rank", one.rank);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("nearest");
-  const FitMesh* nearest = cost::NearestToFit(report.meshes);
-  if (nearest == nullptr || report.meshes.front().Fits()) {
-    json.Null();
-  } else {
-    json.BeginObject();
-    WriteFit(json, *nearest);
-    json.EndObject();
-  }
-  json.Key("change");
-  if (report.change) {
-    json.BeginObject();
-    json.Key("flags");
-    json.Array(report.change->flags);
-    WriteFit(json, report.change->fit);
-    json.EndObject();
-  } else {
-    json.Null();
-  }
-  json.Key("assumed");
-  json.Array(FlagsOf(report));
-  WriteNotKnown(json, report.unknown);
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, "shardc.fit/v1", [&](JsonWriter& json) {
+    json.Members("target", report.target, "mode", ModeName(report.mode));
+    json.Rows("sizes", report.sizes, [&](const cost::AxisSize& one) {
+      json.Members("axis", one.axis, "size", AxisSizeOf(one));
+      WriteFit(json, one.fit);
+    });
+    json.Rows("meshes", report.meshes, [&](const FitMesh& one) {
+      WriteFit(json, one);
+      json.Member("rank", one.rank);
+    });
+    json.Key("nearest");
+    const FitMesh* nearest = cost::NearestToFit(report.meshes);
+    if (nearest == nullptr || report.meshes.front().Fits()) {
+      json.Null();
+    } else {
+      json.BeginObject();
+      WriteFit(json, *nearest);
+      json.EndObject();
+    }
+    json.Key("change");
+    if (report.change) {
+      json.BeginObject();
+      json.Member("flags", report.change->flags);
+      WriteFit(json, report.change->fit);
+      json.EndObject();
+    } else {
+      json.Null();
+    }
+    json.Member("assumed", FlagsOf(report));
+    WriteNotKnown(json, report.unknown);
+  });
 }
 
 }  // namespace shardc

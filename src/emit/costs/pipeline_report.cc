@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "emit/emit.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -39,21 +40,12 @@ std::string LayersText(const PipelineCost& cost,
     std::string text;
     if (stage.begin == 0) text = "embedding";
     if (end > first) {
-      if (!text.empty()) text += ' ';
-      text += std::to_string(first);
+      AppendItem(text, " ", std::to_string(first));
       if (end > first + 1) text += '-' + std::to_string(end - 1);
     }
     if (stage.end == cost.layers + 2) text += text.empty() ? "head" : " head";
     if (text.empty()) text = "none";
-    out += (out.empty() ? "" : ", ") + text;
-  }
-  return out;
-}
-
-std::string CountsText(const std::vector<int64_t>& layers) {
-  std::string out;
-  for (const int64_t one : layers) {
-    out += (out.empty() ? "" : ",") + std::to_string(one);
+    AppendItem(out, ", ", text);
   }
   return out;
 }
@@ -105,7 +97,7 @@ std::string StepText(const PipelineCost& cost) {
   out += "the longest stage takes " + FactorText(cost.Unevenness()) +
          " times the mean\n";
   if (!cost.better.empty()) {
-    out += "`--assign cost` gives " + CountsText(cost.better) + " layers";
+    out += "`--assign cost` gives " + Join(cost.better, ",") + " layers";
     if (cost.timed) out += ", a step of " + SecondsText(cost.better_step);
     out += "\n";
   }
@@ -154,13 +146,10 @@ void WriteStage(JsonWriter& json, const PipelineCost& cost,
   json.Key("layers");
   const auto [first, end] = stage.LayersOf(cost.layers);
   json.Array(std::vector<int64_t>{first, end});
-  json.Member("first", stage.begin == 0);
-  json.Member("last", stage.end == cost.layers + 2);
-  json.Member("parameters", stage.parameters);
-  json.Member("kept", stage.peak.kept);
-  json.Member("forward", stage.times.forward);
-  json.Member("input", stage.times.input);
-  json.Member("weight", stage.times.weight);
+  json.Members("first", stage.begin == 0, "last", stage.end == cost.layers + 2,
+               "parameters", stage.parameters, "kept", stage.peak.kept,
+               "forward", stage.times.forward, "input", stage.times.input,
+               "weight", stage.times.weight);
   json.EndObject();
 }
 
@@ -168,26 +157,18 @@ void WriteRank(JsonWriter& json, const PipelineCost& cost, size_t r) {
   const cost::RankCost& rank = cost.ranks[r];
   const schedule::RankTime& time = cost.timeline.ranks[r];
   json.BeginObject();
-  json.Member("rank", static_cast<int64_t>(r));
-  json.Member("stages", rank.stages);
+  json.Members("rank", static_cast<int64_t>(r), "stages", rank.stages);
   for (size_t i = 0; i < cost::kComponentCount; ++i) {
     json.Member(cost::kComponentNames[i], rank.held.by[i]);
   }
   json.Member("total", rank.held.total);
   if (rank.taken) {
-    json.Key("peak");
-    json.BeginObject();
-    json.Member("expected", rank.taken->expected);
-    json.Member("least", rank.taken->least);
-    json.Member("most", rank.taken->most);
-    json.EndObject();
+    json.Member("peak", Record("expected", rank.taken->expected, "least",
+                               rank.taken->least, "most", rank.taken->most));
   }
-  json.Member("sent_forward", rank.sent_forward);
-  json.Member("sent_back", rank.sent_back);
-  json.Member("communication", CommunicationOf(cost, rank).Sent());
-  json.Member("first", time.first);
-  json.Member("last", time.last);
-  json.Member("busy", time.busy);
+  json.Members("sent_forward", rank.sent_forward, "sent_back", rank.sent_back,
+               "communication", CommunicationOf(cost, rank).Sent(), "first",
+               time.first, "last", time.last, "busy", time.busy);
   json.EndObject();
 }
 
@@ -216,59 +197,43 @@ std::string PipelineReportText(const PipelineCost& cost,
 void WritePipelineJson(const PipelineCost& cost, const std::string& target,
                        Sink& out) {
   const schedule::Table& table = cost.table;
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.pipeline/v1");
-  json.Member("target", target);
-  json.Member("axis", cost.axis);
-  json.Member("schedule", table.name);
-  json.Member("microbatches", table.microbatches);
-  json.Member("placement", PlacementName(table.placement));
-  json.Member("layers", cost.layers);
-  json.Member("message_bytes", cost.boundary);
-  json.Member("message_s", cost.timed ? std::optional(cost.hop) : std::nullopt);
-  json.Key("stages");
-  json.BeginArray(JsonLayout::kLines);
-  for (size_t s = 0; s < cost.stages.size(); ++s) {
-    WriteStage(json, cost, cost.stages[s], static_cast<int32_t>(s));
-  }
-  json.EndArray();
-  json.Key("ranks");
-  json.BeginArray(JsonLayout::kLines);
-  for (size_t r = 0; r < cost.ranks.size(); ++r) WriteRank(json, cost, r);
-  json.EndArray();
-  json.Key("time");
-  json.BeginObject();
-  json.Member("unit", cost.timed ? "seconds" : "flops");
-  json.Member("schedule", cost.timeline.step);
-  json.Member("after", cost.after);
-  json.Member("step", cost.Step());
-  // FLOPs have no range.
-  json.Member("least", cost.timed ? std::optional(cost.least) : std::nullopt);
-  json.Member("most", cost.timed ? std::optional(cost.most) : std::nullopt);
-  json.Member("longest_rank", cost.timeline.LongestRank());
-  json.Member("step_bubble", cost.timeline.StepBubble());
-  json.Member("rank_bubble", cost.timeline.RankBubble());
-  json.EndObject();
-  json.Member("unevenness", cost.Unevenness());
-  json.Key("better");
-  if (cost.better.empty()) {
-    json.Null();
-  } else {
-    json.BeginObject();
-    json.Member("layers", cost.better);
-    json.Member("step", cost.better_step);
-    json.EndObject();
-  }
-  json.Member("capacity", cost.capacity);
-  json.Member("fits", cost.Fits());
-  WriteNotKnown(json, cost.Unknown());
-  json.Key("assumptions");
-  json.BeginArray(JsonLayout::kLines);
-  for (const std::string& text : cost.assumptions) json.String(text);
-  json.EndArray();
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, "shardc.pipeline/v1", [&](JsonWriter& json) {
+    json.Members("target", target, "axis", cost.axis, "schedule", table.name,
+                 "microbatches", table.microbatches, "placement",
+                 PlacementName(table.placement), "layers", cost.layers,
+                 "message_bytes", cost.boundary, "message_s",
+                 cost.timed ? std::optional(cost.hop) : std::nullopt);
+    json.Key("stages");
+    json.BeginArray(JsonLayout::kLines);
+    for (size_t s = 0; s < cost.stages.size(); ++s) {
+      WriteStage(json, cost, cost.stages[s], static_cast<int32_t>(s));
+    }
+    json.EndArray();
+    json.Key("ranks");
+    json.BeginArray(JsonLayout::kLines);
+    for (size_t r = 0; r < cost.ranks.size(); ++r) WriteRank(json, cost, r);
+    json.EndArray();
+    // FLOPs have no range.
+    json.Members(
+        "time",
+        Record("unit", cost.timed ? "seconds" : "flops", "schedule",
+               cost.timeline.step, "after", cost.after, "step", cost.Step(),
+               "least", cost.timed ? std::optional(cost.least) : std::nullopt,
+               "most", cost.timed ? std::optional(cost.most) : std::nullopt,
+               "longest_rank", cost.timeline.LongestRank(), "step_bubble",
+               cost.timeline.StepBubble(), "rank_bubble",
+               cost.timeline.RankBubble()),
+        "unevenness", cost.Unevenness());
+    json.Key("better");
+    if (cost.better.empty()) {
+      json.Null();
+    } else {
+      json.Object("layers", cost.better, "step", cost.better_step);
+    }
+    json.Members("capacity", cost.capacity, "fits", cost.Fits());
+    WriteNotKnown(json, cost.Unknown());
+    json.Lines("assumptions", cost.assumptions);
+  });
 }
 
 }  // namespace shardc

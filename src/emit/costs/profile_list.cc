@@ -91,60 +91,49 @@ std::string ProfileListText() {
 }
 
 void WriteProfileListJson(Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.profiles/v1");
-  json.Key("profiles");
-  json.BeginArray(JsonLayout::kLines);
-  for (const DeviceProfile& one : DeviceProfiles()) {
-    const auto figure = [&](std::string_view key, const auto& value,
-                            std::string_view source) {
-      json.Key(key);
-      json.BeginObject();
-      json.Member("value", value);
-      json.Member("source", source);
+  WriteDocument(out, "shardc.profiles/v1", [&](JsonWriter& json) {
+    json.Key("profiles");
+    json.BeginArray(JsonLayout::kLines);
+    for (const DeviceProfile& one : DeviceProfiles()) {
+      const auto figure = [&](std::string_view key, const auto& value,
+                              std::string_view source) {
+        json.Member(key, Record("value", value, "source", source));
+      };
+      const FigureSources from = SourcesOf(one);
+      json.BeginObject(JsonLayout::kLines);
+      json.Members("name", one.name, "also", one.alias);
+      figure("memory_bytes", one.memory_bytes,
+             From(from, FigureGroup::kMemory));
+      figure("memory_bytes_per_s", one.memory_rate,
+             From(from, FigureGroup::kMemoryRate));
+      figure("bf16_flops", one.bf16_rate, From(from, FigureGroup::kPeaks));
+      figure("fp8_flops", one.fp8_rate, From(from, FigureGroup::kPeaks));
+      figure("int8_ops", one.int8_rate, From(from, FigureGroup::kPeaks));
+      figure("link_bytes_per_s", one.link_rate,
+             From(from, FigureGroup::kLinks));
+      figure("links", one.links, From(from, FigureGroup::kLinks));
+      figure("host_bytes_per_s", one.host_rate, From(from, FigureGroup::kHost));
+      json.Members("fabric", FabricName(one.fabric), "chips_per_host",
+                   one.chips_per_host, "devices_per_chip",
+                   one.devices_per_chip);
+      const Efficiency& of = one.efficiency;
+      json.Member(
+          "efficiency",
+          Record("matmul_bf16", of.matmul, "matmul_fp8", of.matmul_fp8,
+                 "flash_attn1", of.flash_attn1, "flash_attn2", of.flash_attn2,
+                 "cudnn", of.cudnn, "other_attention", of.attention,
+                 "memory_ops", of.memory_ops, "runs", of.runs, "source",
+                 From(from, FigureGroup::kEfficiency)));
       json.EndObject();
-    };
-    const FigureSources from = SourcesOf(one);
+    }
+    json.EndArray();
+    json.Key("sources");
     json.BeginObject(JsonLayout::kLines);
-    json.Member("name", one.name);
-    json.Member("also", one.alias);
-    figure("memory_bytes", one.memory_bytes, From(from, FigureGroup::kMemory));
-    figure("memory_bytes_per_s", one.memory_rate,
-           From(from, FigureGroup::kMemoryRate));
-    figure("bf16_flops", one.bf16_rate, From(from, FigureGroup::kPeaks));
-    figure("fp8_flops", one.fp8_rate, From(from, FigureGroup::kPeaks));
-    figure("int8_ops", one.int8_rate, From(from, FigureGroup::kPeaks));
-    figure("link_bytes_per_s", one.link_rate, From(from, FigureGroup::kLinks));
-    figure("links", one.links, From(from, FigureGroup::kLinks));
-    figure("host_bytes_per_s", one.host_rate, From(from, FigureGroup::kHost));
-    json.Member("fabric", FabricName(one.fabric));
-    json.Member("chips_per_host", one.chips_per_host);
-    json.Member("devices_per_chip", one.devices_per_chip);
-    const Efficiency& of = one.efficiency;
-    json.Key("efficiency");
-    json.BeginObject();
-    json.Member("matmul_bf16", of.matmul);
-    json.Member("matmul_fp8", of.matmul_fp8);
-    json.Member("flash_attn1", of.flash_attn1);
-    json.Member("flash_attn2", of.flash_attn2);
-    json.Member("cudnn", of.cudnn);
-    json.Member("other_attention", of.attention);
-    json.Member("memory_ops", of.memory_ops);
-    json.Member("runs", of.runs);
-    json.Member("source", From(from, FigureGroup::kEfficiency));
+    for (const ProfileSource& one : ProfileSources()) {
+      json.Member(std::string_view(&one.letter, 1), one.text);
+    }
     json.EndObject();
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("sources");
-  json.BeginObject(JsonLayout::kLines);
-  for (const ProfileSource& one : ProfileSources()) {
-    json.Member(std::string_view(&one.letter, 1), one.text);
-  }
-  json.EndObject();
-  json.EndObject();
-  out.Put('\n');
+  });
 }
 
 }  // namespace shardc

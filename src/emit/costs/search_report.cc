@@ -16,6 +16,7 @@
 #include "emit/costs/cost_report.h"
 #include "emit/emit.h"
 #include "search/search.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -54,7 +55,7 @@ std::string PartsText(const cost::ExpectedTime& time) {
     if (part.seconds <= 0) continue;
     std::string name(part.name);
     for (char& c : name) c = c == '_' ? ' ' : c;
-    out += (out.empty() ? "" : ", ") + name + " " + SecondsText(part.seconds);
+    AppendItem(out, ", ", name + " " + SecondsText(part.seconds));
   }
   return out;
 }
@@ -165,10 +166,7 @@ std::string WhyNotText(const search::Found& found) {
                         ? "why not, compared with the winner without stages\n"
                         : "why not\n";
   for (const WhyNot& one : found.why_not) {
-    std::string change;
-    for (const std::string& text : one.changes) {
-      change += (change.empty() ? "" : "; or ") + text;
-    }
+    std::string change = Join(one.changes, "; or ");
     out += "  " + Printable(change) + ": " +
            VerdictText(one, found.Compared().Seconds());
     if (!one.because.empty()) out += "; " + Printable(one.because);
@@ -205,10 +203,7 @@ std::string KnownText(const search::Found& found) {
 }
 
 std::string UnfinishedText(const search::Found& found) {
-  std::string out;
-  for (const std::string& one : found.unfinished) {
-    out += (out.empty() ? "" : ", ") + one;
-  }
+  std::string out = Join(found.unfinished, ", ");
   return out.empty()
              ? ""
              : "unfinished  because `--seconds` are over: " + out + "\n";
@@ -246,34 +241,20 @@ void WriteSharding(JsonWriter& json, const Sharding& one,
   json.BeginObject();
   for (const MeshAxis& axis : one.mesh.axes) json.Member(axis.name, axis.size);
   json.EndObject();
-  json.Member("stages", one.stages);
-  json.Key("schedule");
-  if (one.IsPipeline()) {
-    json.String(one.schedule);
-  } else {
-    json.Null();
-  }
-  json.Member("rules", one.rules);
-  json.Member("remat", one.report.settings.remat.text);
-  json.Member("microbatches", one.report.settings.microbatches);
-  json.Member("zero", int64_t{one.report.settings.zero});
-  json.Member("expected_s", one.Seconds());
-  json.Member("bytes_per_device", one.Bytes());
-  json.Member("fits", one.report.memory.Fits());
+  json.Members("stages", one.stages, "schedule",
+               one.IsPipeline() ? std::optional(one.schedule) : std::nullopt,
+               "rules", one.rules, "remat", one.report.settings.remat.text,
+               "microbatches", one.report.settings.microbatches, "zero",
+               int64_t{one.report.settings.zero}, "expected_s", one.Seconds(),
+               "bytes_per_device", one.Bytes(), "fits",
+               one.report.memory.Fits());
   WriteProved(json, proof);
-  json.Key("unmeasured");
-  if (one.unmeasured.empty()) {
-    json.Null();
-  } else {
-    json.String(one.unmeasured);
-  }
+  json.Member("unmeasured", TextOrNull(one.unmeasured));
   if (parts) {
     const cost::ExpectedTime& time = *one.report.expected;
-    json.Member("least_s", time.least);
-    json.Member("most_s", time.most);
-    json.Member("mfu", time.model_flops_share);
-    json.Member("tokens_per_second_per_device", time.tokens_per_second);
-    json.Member("calibrated", time.calibrated);
+    json.Members("least_s", time.least, "most_s", time.most, "mfu",
+                 time.model_flops_share, "tokens_per_second_per_device",
+                 time.tokens_per_second, "calibrated", time.calibrated);
     WriteTimeParts(json, time.parts);
   }
   json.EndObject();
@@ -282,57 +263,39 @@ void WriteSharding(JsonWriter& json, const Sharding& one,
 void WriteOptional(JsonWriter& json, std::string_view key,
                    const std::optional<Sharding>& one, const SearchProof& proof,
                    bool parts) {
-  json.Key(key);
-  if (!one || !one->report.expected) {
-    json.Null();
-  } else {
-    WriteSharding(json, *one, proof, parts);
-  }
+  json.Member(
+      key, !one || !one->report.expected
+               ? std::nullopt
+               : std::optional(WrittenBy(WriteSharding, *one, proof, parts)));
 }
 
 void WriteWhyNot(JsonWriter& json, const WhyNot& one) {
-  std::string change;
-  for (const std::string& text : one.changes) {
-    change += (change.empty() ? "" : "; ") + text;
-  }
+  std::string change = Join(one.changes, "; ");
   json.BeginObject(JsonLayout::kLines);
-  json.Member("change", change);
-  json.Member("verdict", kVerdicts[static_cast<size_t>(one.verdict)]);
-  json.Key("expected_s");
-  if (one.best) {
-    json.Real(one.best->Seconds());
-  } else {
-    json.Null();
-  }
-  json.Member("because", one.because);
+  json.Members("change", change, "verdict",
+               kVerdicts[static_cast<size_t>(one.verdict)], "expected_s",
+               one.best ? std::optional(one.best->Seconds()) : std::nullopt,
+               "because", one.because);
   WriteTimeParts(json, one.parts);
   WriteOptional(json, "best", one.best, {}, false);
   json.EndObject();
 }
 
 void WriteCounts(JsonWriter& json, const search::Counts& counts) {
-  json.Key("counts");
-  json.BeginObject();
-  json.Member("shardings", counts.shardings);
-  json.Member("settings", counts.settings);
-  json.Member("rules", counts.rules);
-  json.Member("evaluated", counts.evaluated);
-  json.Member("excluded_by_bounds", counts.out_of_reach);
-  json.Member("too_large", counts.too_large);
-  json.Member("illegal", counts.illegal);
-  json.Member("left", counts.left);
-  json.EndObject();
+  json.Member(
+      "counts",
+      Record("shardings", counts.shardings, "settings", counts.settings,
+             "rules", counts.rules, "evaluated", counts.evaluated,
+             "excluded_by_bounds", counts.out_of_reach, "too_large",
+             counts.too_large, "illegal", counts.illegal, "left", counts.left));
 }
 
 }  // namespace
 
 std::string SearchMeshText(const Mesh& mesh) {
-  std::string out;
-  for (const MeshAxis& axis : mesh.axes) {
-    out +=
-        (out.empty() ? "" : ",") + axis.name + ":" + std::to_string(axis.size);
-  }
-  return out;
+  return Join(mesh.axes, ",", [&](const MeshAxis& axis) {
+    return axis.name + ":" + std::to_string(axis.size);
+  });
 }
 
 std::string SearchMeshText(const Sharding& one) {
@@ -399,80 +362,50 @@ std::string SearchReportText(const SearchReport& report) {
 
 void WriteSearchJson(const SearchReport& report, Sink& out) {
   const search::Found& found = report.found;
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.search/v1");
-  json.Member("target", report.target);
-  json.Member("devices", report.devices);
-  WriteOptional(json, "winner", found.winner, report.proof, true);
-  WriteOptional(json, "without_stages", found.without_stages, {}, true);
-  json.Member("may_fit", found.may_fit);
-  json.Key("proof");
-  json.BeginObject();
-  json.Member("status", kProofs[static_cast<size_t>(report.proof.status)]);
-  json.Member("text", report.proof.text);
-  json.EndObject();
-  WriteOptional(json, "fastest",
-                found.fastest          ? found.fastest
-                : found.without_stages ? found.without_stages
-                                       : found.winner,
-                {}, false);
-  WriteOptional(json, "runner_up", found.runner_up, {}, true);
-  json.Key("front");
-  json.BeginArray(JsonLayout::kLines);
-  for (size_t i = 0; i < found.front.size(); ++i) {
-    WriteSharding(json, found.front[i],
-                  i < report.proofs.size() ? report.proofs[i] : SearchProof{},
-                  false);
-  }
-  json.EndArray();
-  json.Key("shown");
-  json.BeginArray();
-  for (const size_t i : found.shown) json.Integer(static_cast<int64_t>(i));
-  json.EndArray();
-  json.Key("knee");
-  if (found.knee < found.front.size()) {
-    json.Integer(static_cast<int64_t>(found.knee));
-  } else {
-    json.Null();
-  }
-  json.Key("ties");
-  json.BeginArray(JsonLayout::kLines);
-  for (const search::Tie& tie : found.ties) {
-    json.BeginObject();
-    json.Member("kind", tie.kind);
-    json.Key("best");
-    WriteSharding(json, tie.best, {}, false);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("why_not");
-  json.BeginArray(JsonLayout::kLines);
-  for (const WhyNot& one : found.why_not) WriteWhyNot(json, one);
-  json.EndArray();
-  WriteOptional(json, "least", found.least, {}, false);
-  json.Key("reasons");
-  json.Array(found.reasons);
-  WriteNotKnown(json, found.not_known);
-  WriteCounts(json, found.counts);
-  WriteSearchPipelines(json, report);
-  json.Key("known");
-  json.BeginArray(JsonLayout::kLines);
-  for (const search::Known& one : found.known) {
-    json.BeginObject();
-    json.Member("choice", one.choice);
-    json.Member("text", one.text);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("unfinished");
-  json.Array(found.unfinished);
-  json.Key("not_searched");
-  json.Array(NotSearched());
-  json.Key("assumed");
-  json.Array(report.assumed);
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, "shardc.search/v1", [&](JsonWriter& json) {
+    json.Members("target", report.target, "devices", report.devices);
+    WriteOptional(json, "winner", found.winner, report.proof, true);
+    WriteOptional(json, "without_stages", found.without_stages, {}, true);
+    json.Members(
+        "may_fit", found.may_fit, "proof",
+        Record("status", kProofs[static_cast<size_t>(report.proof.status)],
+               "text", report.proof.text));
+    WriteOptional(json, "fastest",
+                  found.fastest          ? found.fastest
+                  : found.without_stages ? found.without_stages
+                                         : found.winner,
+                  {}, false);
+    WriteOptional(json, "runner_up", found.runner_up, {}, true);
+    json.Key("front");
+    json.BeginArray(JsonLayout::kLines);
+    for (size_t i = 0; i < found.front.size(); ++i) {
+      WriteSharding(json, found.front[i],
+                    i < report.proofs.size() ? report.proofs[i] : SearchProof{},
+                    false);
+    }
+    json.EndArray();
+    json.Array("shown", found.shown,
+               [&](const size_t i) { return static_cast<int64_t>(i); });
+    json.Member("knee", found.knee < found.front.size()
+                            ? std::optional(static_cast<int64_t>(found.knee))
+                            : std::nullopt);
+    json.Rows("ties", found.ties, [&](const search::Tie& tie) {
+      json.Members("kind", tie.kind, "best",
+                   WrittenBy(WriteSharding, tie.best, SearchProof(), false));
+    });
+    json.Lines("why_not", found.why_not,
+               [&](const WhyNot& one) { WriteWhyNot(json, one); });
+    WriteOptional(json, "least", found.least, {}, false);
+    json.Member("reasons", found.reasons);
+    WriteNotKnown(json, found.not_known);
+    WriteCounts(json, found.counts);
+    WriteSearchPipelines(json, report);
+    json.Rows("known", found.known, [&](const search::Known& one) {
+      json.Members("choice", one.choice, "text", one.text);
+    });
+    json.Members("unfinished", found.unfinished, "not_searched", NotSearched(),
+                 "assumed", report.assumed);
+  });
 }
 
 // Writes the fastest pipeline that a search found, which may be the winner. The
@@ -481,17 +414,7 @@ void WriteSearchJson(const SearchReport& report, Sink& out) {
 //
 //   pipelines   pp:2,dp:32, interleaved with 8 stages a rank, ...: +1.8 %
 
-namespace {
-
-std::string LayersText(const std::vector<int64_t>& layers) {
-  std::string out;
-  for (const int64_t one : layers) {
-    out += (out.empty() ? "" : ",") + std::to_string(one);
-  }
-  return out;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::string SearchPipelineText(const search::Pipeline& one) {
   return SearchMeshText(one.mesh) + ", " + one.schedule +
@@ -510,7 +433,7 @@ std::string SearchStagesText(const search::Pipelines& pipelines) {
     out +=
         "; " + ChangeText(pipelines.by_times->seconds / one.seconds) +
         " by the times of the stages, which no measured run has: `--assign " +
-        LayersText(pipelines.by_times->layers) + "`";
+        Join(pipelines.by_times->layers, ",") + "`";
   }
   return out;
 }
@@ -542,12 +465,10 @@ std::string SearchPipelinesText(const SearchReport& report) {
 }
 
 void WriteProved(JsonWriter& json, const SearchProof& proof) {
-  json.Key("proved");
-  if (proof.status == SearchProof::Status::kNotRun) {
-    json.Null();
-  } else {
-    json.Bool(proof.status == SearchProof::Status::kPass);
-  }
+  json.Member("proved",
+              proof.status == SearchProof::Status::kNotRun
+                  ? std::nullopt
+                  : std::optional(proof.status == SearchProof::Status::kPass));
 }
 
 void WriteSearchPipelines(JsonWriter& json, const SearchReport& report) {
@@ -564,48 +485,29 @@ void WriteSearchPipelines(JsonWriter& json, const SearchReport& report) {
       json.Member(axis.name, axis.size);
     }
     json.EndObject();
-    json.Member("axis", one.axis);
-    json.Member("schedule", one.schedule);
-    json.Member("virtual", int64_t{one.virtual_stages});
-    json.Key("layers");
-    json.Array(one.layers);
-    json.Member("rules", one.rules);
-    json.Member("remat", one.settings.remat.text);
-    json.Member("microbatches", one.settings.microbatches);
-    json.Member("zero", int64_t{one.settings.zero});
-    json.Member("division",
-                search::kDivisionNames[static_cast<size_t>(one.division)]);
-    json.Member("expected_s", one.seconds);
-    json.Member("least_s", one.least);
-    json.Member("most_s", one.most);
-    json.Member("bubble", one.bubble);
-    json.Member("tensor_bytes", one.bytes);
+    json.Members("axis", one.axis, "schedule", one.schedule, "virtual",
+                 int64_t{one.virtual_stages}, "layers", one.layers, "rules",
+                 one.rules, "remat", one.settings.remat.text, "microbatches",
+                 one.settings.microbatches, "zero", int64_t{one.settings.zero},
+                 "division",
+                 search::kDivisionNames[static_cast<size_t>(one.division)],
+                 "expected_s", one.seconds, "least_s", one.least, "most_s",
+                 one.most, "bubble", one.bubble, "tensor_bytes", one.bytes);
     const bool wins = report.found.winner && report.found.winner->IsPipeline();
     json.Member("wins", wins);
     WriteProved(json, wins ? report.proof : SearchProof{});
     json.Key("by_times");
     if (pipelines.by_times) {
-      json.BeginObject();
-      json.Member("expected_s", pipelines.by_times->seconds);
-      json.Key("layers");
-      json.Array(pipelines.by_times->layers);
-      json.EndObject();
+      json.Object("expected_s", pipelines.by_times->seconds, "layers",
+                  pipelines.by_times->layers);
     } else {
       json.Null();
     }
     json.EndObject();
   }
-  json.Key("pipelines");
-  json.BeginObject();
-  json.Member("bounded", pipelines.bounded);
-  json.Member("evaluated", pipelines.evaluated);
-  json.Key("why_not");
-  if (pipelines.why_not.empty()) {
-    json.Null();
-  } else {
-    json.String(pipelines.why_not);
-  }
-  json.EndObject();
+  json.Member("pipelines", Record("bounded", pipelines.bounded, "evaluated",
+                                  pipelines.evaluated, "why_not",
+                                  TextOrNull(pipelines.why_not)));
 }
 
 }  // namespace shardc

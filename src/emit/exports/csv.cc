@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "emit/exports/exporter.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::exports {
@@ -47,7 +48,7 @@ std::string PlaceText(const ReadPlan& plan, const ReadParam& param) {
           std::to_string(param.placement->coordinate);
   }
   if (!plan.stages) return out;
-  out += (out.empty() ? "" : " ") + plan.stages->axis + "=";
+  AppendItem(out, " ", plan.stages->axis + "=");
   bool first = true;
   for (const int32_t rank : RanksOf(*plan.stages, param.stages)) {
     out += (first ? "" : ",") + std::to_string(rank);

@@ -16,6 +16,7 @@
 
 #include "emit/exports/exporter.h"
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -152,7 +153,7 @@ void WritePython(const Request& request, Sink& out) {
     std::string placements;
     for (const Placed& placed :
          PlacedBy(plan.mesh, param, request.options.mode)) {
-      placements += (placements.empty() ? "" : ", ") + placed.Python();
+      AppendItem(placements, ", ", placed.Python());
     }
     lines += "    " + PythonString(param.name) + ": [" + placements + "],\n";
   }
@@ -174,10 +175,7 @@ void WritePython(const Request& request, Sink& out) {
   }
   out.Append("\nAXES = " + AxesText(plan.mesh) + "\n");
   if (!devices.empty()) {
-    std::string numbers;
-    for (const int64_t device : devices) {
-      numbers += (numbers.empty() ? "" : ", ") + std::to_string(device);
-    }
+    std::string numbers = Join(devices, ", ");
     out.Append("# In row-major order of the mesh.\nDEVICES = [" + numbers +
                "]\n");
   }
@@ -197,8 +195,7 @@ void WriteJson(const Request& request, Sink& out) {
   json.Key("shape");
   json.Array(plan.mesh.axes, &MeshAxis::size);
   if (const auto devices = DeviceOrder(plan.mesh); !devices.empty()) {
-    json.Key("devices");
-    json.Array(devices);
+    json.Member("devices", devices);
   }
   json.EndObject();
   json.Key("params");

@@ -48,8 +48,8 @@ void WriteEformer(const Request& request, Sink& out, Findings& findings) {
   json.BeginObject(JsonLayout::kLines);
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     const auto rule = static_cast<AxisRule>(i);
-    json.Key(AxisFieldName(rule));
-    WriteValue(json, request.rules->axes.Value(rule));
+    json.Member(AxisFieldName(rule),
+                WrittenBy(WriteValue, request.rules->axes.Value(rule)));
   }
   json.EndObject();
   json.EndObject();

@@ -15,6 +15,7 @@
 #include "model/name.h"
 #include "plan/stage_units.h"
 #include "plan/staged_plan.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -260,11 +261,8 @@ std::string ShortSpec(const Spec& spec) {
   if (IsReplicated(spec)) return "replicated";
   std::string out;
   for (const AxisGroup& group : spec) {
-    std::string one;
-    for (const std::string& axis : group) {
-      one += (one.empty() ? "" : "+") + axis;
-    }
-    out += (out.empty() ? "" : ", ") + (one.empty() ? std::string("-") : one);
+    std::string one = Join(group, "+");
+    AppendItem(out, ", ", (one.empty() ? std::string("-") : one));
   }
   return out;
 }
@@ -347,21 +345,16 @@ std::string PartitionSpecText(const Spec& spec) {
       out += "None";
       continue;
     }
-    std::string names;
-    for (const std::string& axis : group) {
-      names += (names.empty() ? "" : ", ") + PythonString(axis);
-    }
+    std::string names = Join(group, ", ", PythonString);
     out += group.size() == 1 ? names : "(" + names + ")";
   }
   return "P(" + out + ")";
 }
 
 std::string AxesText(const Mesh& mesh) {
-  std::string out;
-  for (const MeshAxis& axis : mesh.axes) {
-    out += (out.empty() ? "" : ", ") + PythonString(axis.name) + ": " +
-           std::to_string(axis.size);
-  }
+  std::string out = Join(mesh.axes, ", ", [&](const MeshAxis& axis) {
+    return PythonString(axis.name) + ": " + std::to_string(axis.size);
+  });
   return "{" + out + "}";
 }
 

@@ -136,7 +136,8 @@ class TpPlanWriter {
 
   void OneModule(const std::string& name, const HfModule& module,
                  JsonWriter& json, Findings& findings) const {
-    bool is_module = false;  // true if the module has a weight or a bias
+    bool is_module = false;
+    // true if the module has a weight or a bias
     bool replicated = false;
     for (const auto& [leaf, tensor] : module.tensors) {
       const std::string of_leaf = name.empty() ? leaf : name + "." + leaf;

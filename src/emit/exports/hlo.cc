@@ -21,6 +21,7 @@
 
 #include "emit/exports/exporter.h"
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -93,15 +94,6 @@ Tiles TilesOf(const Mesh& mesh, const Grid& grid, const Spec& spec) {
   return tiles;
 }
 
-template <class Numbers>
-std::string Listed(const Numbers& numbers) {
-  std::string out;
-  for (const auto number : numbers) {
-    out += (out.empty() ? "" : ",") + std::to_string(number);
-  }
-  return out;
-}
-
 // Returns the grid in XLA's iota form, which has the sizes of the grid and
 // their permutation: `[2,8]T(1,0)`. Dimensions that are adjacent both in the
 // grid and in `order` are merged into one, here called a run.
@@ -129,8 +121,8 @@ std::string Iota(const Grid& grid, const std::vector<size_t>& order) {
     sizes.push_back(runs[by_rank[i]].size);
     turned[by_rank[i]] = i;
   }
-  const std::string reshape = "[" + Listed(sizes) + "]";
-  return runs.size() == 1 ? reshape : reshape + "T(" + Listed(turned) + ")";
+  const std::string reshape = "[" + Join(sizes, ",") + "]";
+  return runs.size() == 1 ? reshape : reshape + "T(" + Join(turned, ",") + ")";
 }
 
 // Returns the list of device numbers in the order of the tiles.
@@ -148,7 +140,7 @@ std::string DeviceList(const Grid& grid, const std::vector<size_t>& order) {
     while (i > 0 && ++coordinates[order[i - 1]] == grid.sizes[order[i - 1]]) {
       coordinates[order[--i]] = 0;
     }
-    if (i == 0) return Listed(devices);
+    if (i == 0) return Join(devices, ",");
   }
 }
 
@@ -156,7 +148,7 @@ std::string TiledText(const Mesh& mesh, const Grid& grid, const Spec& spec,
                       bool listed) {
   const Tiles tiles = TilesOf(mesh, grid, spec);
   if (!tiles.split) return "{replicated}";
-  return "{devices=[" + Listed(tiles.dims) + "]" +
+  return "{devices=[" + Join(tiles.dims, ",") + "]" +
          (listed ? DeviceList(grid, tiles.order)
                  : "<=" + Iota(grid, tiles.order)) +
          (tiles.replicated ? " last_tile_dim_replicate}" : "}");
@@ -185,15 +177,17 @@ std::string NamedText(const Mesh& mesh, const Grid& grid, const Spec& spec) {
     out += ", device_ids=" + devices;
   }
   if (spec.empty()) return out + ", replicated}";
-  out += ", [";
-  for (size_t d = 0; d < spec.size(); ++d) {
-    out += d == 0 ? "{" : ", {";
-    for (size_t i = 0; i < spec[d].size(); ++i) {
-      out += (i == 0 ? "'" : ", '") + spec[d][i] + "'";
-    }
-    out += "}";
-  }
-  return out + "]}";
+  return out + ", [" +
+         Join(spec, ", ",
+              [](const AxisGroup& group) {
+                return "{" +
+                       Join(group, ", ",
+                            [](const std::string& axis) {
+                              return "'" + axis + "'";
+                            }) +
+                       "}";
+              }) +
+         "]}";
 }
 
 void WriteHlo(const Request& request, Sink& out, Findings& findings) {
@@ -227,9 +221,9 @@ void WriteHlo(const Request& request, Sink& out, Findings& findings) {
   }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  json.Key("mesh");
-  WriteMesh(json, plan.mesh,
-            plan.mesh.slices > 1 ? MeshDetail::kAll : MeshDetail::kSizes);
+  json.Member("mesh", WrittenBy(WriteMesh, plan.mesh,
+                                plan.mesh.slices > 1 ? MeshDetail::kAll
+                                                     : MeshDetail::kSizes));
   json.Key("params");
   json.BeginObject(JsonLayout::kLines);
   for (const ReadParam& param : plan.params) {

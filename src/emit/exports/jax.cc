@@ -7,6 +7,7 @@
 //   MODES = {"decode": {"w": P(None, "tp")}}  ->  specs("decode")["w"]
 #include "emit/exports/exporter.h"
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 
 namespace shardc::exports {
@@ -161,8 +162,9 @@ void WriteMeshData(const Mesh& mesh, Sink& out) {
   if (mesh.slices == 1) return;
   std::string dcn;
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
-    dcn += (i == 0 ? "" : ", ") + PythonString(mesh.axes[i].name) + ": " +
-           std::to_string(mesh.dcn[i]);
+    AppendItem(
+        dcn, ", ",
+        PythonString(mesh.axes[i].name) + ": " + std::to_string(mesh.dcn[i]));
   }
   out.Append("DCN = {" + dcn + "}\n");
 }
@@ -249,32 +251,26 @@ void WriteMeshOf(JsonWriter& json, const Mesh& mesh) {
   json.Array(mesh.axes,
              [](const MeshAxis& axis) { return AxisTypeName(axis.type); });
   if (const auto devices = DeviceOrder(mesh); !devices.empty()) {
-    json.Key("devices");
-    json.Array(devices);
+    json.Member("devices", devices);
   }
   json.EndObject();
 }
 
-void WriteParam(JsonWriter& json, const ReadParam& param) {
+void WriteParamSpecs(JsonWriter& json, const ReadParam& param) {
   json.BeginObject();
   WriteTypeMembers(json, param.type);
-  json.Key("partition_spec");
-  WriteSpec(json, param.spec);
+  json.Member("partition_spec", WrittenBy(WriteSpec, param.spec));
   if (!param.modes.empty()) {
     json.Key("modes");
     json.BeginObject();
     for (const auto& [mode, spec] : param.modes) {
-      json.Key(ModeName(mode));
-      WriteSpec(json, spec);
+      json.Member(ModeName(mode), WrittenBy(WriteSpec, spec));
     }
     json.EndObject();
   }
   if (param.placement) {
-    json.Key("placement");
-    json.BeginObject();
-    json.Member("axis", param.placement->axis);
-    json.Member("coordinate", param.placement->coordinate);
-    json.EndObject();
+    json.Member("placement", Record("axis", param.placement->axis, "coordinate",
+                                    param.placement->coordinate));
   }
   json.EndObject();
 }
@@ -286,14 +282,12 @@ void WriteJaxJson(const Request& request, Sink& out, Findings& findings) {
   }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  json.Member("fingerprint", request.plan.fingerprint);
-  json.Key("mesh");
-  WriteMeshOf(json, request.plan.mesh);
+  json.Members("fingerprint", request.plan.fingerprint, "mesh",
+               WrittenBy(WriteMeshOf, request.plan.mesh));
   json.Key("params");
   json.BeginObject(JsonLayout::kLines);
   for (const ReadParam& param : request.plan.params) {
-    json.Key(param.name);
-    WriteParam(json, param);
+    json.Member(param.name, WrittenBy(WriteParamSpecs, param));
   }
   json.EndObject();
   json.EndObject();

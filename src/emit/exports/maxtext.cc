@@ -297,10 +297,8 @@ class MaxtextWriter {
     json.Key("mesh_axes");
     WriteAxes(json);
     json.Member("override_logical_axis_rules", true);
-    json.Key("logical_axis_rules");
-    json.BeginArray(JsonLayout::kLines);
-    for (const LogicalRule& rule : rules_) WriteRule(json, rule);
-    json.EndArray();
+    json.Lines("logical_axis_rules", rules_,
+               [&](const LogicalRule& rule) { WriteRule(json, rule); });
     json.EndObject();
     out.Put('\n');
   }

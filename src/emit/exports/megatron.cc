@@ -30,14 +30,12 @@ void WriteMegatron(const Request& request, Sink& out, Findings& findings) {
   for (const ReadParam& param : request.plan.params) {
     const auto split =
         SplitBy(request.plan.mesh, *axis, param.SpecOf(request.options.mode));
-    json.Key(param.name);
-    json.BeginObject();
-    json.Member("tensor_model_parallel", split.has_value());
-    json.Member("partition_dim", split ? split->dim : -1);
     json.Member(
-        "partition_stride",
-        split ? split->stride * PartsAt(param.parts, AsIndex(split->dim)) : 1);
-    json.EndObject();
+        param.name,
+        Record("tensor_model_parallel", split.has_value(), "partition_dim",
+               split ? split->dim : -1, "partition_stride",
+               split ? split->stride * PartsAt(param.parts, AsIndex(split->dim))
+                     : 1));
   }
   json.EndObject();
   json.EndObject();

@@ -61,15 +61,11 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec) {
              : axis.type == AxisType::kManual ? "AxisType.Manual"
                                               : "AxisType.Auto";
     });
-    json.Key("partition_spec");
-    WriteSpec(json, spec);
+    json.Member("partition_spec", WrittenBy(WriteSpec, spec));
     const std::vector<int64_t> devices = Devices(mesh);
     if (!mesh.axes.empty() && !devices.empty()) {
-      json.Key("device_mesh");
-      json.BeginObject();
-      json.Key("mesh");
-      WriteDeviceGrid(json, mesh, devices);
-      json.EndObject();
+      json.Member("device_mesh",
+                  Record("mesh", WrittenBy(WriteDeviceGrid, mesh, devices)));
     }
     json.EndObject();
   });
@@ -96,7 +92,8 @@ void WriteOrbax(const Request& request, Sink& out, Findings& findings) {
   }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  std::map<Spec, std::string> texts;  // the JSON text of each distinct spec
+  std::map<Spec, std::string> texts;
+  // the JSON text of each distinct spec
   for (const StateArray& array : arrays) {
     const auto [text, fresh] = texts.try_emplace(array.spec);
     if (fresh) text->second = ShardingText(plan.mesh, array.spec);

@@ -21,6 +21,7 @@
 #include "schedule/assign.h"
 #include "schedule/table.h"
 #include "source/finding.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -313,10 +314,7 @@ void WriteTorch(const Request& request, Sink& out, Findings& findings) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   for (size_t s = 0; s < stages->size(); ++s) {
-    json.Key(std::to_string(s));
-    json.BeginArray();
-    for (const std::string& module : (*stages)[s].modules) json.String(module);
-    json.EndArray();
+    json.Member(std::to_string(s), (*stages)[s].modules);
   }
   json.EndObject();
   out.Put('\n');
@@ -434,10 +432,9 @@ void WriteVllmStages(const Request& request, Sink& out, Findings& findings) {
   }
   const auto stages = StagesOf(request, "vllm-pipeline", findings);
   if (!stages) return;
-  std::string layers;
-  for (const ExportedStage& stage : *stages) {
-    layers += (layers.empty() ? "" : ",") + std::to_string(stage.layers);
-  }
+  std::string layers = Join(*stages, ",", [&](const ExportedStage& stage) {
+    return std::to_string(stage.layers);
+  });
   out.Append("VLLM_PP_LAYER_PARTITION=" + layers +
              "\n--pipeline-parallel-size " + std::to_string(table.ranks()) +
              "\n");

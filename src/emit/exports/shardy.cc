@@ -14,6 +14,7 @@
 
 #include "emit/exports/exporter.h"
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 
@@ -104,11 +105,11 @@ std::string TensorText(const TensorType& type) {
 std::string MeshLiteral(const Mesh& mesh) {
   std::string axes, devices;
   for (const MeshAxis& axis : mesh.axes) {
-    axes += (axes.empty() ? "" : ", ") + MlirString(axis.name) + "=" +
-            std::to_string(axis.size);
+    AppendItem(axes, ", ",
+               MlirString(axis.name) + "=" + std::to_string(axis.size));
   }
   for (const int64_t device : DeviceOrder(mesh)) {
-    devices += (devices.empty() ? "" : ", ") + std::to_string(device);
+    AppendItem(devices, ", ", std::to_string(device));
   }
   return "<[" + axes + "]" +
          (devices.empty() ? "" : ", device_ids=[" + devices + "]") + ">";
@@ -130,7 +131,7 @@ std::string DimensionText(const AxisGroup& group, const Options& options) {
   std::string out;
   for (const std::string& axis : group) {
     const auto sub = ParseSubAxis(axis);
-    out += (out.empty() ? "" : ", ") + MlirString(WholeAxis(axis));
+    AppendItem(out, ", ", MlirString(WholeAxis(axis)));
     // `"tp":(1)8` is a factor of an axis.
     if (sub) {
       out +=
@@ -147,14 +148,14 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec,
   std::string out;
   std::set<std::string> used;
   for (const AxisGroup& group : spec) {
-    out += (out.empty() ? "" : ", ") + DimensionText(group, options);
+    AppendItem(out, ", ", DimensionText(group, options));
     used.insert(group.begin(), group.end());
   }
   out = "#sdy.sharding<@mesh, [" + out + "]";
   std::string unused;
   for (const MeshAxis& axis : mesh.axes) {
     if (used.contains(axis.name)) continue;
-    unused += (unused.empty() ? "" : ", ") + MlirString(axis.name);
+    AppendItem(unused, ", ", MlirString(axis.name));
   }
   if (options.replicated && !unused.empty()) {
     out += ", replicated={" + unused + "}";

@@ -67,10 +67,9 @@ void WriteVllm(const Request& request, Sink& out, Findings& findings) {
     const auto split = SplitBy(request.plan.mesh, *axis, param.SpecOf(mode));
     json.Key(param.name);
     json.BeginObject();
-    json.Member("parallel",
-                split ? Kind(param, separator, *split) : "replicated");
-    json.Key("shard_dim");
-    json.Value(split ? std::optional(split->dim) : std::nullopt);
+    json.Members("parallel",
+                 split ? Kind(param, separator, *split) : "replicated",
+                 "shard_dim", split ? std::optional(split->dim) : std::nullopt);
     const auto shard = ShardShape(
         request.plan.mesh,
         split ? [&] {

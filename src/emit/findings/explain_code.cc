@@ -17,14 +17,9 @@ bool IsPreview(const Code& code) {
 }
 
 void WriteCode(JsonWriter& json, const Code& code) {
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("code", code.Id());
-  json.Member("name", code.name);
-  json.Member("level", LevelName(code.level));
-  json.Member("preview", IsPreview(code));
-  json.Member("meaning", code.meaning);
-  json.Member("explanation", ExplanationOf(code));
-  json.EndObject();
+  json.Block("code", code.Id(), "name", code.name, "level",
+             LevelName(code.level), "preview", IsPreview(code), "meaning",
+             code.meaning, "explanation", ExplanationOf(code));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -45,10 +46,7 @@ std::string MessageText(const Finding& finding) {
   const std::vector<std::string>& names = finding.targets;
   if (names.empty()) return finding.message;
   constexpr size_t kShown = 3;
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
-    list += (i == 0 ? "`" : ", `") + names[i] + "`";
-  }
+  std::string list = Join(First(names, kShown), ", ", Quote);
   if (names.size() > kShown) {
     list += " and " + std::to_string(names.size() - kShown) + " more";
   }
@@ -85,34 +83,22 @@ void WritePosition(JsonWriter& json, const Place& place) {
   const auto known = [](int number) {
     return number > 0 ? std::optional(number) : std::nullopt;
   };
-  json.Key("file");
-  if (place.source != nullptr) {
-    json.String(place.source->name());
-  } else {
-    json.Null();
-  }
-  json.Member("line", known(begin.line));
-  json.Member("column", known(begin.column));
-  json.Member("end_line", known(end.line));
-  json.Member("end_column", known(end.column));
+  json.Members("file",
+               place.source != nullptr ? std::optional(place.source->name())
+                                       : std::nullopt,
+               "line", known(begin.line), "column", known(begin.column),
+               "end_line", known(end.line), "end_column", known(end.column));
 }
 
 }  // namespace
 
 void WriteFinding(JsonWriter& json, const Finding& finding) {
   json.BeginObject();
-  json.Member("code", finding.code->Id());
-  json.Member("name", finding.code->name);
-  json.Member("level", LevelName(finding.level));
-  json.Member("message", MessageText(finding));
+  json.Members("code", finding.code->Id(), "name", finding.code->name, "level",
+               LevelName(finding.level), "message", MessageText(finding));
   WritePosition(json, finding.place);
-  json.Member("help", finding.help);
-  json.Key("params");
-  json.Array(finding.params);
-  if (!finding.targets.empty()) {
-    json.Key("targets");
-    json.Array(finding.targets);
-  }
+  json.Members("help", finding.help, "params", finding.params, "targets",
+               Given(finding.targets));
   json.EndObject();
 }
 

@@ -55,22 +55,17 @@ std::string Uri(std::string_view path) {
 }
 
 void WriteText(JsonWriter& json, std::string_view key, std::string_view text) {
-  json.Key(key);
-  json.BeginObject();
-  json.Member("text", Escaped(text));
-  json.EndObject();
+  json.Member(key, Record("text", Escaped(text)));
 }
 
 void WriteRegion(JsonWriter& json, const Place& place) {
   const LineColumn begin = place.source->At(place.begin);
   json.Key("region");
   json.BeginObject();
-  json.Member("startLine", begin.line);
-  json.Member("startColumn", begin.column);
+  json.Members("startLine", begin.line, "startColumn", begin.column);
   if (place.end != Place::kEntireFile && place.end >= place.begin) {
     const LineColumn end = place.source->At(place.end);
-    json.Member("endLine", end.line);
-    json.Member("endColumn", end.column);
+    json.Members("endLine", end.line, "endColumn", end.column);
   }
   json.EndObject();
 }
@@ -80,10 +75,8 @@ void WriteLocation(JsonWriter& json, const Repository& repository,
   json.BeginObject();
   json.Key("physicalLocation");
   json.BeginObject();
-  json.Key("artifactLocation");
-  json.BeginObject();
-  json.Member("uri", Uri(repository.PathOf(place.source->name())));
-  json.EndObject();
+  json.Member("artifactLocation",
+              Record("uri", Uri(repository.PathOf(place.source->name()))));
   if (place.HasPosition()) WriteRegion(json, place);
   json.EndObject();
   if (!text.empty()) WriteText(json, "message", text);
@@ -92,18 +85,14 @@ void WriteLocation(JsonWriter& json, const Repository& repository,
 
 void WriteRule(JsonWriter& json, const Code& code) {
   json.BeginObject();
-  json.Member("id", code.Id());
-  json.Member("name", code.name);
+  json.Members("id", code.Id(), "name", code.name);
   WriteText(json, "shortDescription", code.meaning);
   if (const CodePage* page = FindPage(code); page && code.number > 99) {
     WriteText(json, "fullDescription", page->what);
     WriteText(json, "help",
               std::string(page->why) + " " + std::string(page->fix));
   }
-  json.Key("defaultConfiguration");
-  json.BeginObject();
-  json.Member("level", LevelName(code.level));
-  json.EndObject();
+  json.Member("defaultConfiguration", Record("level", LevelName(code.level)));
   json.EndObject();
 }
 
@@ -130,9 +119,8 @@ void WriteResult(JsonWriter& json, const Repository& repository,
                  const Finding& finding, size_t rule,
                  const std::string& fingerprint) {
   json.BeginObject();
-  json.Member("ruleId", finding.code->Id());
-  json.Member("ruleIndex", rule);
-  json.Member("level", LevelName(finding.level));
+  json.Members("ruleId", finding.code->Id(), "ruleIndex", rule, "level",
+               LevelName(finding.level));
   json.Key("message");
   json.BeginObject();
   std::string text = Escaped(PlacedMessageText(finding));
@@ -156,16 +144,9 @@ void WriteResult(JsonWriter& json, const Repository& repository,
     WriteLocation(json, repository, label.place, label.text);
   }
   if (related) json.EndArray();
-  json.Key("partialFingerprints");
-  json.BeginObject();
-  json.Member("shardc/v1", fingerprint);
-  json.EndObject();
+  json.Member("partialFingerprints", Record("shardc/v1", fingerprint));
   if (!finding.targets.empty()) {
-    json.Key("properties");
-    json.BeginObject();
-    json.Key("targets");
-    json.Array(finding.targets);
-    json.EndObject();
+    json.Member("properties", Record("targets", finding.targets));
   }
   json.EndObject();
 }
@@ -178,8 +159,7 @@ std::map<const Code*, size_t> WriteTool(JsonWriter& json,
   json.BeginObject();
   json.Key("driver");
   json.BeginObject();
-  json.Member("name", "shardc");
-  json.Member("version", version);
+  json.Members("name", "shardc", "version", version);
   json.Key("rules");
   json.BeginArray(JsonLayout::kLines);
   for (const Code* code : AllCodes()) {
@@ -197,8 +177,8 @@ std::map<const Code*, size_t> WriteTool(JsonWriter& json,
 void FindingsSarif(const FindingReport& report, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  json.Member("$schema", "https://json.schemastore.org/sarif-2.1.0.json");
-  json.Member("version", "2.1.0");
+  json.Members("$schema", "https://json.schemastore.org/sarif-2.1.0.json",
+               "version", "2.1.0");
   json.Key("runs");
   json.BeginArray();
   json.BeginObject(JsonLayout::kLines);

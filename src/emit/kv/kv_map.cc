@@ -15,7 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "emit/columns.h"
 #include "emit/emit.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -28,39 +30,29 @@ std::string_view OrderName(kv::Order order) {
 }
 
 void WriteRange(JsonWriter& json, const LayerRange& range) {
-  json.BeginArray();
-  json.Integer(range.first);
-  json.Integer(range.end);
-  json.EndArray();
+  json.Array(std::array{range.first, range.end});
 }
 
 void WriteRanges(JsonWriter& json, std::string_view key,
                  const std::vector<LayerRange>& ranges) {
-  json.Key(key);
-  json.BeginArray();
-  for (const LayerRange& range : ranges) WriteRange(json, range);
-  json.EndArray();
+  json.Array(key, ranges,
+             [&](const LayerRange& range) { WriteRange(json, range); });
 }
 
 void WriteSide(JsonWriter& json, std::string_view key, const KvMapSide& side) {
   const kv::SideSettings& settings = side.settings;
   json.Key(key);
   json.BeginObject();
-  json.Member("plan", side.plan);
-  json.Member("mode", ModeName(settings.mode));
-  json.Member("mesh", side.mesh);
-  json.Member("kv_dtype", DtypeName(settings.dtype));
-  json.Member("state_dtype", DtypeName(settings.state_dtype));
-  json.Member("conv_dtype", DtypeName(settings.conv_dtype));
-  json.Member("page", settings.page);
-  json.TextOrNull("order", settings.order ? OrderName(*settings.order) : "");
-  json.Member("joint", settings.joint);
-  json.Member("draft", settings.draft);
-  json.Member("dp_rank", settings.dp_rank);
-  json.Member("interleave", settings.interleave);
+  json.Members("plan", side.plan, "mode", ModeName(settings.mode), "mesh",
+               side.mesh, "kv_dtype", DtypeName(settings.dtype), "state_dtype",
+               DtypeName(settings.state_dtype), "conv_dtype",
+               DtypeName(settings.conv_dtype), "page", settings.page, "order",
+               TextOrNull(settings.order ? OrderName(*settings.order) : ""),
+               "joint", settings.joint, "draft", settings.draft, "dp_rank",
+               settings.dp_rank, "interleave", settings.interleave);
   if (side.side) {
-    json.Member("dp_ranks", side.side->dp_ranks);
-    json.Member("token_parts", side.side->token_parts);
+    json.Members("dp_ranks", side.side->dp_ranks, "token_parts",
+                 side.side->token_parts);
     json.Key("devices");
     json.Array(side.side->holders, &kv::Holder::device);
   }
@@ -68,13 +60,10 @@ void WriteSide(JsonWriter& json, std::string_view key, const KvMapSide& side) {
 }
 
 void WriteTotals(JsonWriter& json, const kv::Totals& totals) {
-  json.Member("once", totals.once);
-  json.Member("sent", totals.sent);
-  json.Member("pairs", totals.pairs);
-  json.Member("largest_source", totals.largest_source);
-  json.Member("largest_destination", totals.largest_destination);
-  json.Member("descriptors", totals.descriptors);
-  json.Member("least_descriptors", totals.least_descriptors);
+  json.Members("once", totals.once, "sent", totals.sent, "pairs", totals.pairs,
+               "largest_source", totals.largest_source, "largest_destination",
+               totals.largest_destination, "descriptors", totals.descriptors,
+               "least_descriptors", totals.least_descriptors);
 }
 
 // Writes the bytes of a page on both sides: what a device has of one layer.
@@ -98,26 +87,17 @@ void WritePageBytes(JsonWriter& json, const KvMapReport& report, size_t index) {
 void WriteKind(JsonWriter& json, const KvMapReport& report, size_t index) {
   const kv::Kind& kind = report.map.kinds[index];
   json.BeginObject();
-  json.Member("kind", KvName(kind.is.kind));
-  json.Member("draft", kind.draft);
+  json.Members("kind", KvName(kind.is.kind), "draft", kind.draft);
   WriteRanges(json, "layers", kind.is.layers);
-  json.Member("heads", kind.is.heads);
-  json.Member("head_dim", kind.is.head_dim);
-  json.Member("value_dim", kind.is.value_dim);
-  json.Member("window", kind.is.window);
-  json.Member("tensors", kind.Tensors());
-  json.Key("head_bytes");
-  json.BeginArray();
-  json.Integer(kv::BytesOfHead(kind, report.from.settings));
-  json.Integer(kv::BytesOfHead(kind, report.to.settings));
-  json.EndArray();
+  json.Members("heads", kind.is.heads, "head_dim", kind.is.head_dim,
+               "value_dim", kind.is.value_dim, "window", kind.is.window,
+               "tensors", kind.Tensors(), "head_bytes",
+               std::array{kv::BytesOfHead(kind, report.from.settings),
+                          kv::BytesOfHead(kind, report.to.settings)});
   WritePageBytes(json, report, index);
   if (report.from.side && report.to.side) {
-    json.Key("head_parts");
-    json.BeginArray();
-    json.Integer(report.from.side->head_parts[index]);
-    json.Integer(report.to.side->head_parts[index]);
-    json.EndArray();
+    json.Member("head_parts", std::array{report.from.side->head_parts[index],
+                                         report.to.side->head_parts[index]});
   }
   if (report.map.totals && index < report.map.by_kind.size()) {
     WriteTotals(json, report.map.by_kind[index]);
@@ -130,25 +110,15 @@ void WritePiece(JsonWriter& json, const KvMapReport& report,
   json.BeginObject();
   json.Member("kind", static_cast<int64_t>(piece.kind));
   WriteRanges(json, "layers", piece.layers);
-  json.Key("heads");
-  WriteRange(json, piece.heads);
-  json.Member("from_head", piece.from_head);
-  json.Member("to_head", piece.to_head);
-  json.Key("range");
-  if (report.settings.tokens) {
-    WriteRange(json, piece.range);
-  } else {
-    json.Null();
-  }
-  json.Member("from_part", piece.from_part);
-  json.Member("to_part", piece.to_part);
-  json.Member("tokens", piece.tokens);
-  json.Member("bytes_per_token", piece.bytes_per_token);
-  json.Member("bytes", piece.bytes);
-  json.Member("descriptors", piece.descriptors);
-  json.Member("least_descriptors", piece.least_descriptors
-                                       ? piece.least_descriptors
-                                       : piece.descriptors);
+  json.Members(
+      "heads", WrittenBy(WriteRange, piece.heads), "from_head", piece.from_head,
+      "to_head", piece.to_head, "range",
+      report.settings.tokens ? std::optional(WrittenBy(WriteRange, piece.range))
+                             : std::nullopt,
+      "from_part", piece.from_part, "to_part", piece.to_part, "tokens",
+      piece.tokens, "bytes_per_token", piece.bytes_per_token, "bytes",
+      piece.bytes, "descriptors", piece.descriptors, "least_descriptors",
+      piece.least_descriptors ? piece.least_descriptors : piece.descriptors);
   json.EndObject();
 }
 
@@ -162,15 +132,12 @@ void WriteKvMapJson(const KvMapReport& report, Sink& out) {
   json.Member("schema", "shardc.kv-map/v1");
   WriteSide(json, "from", report.from);
   WriteSide(json, "to", report.to);
-  json.Member("tokens", report.settings.tokens);
-  json.Member("replicas", report.settings.replicas == kv::Replicas::kShareTokens
-                              ? "share_tokens"
-                              : "by_destination");
-  json.Member("convert", report.settings.convert);
-  json.Key("refused");
-  json.BeginArray(JsonLayout::kLines);
-  for (const std::string& why : map.refused) json.String(why);
-  json.EndArray();
+  json.Members("tokens", report.settings.tokens, "replicas",
+               report.settings.replicas == kv::Replicas::kShareTokens
+                   ? "share_tokens"
+                   : "by_destination",
+               "convert", report.settings.convert);
+  json.Lines("refused", map.refused);
   json.Key("kinds");
   json.BeginArray(JsonLayout::kLines);
   for (size_t i = 0; mapped && i < map.kinds.size(); ++i) {
@@ -182,14 +149,10 @@ void WriteKvMapJson(const KvMapReport& report, Sink& out) {
   for (const kv::Pair& pair : map.pairs) {
     if (!mapped) break;
     json.BeginObject();
-    json.Member("from", pair.from);
-    json.Member("to", pair.to);
-    json.Key("pieces");
-    json.BeginArray();
-    for (const kv::Piece& piece : pair.pieces) {
+    json.Members("from", pair.from, "to", pair.to);
+    json.Array("pieces", pair.pieces, [&](const kv::Piece& piece) {
       WritePiece(json, report, piece);
-    }
-    json.EndArray();
+    });
     json.EndObject();
   }
   json.EndArray();
@@ -204,10 +167,7 @@ void WriteKvMapJson(const KvMapReport& report, Sink& out) {
   json.Member("idle_sources", mapped ? std::optional(map.idle) : std::nullopt);
   json.Key("proof");
   if (mapped) {
-    json.BeginObject();
-    json.Member("elements", map.proved);
-    json.Member("enumerated", map.enumerated);
-    json.EndObject();
+    json.Object("elements", map.proved, "enumerated", map.enumerated);
   } else {
     json.Null();
   }
@@ -235,42 +195,8 @@ std::string LayersOf(const std::vector<LayerRange>& ranges) {
     return Counted(kv::CountOf(ranges), "layer") + " of " +
            RangeText({ranges.front().first, ranges.back().end});
   }
-  std::string out;
-  for (const LayerRange& range : ranges) {
-    out += (out.empty() ? "" : ",") + RangeText(range);
-  }
-  return out;
+  return Join(ranges, ",", RangeText);
 }
-
-// A table whose columns are as wide as their widest cell.
-class Table {
- public:
-  void Row(std::vector<std::string> cells) {
-    rows_.push_back(std::move(cells));
-  }
-  std::string Text() const {
-    std::vector<size_t> widths;
-    for (const auto& row : rows_) {
-      widths.resize(std::max(widths.size(), row.size()));
-      for (size_t i = 0; i < row.size(); ++i) {
-        widths[i] = std::max(widths[i], row[i].size());
-      }
-    }
-    std::string out;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (size_t i = 0; i < row.size(); ++i) {
-        line += (i > 0 ? "  " : "") + row[i];
-        if (i + 1 < row.size()) line.append(widths[i] - row[i].size(), ' ');
-      }
-      out += line + "\n";
-    }
-    return out;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string SideText(const KvMapSide& side) {
   const kv::SideSettings& settings = side.settings;
@@ -309,7 +235,7 @@ std::string DescriptorsText(const kv::Totals& totals) {
 }
 
 std::string KindsText(const KvMapReport& report) {
-  Table table;
+  Columns table;
   table.Row({"kind", "layers", "heads", "size", "head of a token", "request",
              "sent", "pairs", "largest source", "largest destination"});
   for (size_t i = 0; i < report.map.kinds.size(); ++i) {
@@ -349,7 +275,7 @@ std::string HeadsText(const kv::Piece& piece) {
 }
 
 std::string PairsText(const KvMapReport& report) {
-  Table table;
+  Columns table;
   table.Row({"devices", "kind", "layers", "heads (local)", "tokens", "bytes",
              "descriptors"});
   size_t lines = 0, left = 0;

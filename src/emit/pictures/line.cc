@@ -11,6 +11,7 @@
 
 #include "model/mesh_layout.h"
 #include "picture/mesh.h"
+#include "source/join.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 
@@ -225,10 +226,7 @@ std::string HostSpanText(const picture::AxisLine& line) {
 
 std::string CoordinateText(const Mesh& mesh, const picture::ArrayDim& dim,
                            int64_t piece) {
-  std::string out;
-  for (int64_t one : picture::CoordinatesAlong(mesh, dim.axes, piece)) {
-    out += (out.empty() ? "" : ".") + std::to_string(one);
-  }
+  std::string out = Join(picture::CoordinatesAlong(mesh, dim.axes, piece), ".");
   return out.empty() ? "0" : out;
 }
 

@@ -26,6 +26,7 @@
 #include "plan/nearest.h"
 #include "plan/placement.h"
 #include "plan/planned_stages.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -68,21 +69,13 @@ void WriteParamStages(JsonWriter& json, const PlannedStages& stages,
   json.Key("stages");
   json.BeginObject();
   json.Member("axis", stages.axis);
-  json.Key("of");
-  json.BeginArray();
-  for (const StageShare& share : stages.SharesOf(param)) {
-    json.BeginObject();
-    json.Member("stage", share.stage);
-    json.Key("ranks");
-    json.Array(stages.RanksOf(share.stage));
+  json.Records("of", stages.SharesOf(param), [&](const StageShare& share) {
+    json.Members("stage", share.stage, "ranks", stages.RanksOf(share.stage));
     if (stack != nullptr) {
-      json.Key("layers");
-      json.Array(
-          std::array{stack->first + share.begin, stack->first + share.end});
+      json.Member("layers", std::array{stack->first + share.begin,
+                                       stack->first + share.end});
     }
-    json.EndObject();
-  }
-  json.EndArray();
+  });
   json.EndObject();
 }
 
@@ -336,16 +329,10 @@ void AddRulesTried(std::string& out, const Compiled& c, size_t param) {
 void WriteEdits(JsonWriter& json, std::string_view key,
                 const std::vector<Edit>& edits, const ModeLayout& mode) {
   if (edits.empty()) return;
-  json.Key(key);
-  json.BeginArray();
-  for (const Edit& edit : edits) {
-    json.BeginObject();
-    json.Member("dim", edit.dim);
-    json.Member("reason", ReasonName(edit.reason));
-    json.Member("text", EditText(edit, mode));
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Records(key, edits, [&](const Edit& edit) {
+    json.Members("dim", edit.dim, "reason", ReasonName(edit.reason), "text",
+                 EditText(edit, mode));
+  });
 }
 
 void WriteTraces(JsonWriter& json, const Resolved& why) {
@@ -353,15 +340,9 @@ void WriteTraces(JsonWriter& json, const Resolved& why) {
   json.BeginArray();
   for (size_t d = 0; d < why.traces.size(); ++d) {
     for (const NameTrace& trace : why.traces[d]) {
-      json.BeginObject();
-      json.Member("dim", d);
-      json.Member("name", trace.name);
-      json.Member("kind", trace.kind);
-      json.Member("rule", trace.rule);
-      json.Key("axes");
-      WriteGroup(json, trace.axes);
-      json.Member("decode_fallback", trace.decode_fallback);
-      json.EndObject();
+      json.Object("dim", d, "name", trace.name, "kind", trace.kind, "rule",
+                  trace.rule, "axes", WrittenBy(WriteGroup, trace.axes),
+                  "decode_fallback", trace.decode_fallback);
     }
   }
   json.EndArray();
@@ -372,17 +353,11 @@ void WriteRulesTried(JsonWriter& json, const Compiled& c, size_t param) {
   json.BeginArray(JsonLayout::kLines);
   const size_t tried = Tried(c, param);
   for (size_t i = 0; i < tried; ++i) {
-    json.BeginObject();
-    json.Member("rule", i);
-    json.Member("match", c.plan.rules[i].match);
-    json.Member("source", c.plan.rules[i].source);
-    json.Key("matched");
-    if (static_cast<int32_t>(i) == LayoutOf(c, param).rule) {
-      json.String(MatchedPart(c, i, param));
-    } else {
-      json.Null();
-    }
-    json.EndObject();
+    json.Object("rule", i, "match", c.plan.rules[i].match, "source",
+                c.plan.rules[i].source, "matched",
+                static_cast<int32_t>(i) == LayoutOf(c, param).rule
+                    ? std::optional(MatchedPart(c, i, param))
+                    : std::nullopt);
   }
   if (tried == 0) json.Break(2);
   json.EndArray();
@@ -394,20 +369,15 @@ void WriteMode(JsonWriter& json, const Compiled& c, const TensorType& type,
   json.Key(ModeName(mode.mode));
   json.BeginObject();
   WriteTraces(json, mode.why);
-  json.Key("resolved");
-  WriteSpec(json, mode.resolved);
-  json.Key("spec");
-  if (mode.problems.empty()) {
-    WriteSpec(json, mode.spec);
-  } else {
-    json.Null();
-  }
+  json.Members("resolved", WrittenBy(WriteSpec, mode.resolved), "spec",
+               mode.problems.empty()
+                   ? std::optional(WrittenBy(WriteSpec, mode.spec))
+                   : std::nullopt);
   if (const auto sharded = ShardedParts(parts, mode.spec); !sharded.empty()) {
-    json.Key("parts");
-    WriteDimParts(json, sharded);
+    json.Member("parts", WrittenBy(WriteDimParts, sharded));
   }
-  json.Member("shard_shape", mode.shard_shape);
-  json.Member("bytes_per_device", mode.bytes_per_device);
+  json.Members("shard_shape", mode.shard_shape, "bytes_per_device",
+               mode.bytes_per_device);
   if (mode.shard_shape && !DividesEvenly(c.mesh, *type.shape, mode.spec)) {
     json.Member("uneven", true);
   }
@@ -469,8 +439,7 @@ void WriteExplainJson(const Compiled& c, size_t param, Sink& out,
   if (stages != nullptr) WriteParamStages(json, *stages, param);
   std::optional<DevicePlace> holder = device;
   if (device) {
-    json.Key("device");
-    WritePlace(json, c.mesh, *device);
+    json.Member("device", WrittenBy(WritePlace, c.mesh, *device));
     if (!Holds(c, param, *device)) holder.reset();
     json.Member("holds", holder.has_value());
   }
@@ -509,16 +478,14 @@ std::string PlaceText(const Mesh& mesh, const DevicePlace& place) {
 
 void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place) {
   json.BeginObject();
-  json.Member("device", place.device);
-  json.Member("position", place.position);
+  json.Members("device", place.device, "position", place.position);
   json.Key("coordinates");
   json.BeginObject();
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
     json.Member(mesh.axes[i].name, place.coordinates[i]);
   }
   json.EndObject();
-  json.Member("process", place.process);
-  json.Member("slice", place.slice);
+  json.Members("process", place.process, "slice", place.slice);
   json.EndObject();
 }
 
@@ -554,15 +521,14 @@ std::string UnevenText(const Mesh& mesh, const AxisGroup& axes, int64_t size) {
 }
 
 std::string SlicesText(const Slices& slices) {
-  std::string out = "[";
+  const auto text = [](const auto& range) {
+    return std::to_string(range.first) + ":" + std::to_string(range.second);
+  };
+  std::string out;
   for (const auto& ranges : slices) {
-    out += out.size() > 1 ? ", " : "";
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      out += (i > 0 ? "+" : "") + std::to_string(ranges[i].first) + ":" +
-             std::to_string(ranges[i].second);
-    }
+    AppendItem(out, ", ", Join(ranges, "+", text));
   }
-  return out + "]";
+  return "[" + out + "]";
 }
 
 void WriteSlices(JsonWriter& json, const std::optional<Slices>& slices) {
@@ -574,10 +540,7 @@ void WriteSlices(JsonWriter& json, const std::optional<Slices>& slices) {
   for (const auto& ranges : *slices) {
     if (ranges.size() > 1) json.BeginArray();
     for (const auto& [begin, end] : ranges) {
-      json.BeginArray();
-      json.Integer(begin);
-      json.Integer(end);
-      json.EndArray();
+      json.Array(std::array{begin, end});
     }
     if (ranges.size() > 1) json.EndArray();
   }

@@ -17,6 +17,7 @@
 #include "model/manifest.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -29,11 +30,6 @@ std::optional<std::vector<int64_t>> HostMesh(const Mesh& mesh) {
   std::vector<int64_t> sizes;
   for (const MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
   return HostShape(sizes, mesh.devices / mesh.processes, mesh.processes);
-}
-
-std::string Padded(std::string text, size_t width) {
-  return text.size() < width ? std::string(width - text.size(), ' ') + text
-                             : text;
 }
 
 // Returns the device numbers of a process, which are consecutive: "0-7".
@@ -109,11 +105,11 @@ class Grid {
     out += corner + Printable(mesh_.axes[column].name) + '\n';
     for (int64_t row = 0; row < rows; ++row) {
       if (rest == 2) at[shown_[first]] = row;
-      out += rest == 2 ? Padded(std::to_string(row), 4) + " |" : "     |";
+      out += rest == 2 ? PadLeft(std::to_string(row), 4) + " |" : "     |";
       for (int64_t i = 0; i < mesh_.axes[column].size; ++i) {
         at[column] = i;
         const auto place = PlaceOf(mesh_, PositionOf(mesh_, at));
-        out += " " + Padded(std::to_string(place.device), width_);
+        out += " " + PadLeft(std::to_string(place.device), width_);
       }
       out += '\n';
     }
@@ -160,15 +156,10 @@ void WriteRanks(JsonWriter& json, const Mesh& mesh, const AxisRules& axes) {
   for (int64_t i = 0; i < mesh.processes; ++i) {
     const Process process = ProcessOf(mesh, i);
     const NodeRanks ranks = RanksOf(mesh, axes, i);
-    json.BeginObject();
-    json.Member("process", i);
-    json.Member("slice", process.slice);
-    json.Member("devices", process.devices);
-    json.Member("mp_node_size", ranks.mp_nodes);
-    json.Member("dp_node_size", ranks.dp_nodes);
-    json.Member("dp_node_rank", ranks.dp_rank);
-    json.Member("mp_node_rank", ranks.mp_rank);
-    json.EndObject();
+    json.Object("process", i, "slice", process.slice, "devices",
+                process.devices, "mp_node_size", ranks.mp_nodes, "dp_node_size",
+                ranks.dp_nodes, "dp_node_rank", ranks.dp_rank, "mp_node_rank",
+                ranks.mp_rank);
   }
   json.EndArray();
 }
@@ -177,16 +168,13 @@ void WriteRanks(JsonWriter& json, const Mesh& mesh, const AxisRules& axes) {
 std::string DeviceText(const Device& device) {
   std::string out = device.profile;
   if (device.memory_bytes) {
-    out += (out.empty() ? "" : ", ") + BytesText(*device.memory_bytes);
+    AppendItem(out, ", ", BytesText(*device.memory_bytes));
   }
   return out.empty() ? "" : "device: " + out + "\n";
 }
 
 void WriteDevice(JsonWriter& json, const Device& device) {
-  json.BeginObject();
-  if (!device.profile.empty()) json.Member("profile", device.profile);
-  json.Member("memory", device.memory_bytes);
-  json.EndObject();
+  json.Object("profile", Given(device.profile), "memory", device.memory_bytes);
 }
 
 }  // namespace
@@ -236,11 +224,10 @@ std::string MeshDeviceText(const Mesh& mesh, int64_t device) {
 void WriteMeshDeviceJson(const Mesh& mesh, int64_t device, Sink& out) {
   JsonWriter json(out);
   json.BeginObject();
-  json.Key("mesh");
-  WriteMesh(json, mesh, MeshDetail::kSizes);
+  json.Member("mesh", WrittenBy(WriteMesh, mesh, MeshDetail::kSizes));
   json.Break(1);
-  json.Key("place");
-  WritePlace(json, mesh, PlaceOfDevice(mesh, device));
+  json.Member("place",
+              WrittenBy(WritePlace, mesh, PlaceOfDevice(mesh, device)));
   json.EndObject();
   out.Put('\n');
 }
@@ -252,8 +239,7 @@ void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
   WriteMeshMembers(json, mesh);
   if (mesh.device) {
     json.Break(1);
-    json.Key("device");
-    WriteDevice(json, *mesh.device);
+    json.Member("device", WrittenBy(WriteDevice, *mesh.device));
   }
   json.Break(1);
   json.Member("host_mesh", HostMesh(mesh));
@@ -267,12 +253,9 @@ void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
   }
   if (ranks) {
     json.Break(1);
-    json.Key("ranks");
-    if (mesh.devices <= kRankedDevices) {
-      WriteRanks(json, mesh, axes);
-    } else {
-      json.Null();
-    }
+    json.Member("ranks", mesh.devices <= kRankedDevices
+                             ? std::optional(WrittenBy(WriteRanks, mesh, axes))
+                             : std::nullopt);
   }
   json.EndObject();
   out.Put('\n');
@@ -347,25 +330,17 @@ std::string ManifestText(const Manifest& manifest) {
 }
 
 void WriteManifestJson(const Manifest& manifest, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.manifest/v1");
-  if (!manifest.model.empty()) json.Member("model", manifest.model);
-  if (!manifest.naming.empty()) json.Member("naming", manifest.naming);
-  if (manifest.separator != 0) {
-    json.Member("separator", std::string_view(&manifest.separator, 1));
-  }
-  json.Key("params");
-  json.BeginArray(JsonLayout::kLines);
-  for (const Tensor& tensor : manifest.tensors) {
-    json.BeginObject();
-    json.Member("name", tensor.name);
-    WriteTypeMembers(json, manifest.TypeOf(tensor));
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, "shardc.manifest/v1", [&](JsonWriter& json) {
+    json.Members("model", Given(manifest.model), "naming",
+                 Given(manifest.naming));
+    if (manifest.separator != 0) {
+      json.Member("separator", std::string_view(&manifest.separator, 1));
+    }
+    json.Rows("params", manifest.tensors, [&](const Tensor& tensor) {
+      json.Member("name", tensor.name);
+      WriteTypeMembers(json, manifest.TypeOf(tensor));
+    });
+  });
 }
 
 }  // namespace shardc

@@ -22,6 +22,7 @@
 #include "comm/collective.h"
 #include "plan/difference/plan_difference.h"
 #include "plan/difference/stage_moves.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -51,12 +52,7 @@ std::string DiffTypeText(const TensorType& type) {
 // Returns "train, prefill and decode" or "every mode".
 std::string DiffModesText(const std::vector<Mode>& modes) {
   if (modes.size() == kAllModes.size()) return "every mode";
-  std::string out;
-  for (size_t i = 0; i < modes.size(); ++i) {
-    if (i > 0) out += i + 1 == modes.size() ? " and " : ", ";
-    out += ModeName(modes[i]);
-  }
-  return out;
+  return ListInWords(modes, ModeName);
 }
 
 // Returns "3.5 MiB", or "unknown" for nullopt.
@@ -121,8 +117,7 @@ std::string DiffSummaryText(const PlanDifference& diff) {
   const auto add = [&](int64_t count, std::string_view noun,
                        std::string_view what) {
     if (count == 0) return;
-    if (!out.empty()) out += ", ";
-    out += Counted(count, noun);
+    AppendItem(out, ", ", Counted(count, noun));
     out += what;
   };
   add(CountNames(diff.specs), "parameter", " resharded");
@@ -154,17 +149,11 @@ std::string DiffDevicesText(const PlanDifference& diff) {
 }
 
 void WriteNames(JsonWriter& json, const NamedGroup& group) {
-  json.Key("names");
-  json.BeginArray();
-  for (const std::string& name : group.names) json.String(name);
-  json.EndArray();
+  json.Member("names", group.names);
 }
 
 void WriteModeNames(JsonWriter& json, const std::vector<Mode>& modes) {
-  json.Key("modes");
-  json.BeginArray();
-  for (const Mode mode : modes) json.String(ModeName(mode));
-  json.EndArray();
+  json.Array("modes", modes, ModeName);
 }
 
 void WriteModes(JsonWriter& json, const std::vector<Mode>& modes) {
@@ -175,50 +164,36 @@ void WriteModes(JsonWriter& json, const std::vector<Mode>& modes) {
 // Writes a member with the text, or with null if the text is nullopt.
 void WriteText(JsonWriter& json, std::string_view key,
                const std::optional<std::string>& text) {
-  json.Key(key);
-  if (text) {
-    json.String(*text);
-  } else {
-    json.Null();
-  }
+  json.Member(key, text);
 }
 
 void WritePlacement(JsonWriter& json, std::string_view key,
                     const std::optional<ReadPlacement>& placement) {
   if (!placement) return;
-  json.Key(key);
-  json.BeginObject();
-  json.Member("axis", placement->axis);
-  json.Member("coordinate", placement->coordinate);
-  json.EndObject();
+  json.Member(key, Record("axis", placement->axis, "coordinate",
+                          placement->coordinate));
 }
 
 void WriteSpecChange(JsonWriter& json, const SpecChange& change) {
   json.BeginObject();
   WriteNames(json, change);
   WriteModes(json, change.modes);
-  json.Key("before");
-  WriteSpec(json, change.before);
-  json.Key("after");
-  WriteSpec(json, change.after);
+  json.Members("before", WrittenBy(WriteSpec, change.before), "after",
+               WrittenBy(WriteSpec, change.after));
   json.Key("collective");
   if (change.move) {
     json.String(CollectiveName(change.move->kind));
-    json.Key("axes");
-    WriteGroup(json, change.move->axes);
+    json.Member("axes", WrittenBy(WriteGroup, change.move->axes));
   } else {
     json.Null();
   }
-  json.Member("bytes_per_device", change.sent_bytes_per_device);
-  json.Member("held_before", change.held_before);
-  json.Member("held_after", change.held_after);
-  json.Member("group_held_before", change.group_before);
-  json.Member("group_held_after", change.group_after);
+  json.Members("bytes_per_device", change.sent_bytes_per_device, "held_before",
+               change.held_before, "held_after", change.held_after,
+               "group_held_before", change.group_before, "group_held_after",
+               change.group_after);
   if (change.parts_before != change.parts_after) {
-    json.Key("parts_before");
-    WriteDimParts(json, change.parts_before);
-    json.Key("parts_after");
-    WriteDimParts(json, change.parts_after);
+    json.Members("parts_before", WrittenBy(WriteDimParts, change.parts_before),
+                 "parts_after", WrittenBy(WriteDimParts, change.parts_after));
   }
   WritePlacement(json, "placement_before", change.placed_before);
   WritePlacement(json, "placement_after", change.placed_after);
@@ -226,30 +201,15 @@ void WriteSpecChange(JsonWriter& json, const SpecChange& change) {
 }
 
 void WriteType(JsonWriter& json, std::string_view key, const TensorType& type) {
-  json.Key(key);
-  json.BeginObject();
-  json.Key("shape");
-  if (type.shape) {
-    json.Array(*type.shape);
-  } else {
-    json.Null();
-  }
-  json.Key("dtype");
-  if (type.dtype) {
-    json.String(DtypeName(*type.dtype));
-  } else {
-    json.Null();
-  }
-  json.EndObject();
+  json.Member(key, Record("shape", type.shape, "dtype",
+                          type.dtype ? std::optional(DtypeName(*type.dtype))
+                                     : std::nullopt));
 }
 
 template <class Items, class Write>
 void WriteList(JsonWriter& json, std::string_view key, const Items& items,
                const Write& write) {
-  json.Key(key);
-  json.BeginArray(JsonLayout::kLines);
-  for (const auto& item : items) write(item);
-  json.EndArray();
+  json.Lines(key, items, [&](const auto& item) { write(item); });
 }
 
 void WriteNamedList(JsonWriter& json, std::string_view key,
@@ -267,13 +227,12 @@ void WriteHeld(JsonWriter& json, const PlanDifference& diff) {
   if (diff.empty() || diff.held.empty()) return;
   json.Key("bytes_per_device");
   json.BeginObject();
-  json.Member("before", diff.held.front().before);
-  json.Member("after", diff.held.front().after);
+  json.Members("before", diff.held.front().before, "after",
+               diff.held.front().after);
   WriteList(json, "by_mode", diff.held, [&](const HeldChange& held) {
     json.BeginObject();
     WriteModeNames(json, held.modes);
-    json.Member("before", held.before);
-    json.Member("after", held.after);
+    json.Members("before", held.before, "after", held.after);
     json.EndObject();
   });
   json.EndObject();
@@ -281,12 +240,7 @@ void WriteHeld(JsonWriter& json, const PlanDifference& diff) {
 
 void WriteStageOf(JsonWriter& json, std::string_view key, int32_t stage,
                   const std::vector<int32_t>& ranks) {
-  json.Key(key);
-  json.BeginObject();
-  json.Member("stage", stage);
-  json.Key("ranks");
-  json.Array(ranks);
-  json.EndObject();
+  json.Member(key, Record("stage", stage, "ranks", ranks));
 }
 
 void WriteStages(JsonWriter& json, const PlanDifference& diff) {
@@ -295,19 +249,13 @@ void WriteStages(JsonWriter& json, const PlanDifference& diff) {
   json.BeginObject();
   WriteList(json, "layers", diff.layers, [&](const LayerMove& move) {
     json.BeginObject();
-    json.Key("layers");
-    json.Array(std::array{move.layers.first, move.layers.end});
+    json.Member("layers", std::array{move.layers.first, move.layers.end});
     WriteStageOf(json, "before", move.stage_before, move.ranks_before);
     WriteStageOf(json, "after", move.stage_after, move.ranks_after);
     json.EndObject();
   });
-  json.Key("bytes_by_rank");
-  json.BeginObject();
-  json.Key("before");
-  json.Array(diff.by_rank_before);
-  json.Key("after");
-  json.Array(diff.by_rank_after);
-  json.EndObject();
+  json.Member("bytes_by_rank", Record("before", diff.by_rank_before, "after",
+                                      diff.by_rank_after));
   json.EndObject();
 }
 
@@ -319,11 +267,7 @@ void WriteFields(JsonWriter& json, const PlanDifference& diff) {
   if (fields.empty()) return;
   WriteList(json, "fields", fields, [&](const FieldChange* field) {
     json.BeginObject();
-    json.Member("field", field->field);
-    json.Key("names");
-    json.BeginArray();
-    for (const std::string& name : field->names) json.String(name);
-    json.EndArray();
+    json.Members("field", field->field, "names", field->names);
     WriteText(json, "before", field->before);
     WriteText(json, "after", field->after);
     json.Member("message", field->message);
@@ -334,68 +278,54 @@ void WriteFields(JsonWriter& json, const PlanDifference& diff) {
 void WriteSteps(JsonWriter& json, const PlanDifference& diff) {
   if (diff.steps.empty()) return;
   WriteList(json, "steps", diff.steps, [&](const StepChange& step) {
-    json.BeginObject();
-    json.Member("mode", step.mode);
-    json.Member("subject", step.subject);
-    json.Member("count_before", step.count_before);
-    json.Member("count_after", step.count_after);
-    json.Member("bytes_before", step.bytes_before);
-    json.Member("bytes_after", step.bytes_after);
-    json.Member("message", step.message);
-    json.EndObject();
+    json.Object("mode", step.mode, "subject", step.subject, "count_before",
+                step.count_before, "count_after", step.count_after,
+                "bytes_before", step.bytes_before, "bytes_after",
+                step.bytes_after, "message", step.message);
   });
 }
 
 }  // namespace
 
 void WriteDiffJson(const PlanDifference& diff, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.diff/v1");
-  if (diff.other_mesh) {
-    json.Key("mesh");
-    json.BeginObject();
-    json.Member("before", MeshText(diff.mesh_before));
-    json.Member("after", MeshText(diff.mesh_after));
-    json.EndObject();
-  }
-  WriteHeld(json, diff);
-  WriteStages(json, diff);
-  WriteList(json, "params", diff.specs,
-            [&](const SpecChange& change) { WriteSpecChange(json, change); });
-  WriteNamedList(json, "added", diff.added);
-  WriteNamedList(json, "removed", diff.removed);
-  WriteList(json, "reshaped", diff.reshaped, [&](const TypeChange& change) {
-    json.BeginObject();
-    WriteNames(json, change);
-    WriteType(json, "before", change.before);
-    WriteType(json, "after", change.type);
-    json.Member("held_before", change.held_before);
-    json.Member("held_after", change.held);
-    json.EndObject();
+  WriteDocument(out, "shardc.diff/v1", [&](JsonWriter& json) {
+    if (diff.other_mesh) {
+      json.Member("mesh", Record("before", MeshText(diff.mesh_before), "after",
+                                 MeshText(diff.mesh_after)));
+    }
+    WriteHeld(json, diff);
+    WriteStages(json, diff);
+    WriteList(json, "params", diff.specs,
+              [&](const SpecChange& change) { WriteSpecChange(json, change); });
+    WriteNamedList(json, "added", diff.added);
+    WriteNamedList(json, "removed", diff.removed);
+    WriteList(json, "reshaped", diff.reshaped, [&](const TypeChange& change) {
+      json.BeginObject();
+      WriteNames(json, change);
+      WriteType(json, "before", change.before);
+      WriteType(json, "after", change.type);
+      json.Members("held_before", change.held_before, "held_after",
+                   change.held);
+      json.EndObject();
+    });
+    WriteList(json, "attention", diff.attention,
+              [&](const AttentionChange& change) {
+                json.BeginObject();
+                json.Member("tensor", change.tensor);
+                WriteModes(json, change.modes);
+                json.Members("before", WrittenBy(WriteSpec, change.before),
+                             "after", WrittenBy(WriteSpec, change.after));
+                json.EndObject();
+              });
+    WriteList(json, "rules", diff.rules, [&](const RuleChange& change) {
+      json.BeginObject();
+      WriteNames(json, change);
+      json.Members("before", change.before, "after", change.after);
+      json.EndObject();
+    });
+    WriteFields(json, diff);
+    WriteSteps(json, diff);
   });
-  WriteList(json, "attention", diff.attention,
-            [&](const AttentionChange& change) {
-              json.BeginObject();
-              json.Member("tensor", change.tensor);
-              WriteModes(json, change.modes);
-              json.Key("before");
-              WriteSpec(json, change.before);
-              json.Key("after");
-              WriteSpec(json, change.after);
-              json.EndObject();
-            });
-  WriteList(json, "rules", diff.rules, [&](const RuleChange& change) {
-    json.BeginObject();
-    WriteNames(json, change);
-    json.Member("before", change.before);
-    json.Member("after", change.after);
-    json.EndObject();
-  });
-  WriteFields(json, diff);
-  WriteSteps(json, diff);
-  json.EndObject();
-  out.Put('\n');
 }
 
 // Writes the difference of two plans as a comment on a pull request. The totals

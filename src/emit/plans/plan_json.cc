@@ -21,13 +21,12 @@ namespace shardc {
 namespace {
 
 void WriteSizes(JsonWriter& json, const ModeLayout& mode) {
-  json.Member("shard_shape", mode.shard_shape);
-  json.Member("bytes_per_device", mode.bytes_per_device);
+  json.Members("shard_shape", mode.shard_shape, "bytes_per_device",
+               mode.bytes_per_device);
 }
 
 void WriteSpecMember(JsonWriter& json, const Spec& spec) {
-  json.Key("spec");
-  WriteSpec(json, spec);
+  json.Member("spec", WrittenBy(WriteSpec, spec));
 }
 
 // Writes the value before or after a correction: the axes of the corrected
@@ -90,16 +89,12 @@ void WriteLayout(JsonWriter& json, const Plan& plan, const ParamLayout& layout,
   const ModeLayout& train = layout.modes[0];
   WriteTypeMembers(json, plan.types[layout.type]);
   WriteSpecMember(json, train.spec);
-  json.Key("rule");
-  if (layout.rule < 0) {
-    json.Null();
-  } else {
-    json.String(rules[AsIndex(layout.rule)]);
-  }
+  json.Member("rule", layout.rule < 0
+                          ? std::nullopt
+                          : std::optional(rules[AsIndex(layout.rule)]));
   WriteSizes(json, train);
   if (!layout.parts.empty()) {
-    json.Key("parts");
-    WriteDimParts(json, layout.parts);
+    json.Member("parts", WrittenBy(WriteDimParts, layout.parts));
   }
   if (layout.uneven) json.Member("uneven", true);
   WriteKvReplicas(json, train.kv);
@@ -122,17 +117,10 @@ void WriteLayout(JsonWriter& json, const Plan& plan, const ParamLayout& layout,
 }
 
 void WriteRules(JsonWriter& json, const Plan& plan) {
-  json.Key("rules");
-  json.BeginArray(JsonLayout::kLines);
-  for (const PlannedRule& rule : plan.rules) {
-    json.BeginObject();
-    json.Member("match", rule.match);
-    json.Member("source", rule.source);
-    json.Member("params", rule.params);
-    json.Member("matched", rule.matched);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows("rules", plan.rules, [&](const PlannedRule& rule) {
+    json.Members("match", rule.match, "source", rule.source, "params",
+                 rule.params, "matched", rule.matched);
+  });
 }
 
 void WriteParams(JsonWriter& json, const Plan& plan) {
@@ -190,8 +178,7 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
     json.Key(ModeName(attention.mode));
     json.BeginObject();
     for (const AttentionLayout& layout : attention.tensors) {
-      json.Key(layout.tensor);
-      WriteSpec(json, layout.spec);
+      json.Member(layout.tensor, WrittenBy(WriteSpec, layout.spec));
     }
     json.EndObject();
   }
@@ -211,8 +198,7 @@ void WriteAttentionCorrections(JsonWriter& json, const Plan& plan) {
           any = true;
         }
         json.BeginObject();
-        json.Member("mode", ModeName(attention.mode));
-        json.Member("tensor", layout.tensor);
+        json.Members("mode", ModeName(attention.mode), "tensor", layout.tensor);
         WriteEditMembers(json, edit, layout.why.spec, layout.spec);
         json.EndObject();
       }
@@ -224,16 +210,13 @@ void WriteAttentionCorrections(JsonWriter& json, const Plan& plan) {
 void WriteSummary(JsonWriter& json, const PlanSummary& summary) {
   json.Key("summary");
   json.BeginObject();
-  json.Member("params", summary.params);
-  json.Member("elements", summary.elements);
-  json.Member("bytes", summary.bytes);
-  json.Member("bytes_per_device", summary.bytes_per_device);
+  json.Members("params", summary.params, "elements", summary.elements, "bytes",
+               summary.bytes, "bytes_per_device", summary.bytes_per_device);
   if (!summary.bytes_by_rank.empty()) {
-    json.Key("bytes_by_rank");
-    WriteBytesByRank(json, summary.bytes_by_rank);
+    json.Member("bytes_by_rank",
+                WrittenBy(WriteBytesByRank, summary.bytes_by_rank));
   }
-  json.Member("unmatched", summary.unmatched);
-  json.Member("corrected", summary.corrected);
+  json.Members("unmatched", summary.unmatched, "corrected", summary.corrected);
   json.EndObject();
 }
 
@@ -242,34 +225,30 @@ void WriteSummary(JsonWriter& json, const PlanSummary& summary) {
 template <class PutFingerprint>
 void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
                Sink& out, const PutFingerprint& put_fingerprint) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", plan.stages ? "shardc.plan/v2" : "shardc.plan/v1");
-  json.Key("fingerprint");
-  put_fingerprint(json);
-  json.Key("mesh");
-  WriteMesh(json, plan.mesh);
-  json.Key("modes");
-  json.Array(plan.modes, ModeName);
-  if (plan.stages) {
-    json.Key("stages");
-    WritePlanStages(json, *plan.stages, ScheduleName::kWritten);
-  }
-  WriteRules(json, plan);
-  WriteParams(json, plan);
-  WriteAttention(json, plan);
-  WriteAttentionCorrections(json, plan);
-  if (!plan.kv.empty()) {
-    json.Key("kv");
-    WriteKv(json, plan.kv);
-  }
-  WriteSummary(json, plan.summary);
-  if (!diagnostics.empty()) {
-    json.Key("diagnostics");
-    WriteFindings(json, diagnostics);
-  }
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(
+      out, plan.stages ? "shardc.plan/v2" : "shardc.plan/v1",
+      [&](JsonWriter& json) {
+        json.Key("fingerprint");
+        put_fingerprint(json);
+        json.Member("mesh", WrittenBy(WriteMesh, plan.mesh, MeshDetail::kAll));
+        json.Key("modes");
+        json.Array(plan.modes, ModeName);
+        if (plan.stages) {
+          json.Member("stages", WrittenBy(WritePlanStages, *plan.stages,
+                                          ScheduleName::kWritten));
+        }
+        WriteRules(json, plan);
+        WriteParams(json, plan);
+        WriteAttention(json, plan);
+        WriteAttentionCorrections(json, plan);
+        if (!plan.kv.empty()) {
+          json.Member("kv", WrittenBy(WriteKv, plan.kv));
+        }
+        WriteSummary(json, plan.summary);
+        if (!diagnostics.empty()) {
+          json.Member("diagnostics", WrittenBy(WriteFindings, diagnostics));
+        }
+      });
 }
 
 // The smallest number of parameters for which a thread computes the

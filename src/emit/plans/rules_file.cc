@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "emit/emit.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -45,9 +46,7 @@ void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
       json.String(name.text);
       continue;
     }
-    json.BeginObject();
-    json.Member("axis", name.text);
-    json.EndObject();
+    json.Object("axis", name.text);
   }
   if (list) json.EndArray();
 }
@@ -59,8 +58,8 @@ void WriteBundle(JsonWriter& json, const Bundle& bundle) {
     return;
   }
   json.BeginObject();
-  json.Key("axes");
-  WriteSpecList(json, bundle.axes, SpecForm::kShortest);
+  json.Member("axes",
+              WrittenBy(WriteSpecList, bundle.axes, SpecForm::kShortest));
   if (mode != nullptr) {
     json.Member("mode", ModeName(*mode));
   } else {
@@ -71,11 +70,10 @@ void WriteBundle(JsonWriter& json, const Bundle& bundle) {
 
 void WriteRegistration(JsonWriter& json, const Registration& registration) {
   json.BeginObject();
-  json.Key("rule");
-  WriteRegistered(json, registration.rule);
+  json.Member("rule", WrittenBy(WriteRegistered, registration.rule));
   if (registration.generation) {
-    json.Key("generation");
-    WriteRegistered(json, *registration.generation);
+    json.Member("generation",
+                WrittenBy(WriteRegistered, *registration.generation));
   }
   if (registration.override_existing) json.Member("override", true);
   json.EndObject();
@@ -89,7 +87,7 @@ void WritePolicy(JsonWriter& json, const Policy& policy) {
   if (policy.illegal) {
     json.Member("illegal", IllegalPolicyName(*policy.illegal));
   }
-  if (policy.min_size) json.Member("min_size", *policy.min_size);
+  json.Member("min_size", Given(policy.min_size));
   if (policy.compat) json.Member("compat", CompatName(*policy.compat));
   json.EndObject();
 }
@@ -119,8 +117,7 @@ void WriteAxes(JsonWriter& json, const Value& value_of) {
     const auto rule = static_cast<AxisRule>(i);
     const std::optional<AxisValue> value = value_of(rule);
     if (!value) continue;
-    json.Key(AxisRuleName(rule));
-    WriteAxisValue(json, *value);
+    json.Member(AxisRuleName(rule), WrittenBy(WriteAxisValue, *value));
   }
   json.EndObject();
 }
@@ -158,10 +155,7 @@ std::string YamlName(const std::string& text) {
 std::string AxisValueYaml(const AxisValue& value) {
   if (value.is_null) return "null";
   if (value.axes.size() == 1) return YamlName(value.axes[0]);
-  std::string out;
-  for (const std::string& axis : value.axes) {
-    out += (out.empty() ? "" : ", ") + YamlName(axis);
-  }
+  std::string out = Join(value.axes, ", ", YamlName);
   return "[" + out + "]";
 }
 
@@ -206,15 +200,13 @@ std::string SourceYaml(const SpecSource& source) {
   }
   std::string out;
   for (const SpecEntry& entry : std::get<SpecList>(source).entries) {
-    std::string names;
-    for (const SpecName& name : entry.names) {
-      names +=
-          (names.empty() ? "" : ", ") + WrittenName(name, YamlName(name.text));
-    }
-    out += (out.empty() ? "" : ", ") + (entry.names.empty() ? "null"
-                                        : entry.names.size() == 1
-                                            ? names
-                                            : "[" + names + "]");
+    std::string names = Join(entry.names, ", ", [&](const SpecName& name) {
+      return WrittenName(name, YamlName(name.text));
+    });
+    AppendItem(out, ", ",
+               (entry.names.empty()       ? "null"
+                : entry.names.size() == 1 ? names
+                                          : "[" + names + "]"));
   }
   return "[" + out + "]";
 }
@@ -232,7 +224,7 @@ std::optional<char> OneSeparator(const RuleSet& rules) {
 std::string PolicyYaml(const Policy& policy) {
   std::string out;
   for (const auto& [key, value] : PolicyMembers(policy)) {
-    out += (out.empty() ? "" : ", ") + std::string(key) + ": " + value;
+    AppendItem(out, ", ", std::string(key) + ": " + value);
   }
   if (!out.empty()) out = "policy: {" + out + "}\n";
   if (policy.kv_replicate) {
@@ -280,30 +272,20 @@ void WriteRulesFileJson(const RuleSet& rules, Sink& out) {
   json.Key("register");
   json.BeginObject(JsonLayout::kLines);
   for (const Registration& registration : rules.registrations) {
-    json.Key(registration.name);
-    WriteRegistration(json, registration);
+    json.Member(registration.name, WrittenBy(WriteRegistration, registration));
   }
   json.EndObject();
   json.Key("bundles");
   json.BeginObject(JsonLayout::kLines);
   for (const Bundle& bundle : rules.bundles) {
-    json.Key(bundle.name);
-    WriteBundle(json, bundle);
+    json.Member(bundle.name, WrittenBy(WriteBundle, bundle));
   }
   json.EndObject();
-  json.Key("rules");
-  json.BeginArray(JsonLayout::kLines);
-  for (const Rule& rule : rules.rules) {
-    json.BeginObject();
+  json.Rows("rules", rules.rules, [&](const Rule& rule) {
     WriteRuleMembers(json, rule, SpecForm::kShortest);
-    json.EndObject();
-  }
-  json.EndArray();
-  if (rules.policy.kv_replicate) {
-    json.Member("kv_replicate", *rules.policy.kv_replicate);
-  }
-  json.Key("policy");
-  WritePolicy(json, rules.policy);
+  });
+  json.Members("kv_replicate", Given(rules.policy.kv_replicate), "policy",
+               WrittenBy(WritePolicy, rules.policy));
   if (rules.weight_decay_exclude) {
     json.Key("weight_decay");
     json.BeginObject();
@@ -347,8 +329,8 @@ std::string ImportedFileYaml(const Imported& imported) {
     if (one.rule.modes.empty()) continue;
     std::string modes;
     for (const auto& [mode, source] : one.rule.modes) {
-      modes += (modes.empty() ? "" : ", ") + std::string(ModeName(mode)) +
-               ": " + SourceYaml(source);
+      AppendItem(modes, ", ",
+                 std::string(ModeName(mode)) + ": " + SourceYaml(source));
     }
     out += "    modes: {" + modes + "}\n";
   }
@@ -368,8 +350,7 @@ void WriteImportedFileJson(const Imported& imported, Sink& out,
     json.Key("register");
     json.BeginObject(JsonLayout::kLines);
     for (const Registration& one : imported.registrations) {
-      json.Key(one.name);
-      WriteRegistration(json, one);
+      json.Member(one.name, WrittenBy(WriteRegistration, one));
     }
     json.EndObject();
   }
@@ -379,7 +360,7 @@ void WriteImportedFileJson(const Imported& imported, Sink& out,
     for (const ImportedRule& one : imported.rules) {
       Rule rule = one.rule;
       for (const std::string& line : one.comments) {
-        rule.note += (rule.note.empty() ? "" : "\n") + line;
+        AppendItem(rule.note, "\n", line);
       }
       json.BeginObject();
       WriteRuleMembers(json, rule, SpecForm::kShortest);
@@ -388,8 +369,7 @@ void WriteImportedFileJson(const Imported& imported, Sink& out,
     json.EndArray();
   }
   if (imported.policy.unmatched) {
-    json.Key("policy");
-    WritePolicy(json, imported.policy);
+    json.Member("policy", WrittenBy(WritePolicy, imported.policy));
   }
   if (not_known != nullptr) WriteNotKnown(json, *not_known);
   json.EndObject();
@@ -400,10 +380,11 @@ std::string MeshFileYaml(const Mesh& mesh) {
   std::string axes, types;
   bool all_auto = true;
   for (const MeshAxis& axis : mesh.axes) {
-    axes += (axes.empty() ? "" : ", ") + YamlName(axis.name) + ": " +
-            std::to_string(axis.size);
-    types += (types.empty() ? "" : ", ") + YamlName(axis.name) + ": " +
-             std::string(AxisTypeName(axis.type));
+    AppendItem(axes, ", ",
+               YamlName(axis.name) + ": " + std::to_string(axis.size));
+    AppendItem(
+        types, ", ",
+        YamlName(axis.name) + ": " + std::string(AxisTypeName(axis.type)));
     all_auto = all_auto && axis.type == AxisType::kAuto;
   }
   std::string out =
@@ -415,8 +396,9 @@ std::string MeshFileYaml(const Mesh& mesh) {
   if (mesh.slices == 1) return out;
   std::string dcn;
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
-    dcn += (dcn.empty() ? "" : ", ") + YamlName(mesh.axes[i].name) + ": " +
-           std::to_string(mesh.dcn[i]);
+    AppendItem(
+        dcn, ", ",
+        YamlName(mesh.axes[i].name) + ": " + std::to_string(mesh.dcn[i]));
   }
   return out + "slices: " + std::to_string(mesh.slices) + "\ndcn: {" + dcn +
          "}\n";
@@ -434,9 +416,7 @@ void WriteSource(JsonWriter& json, const SpecSource& source, SpecForm form) {
   } else if (const auto* bundle = std::get_if<SpecBundle>(&source)) {
     json.String(bundle->name);
   } else {
-    json.BeginObject();
-    json.Member("like", std::get<SpecLike>(source).rewrite);
-    json.EndObject();
+    json.Object("like", std::get<SpecLike>(source).rewrite);
   }
 }
 
@@ -457,9 +437,7 @@ void WriteSpecList(JsonWriter& json, const SpecList& list, SpecForm form) {
         json.String(name.text);
         continue;
       }
-      json.BeginObject();
-      json.Member("axis", name.text);
-      json.EndObject();
+      json.Object("axis", name.text);
     }
     if (group) json.EndArray();
   }
@@ -467,37 +445,29 @@ void WriteSpecList(JsonWriter& json, const SpecList& list, SpecForm form) {
 }
 
 void WriteRuleMembers(JsonWriter& json, const Rule& rule, SpecForm form) {
-  json.Member("match", rule.match);
-  json.Key("spec");
-  WriteSource(json, rule.spec, form);
+  json.Members("match", rule.match, "spec",
+               WrittenBy(WriteSource, rule.spec, form));
   if (!rule.modes.empty()) {
     json.Key("modes");
     json.BeginObject();
     for (const auto& [mode, source] : rule.modes) {
-      json.Key(ModeName(mode));
-      WriteSource(json, source, form);
+      json.Member(ModeName(mode), WrittenBy(WriteSource, source, form));
     }
     json.EndObject();
   }
   if (!rule.parts.empty()) {
-    json.Key("parts");
-    WriteDimParts(json, rule.parts);
+    json.Member("parts", WrittenBy(WriteDimParts, rule.parts));
   }
   if (rule.illegal) {
     json.Member("illegal", IllegalPolicyName(*rule.illegal));
   }
-  if (rule.min_size) json.Member("min_size", *rule.min_size);
+  json.Member("min_size", Given(rule.min_size));
   if (rule.placement) {
-    json.Key("place");
-    json.BeginObject();
-    json.Member("axis", rule.placement->axis);
-    json.Member("index", rule.placement->index_pattern);
-    if (rule.placement->count > 0) {
-      json.Member("count", rule.placement->count);
-    }
-    json.EndObject();
+    json.Member("place", Record("axis", rule.placement->axis, "index",
+                                rule.placement->index_pattern, "count",
+                                Given(rule.placement->count)));
   }
-  if (!rule.note.empty()) json.Member("note", rule.note);
+  json.Member("note", Given(rule.note));
 }
 
 // Prints rules, one per line: number, pattern, spec and place. Patterns of up
@@ -532,7 +502,7 @@ std::string ListText(const SpecList& list) {
 std::string Extras(const Rule& rule) {
   std::string out;
   const auto add = [&](const std::string& text) {
-    out += (out.empty() ? "" : "; ") + text;
+    AppendItem(out, "; ", text);
   };
   for (const auto& [mode, source] : rule.modes) {
     add(std::string(ModeName(mode)) + ": " + SpecSourceText(source));
@@ -615,28 +585,21 @@ std::string RulesText(const RuleSet& rules) {
 void WriteRulesJson(const RuleSet& rules, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  json.Key("rules");
-  json.BeginArray(JsonLayout::kLines);
-  for (const Rule& rule : rules.rules) {
-    json.BeginObject();
+  json.Rows("rules", rules.rules, [&](const Rule& rule) {
     WriteRuleMembers(json, rule, SpecForm::kAsWritten);
-    json.Member("separator", std::string_view(&rule.separator, 1));
-    json.Member("source", RulePlaceText(rule));
-    json.EndObject();
-  }
-  json.EndArray();
+    json.Members("separator", std::string_view(&rule.separator, 1), "source",
+                 RulePlaceText(rule));
+  });
   const Policy& policy = rules.policy;
-  if (policy.kv_replicate) json.Member("kv_replicate", *policy.kv_replicate);
-  json.Key("policy");
-  json.BeginObject();
-  json.Member(
-      "unmatched",
-      UnmatchedPolicyName(policy.unmatched.value_or(UnmatchedPolicy::kError)));
-  json.Member("illegal", IllegalPolicyName(
-                             policy.illegal.value_or(IllegalPolicy::kError)));
-  json.Member("min_size", policy.min_size.value_or(0));
-  json.Member("compat", CompatName(policy.compat.value_or(Compat::kNone)));
-  json.EndObject();
+  json.Members(
+      "kv_replicate", Given(policy.kv_replicate), "policy",
+      Record("unmatched",
+             UnmatchedPolicyName(
+                 policy.unmatched.value_or(UnmatchedPolicy::kError)),
+             "illegal",
+             IllegalPolicyName(policy.illegal.value_or(IllegalPolicy::kError)),
+             "min_size", policy.min_size.value_or(0), "compat",
+             CompatName(policy.compat.value_or(Compat::kNone))));
   json.EndObject();
   out.Put('\n');
 }
@@ -666,14 +629,12 @@ std::string_view KindName(RuleProof::Kind kind) {
 }
 
 std::string CoversText(std::span<const Cover> covers) {
-  std::string out;
-  for (const Cover& cover : covers) {
-    out += (out.empty() ? "" : ", ") + ("[" + std::to_string(cover.rule)) +
+  return Join(covers, ", ", [&](const Cover& cover) {
+    return ("[" + std::to_string(cover.rule)) +
            (covers.size() == 1 ? "] matches all its names, such as "
                                : "] matches names such as ") +
            ShortQuote(cover.name);
-  }
-  return out;
+  });
 }
 
 std::string ProofText(const RuleProof& proof) {
@@ -754,37 +715,21 @@ std::string_view RelationName(PairProof::Kind kind) {
 
 void WriteProof(JsonWriter& json, const Rule& rule, const RuleProof& proof) {
   json.BeginObject();
-  json.Member("match", rule.match);
-  json.Member("source", RulePlaceText(rule));
-  json.Member("proof", KindName(proof.kind));
-  if (!proof.name.empty()) json.Member("name", proof.name);
+  json.Members("match", rule.match, "source", RulePlaceText(rule), "proof",
+               KindName(proof.kind), "name", Given(proof.name));
   if (!proof.covers.empty()) {
-    json.Key("covers");
-    json.BeginArray();
-    for (const Cover& cover : proof.covers) {
-      json.BeginObject();
-      json.Member("rule", cover.rule);
-      json.Member("name", cover.name);
-      json.EndObject();
-    }
-    json.EndArray();
+    json.Records("covers", proof.covers, [&](const Cover& cover) {
+      json.Members("rule", cover.rule, "name", cover.name);
+    });
   }
   json.EndObject();
 }
 
 void WritePair(JsonWriter& json, const RelatedRules::Pair& pair) {
-  json.BeginObject();
-  json.Member("first", pair.first);
-  json.Member("second", pair.second);
-  json.Member("relation", RelationName(pair.proof.kind));
-  json.Member("both", pair.proof.both);
-  if (!pair.proof.only_first.empty()) {
-    json.Member("only_first", pair.proof.only_first);
-  }
-  if (!pair.proof.only_second.empty()) {
-    json.Member("only_second", pair.proof.only_second);
-  }
-  json.EndObject();
+  json.Object("first", pair.first, "second", pair.second, "relation",
+              RelationName(pair.proof.kind), "both", pair.proof.both,
+              "only_first", Given(pair.proof.only_first), "only_second",
+              Given(pair.proof.only_second));
 }
 
 }  // namespace
@@ -818,12 +763,10 @@ void WriteRuleProofsJson(const RuleSet& rules, const RuleProofs& proofs,
     WriteProof(json, rules.rules[i], proofs.of_rules[i]);
   }
   json.EndArray();
-  json.Key("pairs");
-  json.BeginArray(JsonLayout::kLines);
-  for (const auto& pair : proofs.related.pairs) WritePair(json, pair);
-  json.EndArray();
-  json.Member("pairs_apart", proofs.related.pairs_apart);
-  json.Member("pairs_not_proven", proofs.related.pairs_not_proven);
+  json.Lines("pairs", proofs.related.pairs,
+             [&](const auto& pair) { WritePair(json, pair); });
+  json.Members("pairs_apart", proofs.related.pairs_apart, "pairs_not_proven",
+               proofs.related.pairs_not_proven);
   json.EndObject();
   out.Put('\n');
 }

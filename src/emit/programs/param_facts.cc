@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -75,11 +76,8 @@ std::vector<int64_t> DevicesOf(const Facts& facts, const FactorList& dim) {
 }
 
 std::string NumbersText(std::span<const int64_t> numbers) {
-  std::string out;
-  for (size_t i = 0; i < std::min(numbers.size(), kListedNumbers); ++i) {
-    out += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
-  }
-  return out + (numbers.size() > kListedNumbers ? ", ..." : "");
+  return Join(First(numbers, kListedNumbers), ", ") +
+         (numbers.size() > kListedNumbers ? ", ..." : "");
 }
 
 // Returns lines for the numbers of devices, one for each list of factors that
@@ -215,33 +213,23 @@ void WriteFactor(JsonWriter& json, const Program& program, const Facts& facts,
                  uint32_t index) {
   const Factor& factor = facts.factors[index];
   json.BeginObject(JsonLayout::kLines);
-  json.Member("size", factor.size);
-  json.Member("role", RoleName(factor.role));
+  json.Members("size", factor.size, "role", RoleName(factor.role));
   json.Key("parts");
   json.BeginArray();
   for (const FactorList& part : factor.parts) {
     json.Array(part, [](uint32_t one) { return static_cast<int64_t>(one); });
   }
   json.EndArray();
-  json.Key("tied");
-  json.BeginArray();
-  for (const program::Occurrence& one : factor.occurrences) {
-    json.BeginObject();
-    json.Member("param", facts.params[one.param].name);
-    json.Member("dim", static_cast<int64_t>(one.dim));
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Records("tied", factor.occurrences, [&](const program::Occurrence& one) {
+    json.Members("param", facts.params[one.param].name, "dim",
+                 static_cast<int64_t>(one.dim));
+  });
   json.Key("evidence");
   json.BeginArray(factor.evidence.empty() ? JsonLayout::kInline
                                           : JsonLayout::kLines);
   for (const Evidence& one : factor.evidence) {
-    json.BeginObject();
-    json.Member("use", RowOf(one.use).name);
-    json.Member("activations", one.activations);
-    json.TextOrNull("at", program.LineText(one.at));
-    json.Member("count", one.count);
-    json.EndObject();
+    json.Object("use", RowOf(one.use).name, "activations", one.activations,
+                "at", TextOrNull(program.LineText(one.at)), "count", one.count);
   }
   json.EndArray();
   json.EndObject();
@@ -302,8 +290,7 @@ void WriteParamFactsJson(const Program& program, const Facts& facts,
                          std::optional<size_t> param, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.param-facts/v1");
-  json.Member("function", program.function);
+  json.Members("schema", "shardc.param-facts/v1", "function", program.function);
   json.Key("params");
   json.BeginArray(JsonLayout::kLines);
   std::set<uint32_t> used;
@@ -329,8 +316,8 @@ void WriteParamFactsJson(const Program& program, const Facts& facts,
   json.Key("factors");
   json.BeginObject(JsonLayout::kLines);
   for (const uint32_t factor : used) {
-    json.Key(std::to_string(factor));
-    WriteFactor(json, program, facts, factor);
+    json.Member(std::to_string(factor),
+                WrittenBy(WriteFactor, program, facts, factor));
   }
   json.EndObject();
   json.EndObject();

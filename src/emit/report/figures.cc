@@ -16,6 +16,7 @@
 #include "emit/report/page.h"
 #include "model/mesh_layout.h"
 #include "picture/bars.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::report {
@@ -167,11 +168,9 @@ class ArrayDrawing {
 
   void Names(size_t dim, double x, double y, std::string_view arrow_before,
              std::string_view arrow_after) {
-    std::string text(arrow_before);
     const AxisGroup axes = JoinedGroup(array_.dims()[dim].axes);
-    for (size_t i = 0; i < axes.size(); ++i)
-      text += (i > 0 ? "." : "") + axes[i];
-    text += arrow_after;
+    const std::string text =
+        std::string(arrow_before) + Join(axes, ".") + std::string(arrow_after);
     Word("axis " + page_.AxisClass(axes.empty() ? "" : axes[0]), x, y, text);
   }
 

@@ -17,6 +17,7 @@
 #include "model/mesh_layout.h"
 #include "picture/mesh.h"
 #include "source/digest.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
@@ -399,11 +400,7 @@ void Page::Vary(const std::vector<std::string>& texts) {
 }
 
 std::string ModesText(const std::vector<Mode>& modes) {
-  std::string out;
-  for (Mode mode : modes) {
-    out += (out.empty() ? "" : ", ") + std::string(ModeName(mode));
-  }
-  return out;
+  return Join(modes, ", ", ModeName);
 }
 
 std::string NameOf(const cost::Report& report) {

@@ -20,6 +20,7 @@
 #include "emit/costs/cost_report.h"
 #include "emit/costs/search_report.h"
 #include "emit/report/page.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::report {
@@ -577,7 +578,7 @@ class SearchPage {
       std::string note = i == 0 ? "fastest" : "";
       if (i == found_.knee) note += note.empty() ? "knee" : ", knee";
       if (!one.unmeasured.empty()) {
-        note += (note.empty() ? "" : "; ") + one.unmeasured;
+        AppendItem(note, "; ", one.unmeasured);
       }
       table.Row({{SecondsText(one.Seconds()), true},
                  {BytesText(one.Bytes()), true},
@@ -633,10 +634,7 @@ class SearchPage {
                        {"Settings"},
                        {"Memory", true}});
     for (const WhyNot& one : found_.why_not) {
-      std::string change;
-      for (const std::string& text : one.changes) {
-        change += (change.empty() ? "" : "; or ") + text;
-      }
+      std::string change = Join(one.changes, "; or ");
       table.Row(
           {{change},
            {VerdictText(one, found_.Compared().Seconds()), true},

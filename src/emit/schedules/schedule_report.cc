@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "emit/columns.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -97,35 +98,21 @@ size_t TasksOf(const std::vector<schedule::Cell>& row) {
 }
 
 std::string RanksText(const ScheduleReport& report) {
-  std::vector<std::vector<std::string>> rows = {
-      {"rank", "stages", "tasks", "first", "last", "busy", "idle", "held"}};
+  Columns table(Columns::Align::kRight);
+  table.Row(
+      {"rank", "stages", "tasks", "first", "last", "busy", "idle", "held"});
   for (size_t rank = 0; rank < report.table.rows.size(); ++rank) {
     const schedule::RankTime& time = report.timeline.ranks[rank];
     const double idle =
         report.timeline.step > 0 ? 1 - time.busy / report.timeline.step : 0;
-    rows.push_back(
-        {std::to_string(rank),
-         StagesText(StagesOf(report.table, static_cast<int32_t>(rank))),
-         std::to_string(TasksOf(report.table.rows[rank])),
-         NumberText(time.first), NumberText(time.last), NumberText(time.busy),
-         PercentText(std::max(0.0, idle)), std::to_string(report.held[rank])});
+    table.Row({std::to_string(rank),
+               StagesText(StagesOf(report.table, static_cast<int32_t>(rank))),
+               std::to_string(TasksOf(report.table.rows[rank])),
+               NumberText(time.first), NumberText(time.last),
+               NumberText(time.busy), PercentText(std::max(0.0, idle)),
+               std::to_string(report.held[rank])});
   }
-  std::vector<size_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      if (i > 0) line += "  ";
-      line += PadLeft(row[i], widths[i]);
-    }
-    out += line + "\n";
-  }
-  return out;
+  return table.Text();
 }
 
 std::string ChannelsText(const ScheduleReport& report) {
@@ -201,67 +188,43 @@ std::string ScheduleReportText(const ScheduleReport& report) {
 
 void WriteScheduleJson(const ScheduleReport& report, Sink& out) {
   const schedule::Table& table = report.table;
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.schedule/v1");
-  json.Member("schedule", table.name);
-  json.Member("ranks", table.ranks());
-  json.Member("stages", table.stages);
-  json.Member("microbatches", table.microbatches);
-  json.Member("placement", PlacementName(table.placement));
-  json.Key("step");
-  json.BeginObject();
-  json.Member("time", report.timeline.step);
-  json.Member("bubble", report.timeline.StepBubble());
-  json.EndObject();
-  json.Key("longest_rank");
-  json.BeginObject();
-  json.Member("time", report.timeline.LongestRank());
-  json.Member("bubble", report.timeline.RankBubble());
-  json.EndObject();
-  json.Key("by_rank");
-  json.BeginArray(JsonLayout::kLines);
-  for (size_t rank = 0; rank < table.rows.size(); ++rank) {
-    const schedule::RankTime& time = report.timeline.ranks[rank];
-    json.BeginObject();
-    json.Member("rank", static_cast<int64_t>(rank));
-    json.Member("stages", StagesOf(table, static_cast<int32_t>(rank)));
-    json.Member("tasks", TasksOf(table.rows[rank]));
-    json.Member("first", time.first);
-    json.Member("last", time.last);
-    json.Member("busy", time.busy);
-    json.Member("held", report.held[rank]);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("channels");
-  json.BeginArray(JsonLayout::kLines);
-  for (const ChannelNeed& need : report.channels) {
-    json.BeginObject();
-    json.Member("receives", ReceivesName(need.receives));
-    json.Member("channel", ScopeName(need.scope));
-    json.Member("capacity", need.capacity);
-    if (!need.capacity) json.Member("reason", need.reason);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("rows");
-  json.BeginArray(JsonLayout::kLines);
-  for (size_t rank = 0; rank < table.rows.size(); ++rank) {
-    json.BeginArray();
-    for (size_t i = 0; i < table.rows[rank].size(); ++i) {
-      const schedule::Interval& time = report.timeline.cells[rank][i];
-      json.BeginObject();
-      json.Member("task", schedule::CellText(table.rows[rank][i]));
-      json.Member("begin", time.begin);
-      json.Member("end", time.end);
-      json.EndObject();
+  WriteDocument(out, "shardc.schedule/v1", [&](JsonWriter& json) {
+    json.Members("schedule", table.name, "ranks", table.ranks(), "stages",
+                 table.stages, "microbatches", table.microbatches, "placement",
+                 PlacementName(table.placement), "step",
+                 Record("time", report.timeline.step, "bubble",
+                        report.timeline.StepBubble()),
+                 "longest_rank",
+                 Record("time", report.timeline.LongestRank(), "bubble",
+                        report.timeline.RankBubble()));
+    json.Key("by_rank");
+    json.BeginArray(JsonLayout::kLines);
+    for (size_t rank = 0; rank < table.rows.size(); ++rank) {
+      const schedule::RankTime& time = report.timeline.ranks[rank];
+      json.Object("rank", static_cast<int64_t>(rank), "stages",
+                  StagesOf(table, static_cast<int32_t>(rank)), "tasks",
+                  TasksOf(table.rows[rank]), "first", time.first, "last",
+                  time.last, "busy", time.busy, "held", report.held[rank]);
     }
     json.EndArray();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.Put('\n');
+    json.Rows("channels", report.channels, [&](const ChannelNeed& need) {
+      json.Members("receives", ReceivesName(need.receives), "channel",
+                   ScopeName(need.scope), "capacity", need.capacity);
+      if (!need.capacity) json.Member("reason", need.reason);
+    });
+    json.Key("rows");
+    json.BeginArray(JsonLayout::kLines);
+    for (size_t rank = 0; rank < table.rows.size(); ++rank) {
+      json.BeginArray();
+      for (size_t i = 0; i < table.rows[rank].size(); ++i) {
+        const schedule::Interval& time = report.timeline.cells[rank][i];
+        json.Object("task", schedule::CellText(table.rows[rank][i]), "begin",
+                    time.begin, "end", time.end);
+      }
+      json.EndArray();
+    }
+    json.EndArray();
+  });
 }
 
 std::string ScheduleListText() {
@@ -275,22 +238,14 @@ std::string ScheduleListText() {
 }
 
 void WriteScheduleListJson(Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.schedule/v1");
-  json.Key("schedules");
-  json.BeginArray(JsonLayout::kLines);
-  for (const schedule::Schedule& one : schedule::Schedules()) {
-    json.BeginObject();
-    json.Member("name", one.name);
-    json.Member("summary", one.summary);
-    json.Member("placement", PlacementName(one.placement));
-    json.Member("virtual", one.virtual_stages);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, "shardc.schedule/v1", [&](JsonWriter& json) {
+    json.Rows("schedules", schedule::Schedules(),
+              [&](const schedule::Schedule& one) {
+                json.Members("name", one.name, "summary", one.summary,
+                             "placement", PlacementName(one.placement),
+                             "virtual", one.virtual_stages);
+              });
+  });
 }
 
 // Draws a schedule as text, with a line for each rank. Each tick of time has as

@@ -1,6 +1,6 @@
 // Directory: emit/schedules. Writes pipeline schedules: their step, bubbles,
 // activations and channels.
-// Its files include headers of these directories: source, schedule,
+// Its files include headers of these directories: source, schedule, emit,
 // emit/pictures.
 #ifndef SHARDC_EMIT_SCHEDULES_SCHEDULE_REPORT_H_
 #define SHARDC_EMIT_SCHEDULES_SCHEDULE_REPORT_H_

@@ -24,8 +24,7 @@ using verify::CaseTensors;
 
 void WriteSpecs(JsonWriter& json, const Case& test) {
   const auto add = [&](std::string_view tensor, const Spec& spec) {
-    json.Key(tensor);
-    WriteSpec(json, spec);
+    json.Member(tensor, WrittenBy(WriteSpec, spec));
   };
   json.Key("specs");
   json.BeginObject();
@@ -48,8 +47,7 @@ void WriteDumpSettings(JsonWriter& json, const Case& test,
   const exec::AttentionOptions& o = tensors.problem.options;
   json.BeginObject();
   // Null means the default scale, 1 / sqrt(head dimension).
-  json.Member("scale", o.scale);
-  json.Member("causal", o.causal);
+  json.Members("scale", o.scale, "causal", o.causal);
   json.Key("window");
   if (o.window) {
     json.BeginArray();
@@ -59,13 +57,12 @@ void WriteDumpSettings(JsonWriter& json, const Case& test,
   } else {
     json.Null();
   }
-  json.Member("mask_value", exec::kMaskValue);
-  json.Member("padding_segment", o.padding_segment);
-  json.Member("masked_rows",
-              o.masked_rows == exec::MaskedRows::kMean ? "mean" : "zero");
   // The seed is written as a string, because many JSON readers keep only 53
   // bits of an integer.
-  json.Member("dropout_seed", std::to_string(o.dropout_seed));
+  json.Members("mask_value", exec::kMaskValue, "padding_segment",
+               o.padding_segment, "masked_rows",
+               o.masked_rows == exec::MaskedRows::kMean ? "mean" : "zero",
+               "dropout_seed", std::to_string(o.dropout_seed));
   WriteSettingsMembers(json, test, true);
   WriteSpecs(json, test);
   json.EndObject();
@@ -111,11 +108,9 @@ void WriteDumpJson(const Case& test, const verify::CaseResult& result,
                    const CaseTensors& tensors, Metrics metrics, Sink& out) {
   JsonWriter json(out);
   json.BeginObject();
-  json.Key("case");
-  WriteVerifyCase(json, test, result, metrics);
+  json.Member("case", WrittenBy(WriteVerifyCase, test, result, metrics));
   if (!tensors.reference.shape.empty()) {
-    json.Key("settings");
-    WriteDumpSettings(json, test, tensors);
+    json.Member("settings", WrittenBy(WriteDumpSettings, test, tensors));
   }
   json.EndObject();
   out.Put('\n');
@@ -145,29 +140,21 @@ std::string StepDumpTensors(const verify::StepReport& report) {
 void WriteStepDumpJson(const verify::StepReport& report, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  json.Key("step");
-  WriteStepReport(json, report);
+  json.Member("step", WrittenBy(WriteStepReport, report));
   json.Key("settings");
   json.BeginObject();
   // The seed is written as a string, because many JSON readers keep only 53
   // bits of an integer.
-  json.Member("seed", std::to_string(report.seed));
-  json.Member("dtype", DtypeName(report.dtype));
+  json.Members("seed", std::to_string(report.seed), "dtype",
+               DtypeName(report.dtype));
   json.EndObject();
   json.Key("tensors");
   json.BeginArray(JsonLayout::kLines);
   for (size_t i = 0; i < report.tensors.size(); ++i) {
     const verify::StepTensor& one = report.tensors[i];
-    json.BeginObject();
-    json.Member("name", DumpNumber(i));
-    json.Member("part", one.part);
-    json.Member("phase", verify::PhaseName(one.phase));
-    json.Member("op", one.op);
-    json.Member("value", one.value);
-    json.Member("input", one.input);
-    json.Member("error", one.error);
-    json.Member("allowed", one.allowed);
-    json.EndObject();
+    json.Object("name", DumpNumber(i), "part", one.part, "phase",
+                verify::PhaseName(one.phase), "op", one.op, "value", one.value,
+                "input", one.input, "error", one.error, "allowed", one.allowed);
   }
   json.EndArray();
   json.EndObject();

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "comm/collective.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -30,12 +31,6 @@ std::string_view PassName(program::Phase phase) {
       return "optimizer";
   }
   return "";
-}
-
-std::string JoinedAxes(const AxisGroup& axes) {
-  std::string out;
-  for (const std::string& axis : axes) out += (out.empty() ? "" : "+") + axis;
-  return out;
 }
 
 std::string ShortNumber(double value) {
@@ -65,7 +60,7 @@ std::string ProgramProofText(const ProofTexts& texts,
     bytes += row.bytes;
     out += Printable(ShownLine(row.line)) + "  " +
            std::string(PassName(row.phase)) + "  " + Printable(row.op) + "  " +
-           std::string(CollectiveName(row.kind)) + " " + JoinedAxes(row.axes) +
+           std::string(CollectiveName(row.kind)) + " " + Join(row.axes, "+") +
            "  x " + std::to_string(row.count) + "  " + BytesText(row.bytes) +
            "\n";
   }
@@ -77,7 +72,7 @@ std::string ProgramProofText(const ProofTexts& texts,
            Printable(one.op) + "` needs all of dimension " +
            std::to_string(one.dim) + " of operand " +
            std::to_string(one.operand) + ", which was sharded over " +
-           JoinedAxes(one.axes) +
+           Join(one.axes, "+") +
            (one.count > 1 ? " (" + std::to_string(one.count) + " times)" : "") +
            "\n";
   }
@@ -109,93 +104,48 @@ std::string ProgramProofText(const ProofTexts& texts,
 
 void WriteProgramProofJson(const ProofTexts& texts, const ProgramProof& proof,
                            Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.program-proof/v1");
-  json.Member("function", texts.function);
-  json.Member("mesh", texts.mesh);
-  json.Member("status", proof.failure ? "differs" : "equal");
-  json.Member("complete", proof.stand_ins.empty());
-  json.Member("values", proof.values);
-  json.Member("manual_regions", proof.manual);
-  json.Key("notes");
-  json.Array(texts.notes);
-  json.Key("failure");
-  if (proof.failure) {
-    json.BeginObject();
-    json.TextOrNull("line", proof.failure->line);
-    json.Member("message", proof.failure->message);
-    json.EndObject();
-  } else {
-    json.Null();
-  }
-  json.Key("not_proved");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::ProgramStandIn& one : proof.stand_ins) {
-    json.BeginObject();
-    json.TextOrNull("line", one.line);
-    json.Member("what", one.what);
-    json.Member("drawn", one.drawn);
-    json.Member("count", one.count);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("inputs");
-  json.BeginArray(JsonLayout::kLines);
-  for (size_t i = 0; i < proof.bounds.size(); ++i) {
-    json.BeginObject();
-    json.Member("name", texts.inputs[i]);
-    json.Member("below", proof.bounds[i] > 0 ? std::optional(proof.bounds[i])
-                                             : std::nullopt);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("results");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::ProgramResult& one : proof.results) {
-    json.BeginObject();
-    json.Key("shape");
-    json.Array(one.shape);
-    json.Member("difference", one.difference);
-    json.Member("allowed", one.allowed);
-    json.Member("largest", one.largest);
-    json.Member("sum", one.sum);
-    json.Member("sum_of_squares", one.squares);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("collectives");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::ProgramRow& row : proof.rows) {
-    json.BeginObject();
-    json.TextOrNull("line", row.line);
-    json.Member("phase", PassName(row.phase));
-    json.Member("op", row.op);
-    json.Member("collective", CollectiveName(row.kind));
-    json.Key("axes");
-    json.Array(row.axes);
-    json.Member("count", row.count);
-    json.Member("bytes_per_device", row.bytes);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("gathered");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::ProgramGather& one : proof.gathers) {
-    json.BeginObject();
-    json.TextOrNull("line", one.line);
-    json.Member("op", one.op);
-    json.Member("operand", static_cast<int64_t>(one.operand));
-    json.Member("dim", static_cast<int64_t>(one.dim));
-    json.Key("axes");
-    json.Array(one.axes);
-    json.Member("needed", one.needed);
-    json.Member("count", one.count);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.Append("\n");
+  WriteDocument(out, "shardc.program-proof/v1", [&](JsonWriter& json) {
+    json.Members("function", texts.function, "mesh", texts.mesh, "status",
+                 proof.failure ? "differs" : "equal", "complete",
+                 proof.stand_ins.empty(), "values", proof.values,
+                 "manual_regions", proof.manual, "notes", texts.notes);
+    json.Key("failure");
+    if (proof.failure) {
+      json.Object("line", TextOrNull(proof.failure->line), "message",
+                  proof.failure->message);
+    } else {
+      json.Null();
+    }
+    json.Rows("not_proved", proof.stand_ins,
+              [&](const verify::ProgramStandIn& one) {
+                json.Members("line", TextOrNull(one.line), "what", one.what,
+                             "drawn", one.drawn, "count", one.count);
+              });
+    json.Key("inputs");
+    json.BeginArray(JsonLayout::kLines);
+    for (size_t i = 0; i < proof.bounds.size(); ++i) {
+      json.Object(
+          "name", texts.inputs[i], "below",
+          proof.bounds[i] > 0 ? std::optional(proof.bounds[i]) : std::nullopt);
+    }
+    json.EndArray();
+    json.Rows("results", proof.results, [&](const verify::ProgramResult& one) {
+      json.Members("shape", one.shape, "difference", one.difference, "allowed",
+                   one.allowed, "largest", one.largest, "sum", one.sum,
+                   "sum_of_squares", one.squares);
+    });
+    json.Rows("collectives", proof.rows, [&](const verify::ProgramRow& row) {
+      json.Members("line", TextOrNull(row.line), "phase", PassName(row.phase),
+                   "op", row.op, "collective", CollectiveName(row.kind), "axes",
+                   row.axes, "count", row.count, "bytes_per_device", row.bytes);
+    });
+    json.Rows("gathered", proof.gathers, [&](const verify::ProgramGather& one) {
+      json.Members("line", TextOrNull(one.line), "op", one.op, "operand",
+                   static_cast<int64_t>(one.operand), "dim",
+                   static_cast<int64_t>(one.dim), "axes", one.axes, "needed",
+                   one.needed, "count", one.count);
+    });
+  });
 }
 
 }  // namespace shardc

@@ -13,9 +13,12 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "comm/collective.h"
+#include "emit/columns.h"
+#include "source/join.h"
 #include "source/wording.h"
 #include "verify/cases/features.h"
 #include "verify/judge/explain.h"
@@ -38,8 +41,9 @@ std::string TrafficText(const exec::SentBytes& sent) {
     const auto collective = static_cast<Collective>(kind);
     const int64_t bytes = sent.Most(collective);
     if (bytes == 0) continue;
-    if (!out.empty()) out += ", ";
-    out += std::string(CollectiveName(collective)) + " " + BytesText(bytes);
+    AppendItem(
+        out, ", ",
+        std::string(CollectiveName(collective)) + " " + BytesText(bytes));
   }
   return out.empty() ? "-" : out;
 }
@@ -60,8 +64,7 @@ using Row = std::vector<std::string>;
 std::string FeaturesText(const Case& test) {
   std::string out;
   for (const std::string_view name : FeatureNames(test)) {
-    if (!out.empty()) out += ',';
-    out += name;
+    AppendItem(out, ",", name);
   }
   return out.empty() ? "-" : out;
 }
@@ -131,16 +134,6 @@ void AppendReasons(const Report& report, Status status, std::string& out) {
   }
 }
 
-// Returns "train, prefill and decode".
-std::string ModeList(const std::vector<Mode>& modes) {
-  std::string out;
-  for (size_t i = 0; i < modes.size(); ++i) {
-    if (i > 0) out += i + 1 == modes.size() ? " and " : ", ";
-    out += ModeName(modes[i]);
-  }
-  return out;
-}
-
 // Appends `projections: 3 of 4 shard heads as the axis rules do`, and a line
 // for each projection that shards its heads differently from the axis rules.
 void AppendProjections(const Report& report, std::string& out) {
@@ -156,7 +149,8 @@ void AppendProjections(const Report& report, std::string& out) {
     failed += "fail: `" + one.parameter + "`";
     if (one.count > 1) failed += " (" + Counted(one.count, "parameter") + ")";
     if (!one.place.empty()) failed += ", " + one.place;
-    failed += ", in " + ModeList(one.modes) + ": " + one.reason + '\n';
+    failed +=
+        ", in " + ListInWords(one.modes, ModeName) + ": " + one.reason + '\n';
     if (!one.help.empty()) failed += "    help: " + one.help + '\n';
   }
   if (compared == 0) return;
@@ -205,21 +199,9 @@ std::string ReportText(const Report& report) {
   if (!report.reduced) {
     for (Row& row : rows) row.pop_back();
   }
-  std::vector<size_t> width(rows[0].size(), 0);
-  for (const Row& row : rows) {
-    for (size_t c = 0; c < row.size(); ++c) {
-      width[c] = std::max(width[c], row[c].size());
-    }
-  }
-  std::string out;
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      line += row[c];
-      if (c + 1 < row.size()) line.append(width[c] - row[c].size() + 2, ' ');
-    }
-    out += line + '\n';
-  }
+  Columns table;
+  for (Row& row : rows) table.Row(std::move(row));
+  std::string out = table.Text();
   AppendReasons(report, Status::kFail, out);
   AppendReasons(report, Status::kUnsupported, out);
   AppendProjections(report, out);

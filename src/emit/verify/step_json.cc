@@ -12,7 +12,9 @@
 #include <optional>
 #include <vector>
 
+#include "emit/columns.h"
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -23,71 +25,43 @@ namespace {
 using verify::StepReport;
 
 void WriteOps(JsonWriter& json, const StepReport& report) {
-  json.Key("ops");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::StepRow& row : report.rows) {
-    json.BeginObject();
-    json.Member("part", row.part);
-    json.Member("layers", row.layers);
-    json.Member("microbatch", row.micro < 0
-                                  ? std::nullopt
-                                  : std::optional(int64_t{row.micro}));
-    json.Member("phase", verify::PhaseName(row.phase));
-    json.Member("op", row.op);
-    json.Member("result", row.result);
-    json.Member("specs", row.specs);
-    json.Member("collective",
-                row.collective ? std::optional(CollectiveName(*row.collective))
-                               : std::nullopt);
-    json.Key("axes");
-    json.Array(JoinedGroup(row.axes));
-    json.Member("bytes_per_device", row.bytes);
-    json.Member("error", row.error);
-    json.Member("allowed", row.allowed);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows("ops", report.rows, [&](const verify::StepRow& row) {
+    json.Members(
+        "part", row.part, "layers", row.layers, "microbatch",
+        row.micro < 0 ? std::nullopt : std::optional(int64_t{row.micro}),
+        "phase", verify::PhaseName(row.phase), "op", row.op, "result",
+        row.result, "specs", row.specs, "collective",
+        row.collective ? std::optional(CollectiveName(*row.collective))
+                       : std::nullopt,
+        "axes", JoinedGroup(row.axes), "bytes_per_device", row.bytes, "error",
+        row.error, "allowed", row.allowed);
+  });
 }
 
 void WriteConflicts(JsonWriter& json, const StepReport& report) {
-  json.Key("clashes");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::StepConflict& conflict : report.conflicts) {
-    json.BeginObject();
-    json.Member("phase", conflict.part);
-    json.Member("op", conflict.op);
-    json.Member("axis", conflict.axis);
-    json.Key("labels");
-    json.Array(conflict.labels);
-    json.Member("chosen", conflict.chosen);
-    json.Member("bytes_per_device", conflict.bytes);
-    json.Member("cheapest", conflict.cheapest);
-    json.Member("least_bytes_per_device", conflict.least);
-    json.Member("count", conflict.count);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows(
+      "clashes", report.conflicts, [&](const verify::StepConflict& conflict) {
+        json.Members("phase", conflict.part, "op", conflict.op, "axis",
+                     conflict.axis, "labels", conflict.labels, "chosen",
+                     conflict.chosen, "bytes_per_device", conflict.bytes,
+                     "cheapest", conflict.cheapest, "least_bytes_per_device",
+                     conflict.least, "count", conflict.count);
+      });
 }
 
 void WriteTotals(JsonWriter& json, const StepReport& report) {
   json.Key("totals");
   json.BeginObject(JsonLayout::kLines);
-  json.Member("forward", report.Sent(step::Phase::kForward));
-  json.Member("backward", report.Sent(step::Phase::kBackward));
-  json.Member("optimizer", report.Sent(step::Phase::kOptimizer));
-  json.Key("by_collective");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::StepTraffic& one : report.traffic) {
-    json.BeginObject();
-    json.Member("phase", verify::PhaseName(one.phase));
-    json.Member("collective", CollectiveName(one.collective));
-    json.Key("axes");
-    json.Array(JoinedGroup(one.axes));
-    json.Member("count", one.count);
-    json.Member("bytes_per_device", one.bytes);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Members("forward", report.Sent(step::Phase::kForward), "backward",
+               report.Sent(step::Phase::kBackward), "optimizer",
+               report.Sent(step::Phase::kOptimizer));
+  json.Rows("by_collective", report.traffic,
+            [&](const verify::StepTraffic& one) {
+              json.Members("phase", verify::PhaseName(one.phase), "collective",
+                           CollectiveName(one.collective), "axes",
+                           JoinedGroup(one.axes), "count", one.count,
+                           "bytes_per_device", one.bytes);
+            });
   json.EndObject();
 }
 
@@ -117,7 +91,7 @@ void WriteMemory(JsonWriter& json, const StepReport& report) {
     for (const auto& [name, bytes] : report.memory->components) {
       json.Member(name, bytes);
     }
-    json.TextOrNull("moment", report.memory->moment);
+    json.Member("moment", TextOrNull(report.memory->moment));
   }
   const verify::StepPeak& peak = report.peak;
   json.Key("unfused");
@@ -126,11 +100,9 @@ void WriteMemory(JsonWriter& json, const StepReport& report) {
   for (size_t held = 0; held < step::kHeldCount; ++held) {
     json.Member(step::HeldName(step::Held(held)), peak.bytes[held]);
   }
-  json.Member("instruction", peak.instruction);
-  json.Member("instructions", peak.instructions);
-  json.Member("phase", verify::PhaseName(peak.phase));
-  json.Member("part", peak.part);
-  json.Member("op", peak.op);
+  json.Members("instruction", peak.instruction, "instructions",
+               peak.instructions, "phase", verify::PhaseName(peak.phase),
+               "part", peak.part, "op", peak.op);
   json.EndObject();
   json.EndObject();
 }
@@ -138,29 +110,19 @@ void WriteMemory(JsonWriter& json, const StepReport& report) {
 void WriteStages(JsonWriter& json, const verify::StageProof& of) {
   json.Key("stages");
   json.BeginObject(JsonLayout::kLines);
-  json.Member("axis", of.axis);
-  json.Key("mesh");
-  WriteMesh(json, of.all_mesh, MeshDetail::kSizes);
-  json.Member("schedule", of.schedule);
-  json.Member("ranks", int64_t{of.ranks});
-  json.Member("virtual_stages", of.virtual_stages);
-  json.Member("microbatches", int64_t{of.microbatches});
-  json.Key("layers");
-  json.Array(of.layers);
-  json.Member("tasks", of.tasks);
-  json.Member("channel_capacity", of.capacity);
-  json.Key("held");
-  json.Array(of.held);
+  json.Members("axis", of.axis, "mesh",
+               WrittenBy(WriteMesh, of.all_mesh, MeshDetail::kSizes),
+               "schedule", of.schedule, "ranks", int64_t{of.ranks},
+               "virtual_stages", of.virtual_stages, "microbatches",
+               int64_t{of.microbatches}, "layers", of.layers, "tasks", of.tasks,
+               "channel_capacity", of.capacity, "held", of.held);
   json.Key("proof");
   if (of.proved_ranks == 0) {
     json.Null();
   } else {
-    json.BeginObject();
-    json.Member("ranks", int64_t{of.proved_ranks});
-    json.Member("virtual_stages", of.proved_virtual);
-    json.Member("microbatches", int64_t{of.proved_microbatches});
-    json.Member("messages", of.messages);
-    json.EndObject();
+    json.Object("ranks", int64_t{of.proved_ranks}, "virtual_stages",
+                of.proved_virtual, "microbatches",
+                int64_t{of.proved_microbatches}, "messages", of.messages);
   }
   json.EndObject();
 }
@@ -169,9 +131,9 @@ void WriteProof(JsonWriter& json, const StepReport& report) {
   json.Key("proof");
   if (!report.proved) return json.Null();
   json.BeginObject(JsonLayout::kLines);
-  json.Member("dtype", DtypeName(report.dtype));
-  json.Key("mesh");
-  WriteMesh(json, JoinedMesh(report.reduced_mesh), MeshDetail::kSizes);
+  json.Members("dtype", DtypeName(report.dtype), "mesh",
+               WrittenBy(WriteMesh, JoinedMesh(report.reduced_mesh),
+                         MeshDetail::kSizes));
   json.Key("sizes");
   json.BeginObject();
   for (const auto& [name, size] : report.reduced_sizes) json.Member(name, size);
@@ -180,11 +142,9 @@ void WriteProof(JsonWriter& json, const StepReport& report) {
   json.Array(report.reduced_layers,
              [](int32_t layer) { return int64_t{layer}; });
   if (report.full) json.Member("full", true);
-  json.Member("gradients", report.gradients);
-  json.Member("updates", report.updates);
-  json.Member("caches", report.caches);
-  json.Member("worst_error", report.worst);
-  json.Member("allowed", report.worst_allowed);
+  json.Members("gradients", report.gradients, "updates", report.updates,
+               "caches", report.caches, "worst_error", report.worst, "allowed",
+               report.worst_allowed);
   json.EndObject();
 }
 
@@ -192,90 +152,57 @@ void WriteProof(JsonWriter& json, const StepReport& report) {
 
 void WriteStepReport(JsonWriter& json, const StepReport& report) {
   json.BeginObject(JsonLayout::kLines);
-  json.Member("mode", ModeName(report.mode));
-  json.Member("status", verify::StepStatusName(report.status));
-  json.TextOrNull("reason", report.reason);
-  json.Key("mesh");
-  WriteMesh(json, report.mesh, MeshDetail::kSizes);
-  json.TextOrNull("operation", report.operation);
-  json.Member("batch", report.batch);
-  json.Member("length", report.length);
-  json.Member("layers", report.layers);
-  json.Member("element_bytes", report.element_bytes);
-  json.Member("policy", StepPolicyName(report.policy));
-  json.Member("keep_gathered", report.keep_gathered);
-  json.TextOrNull("remat", report.remat);
-  json.Member("microbatches", report.microbatches);
-  json.Member("reduce_each", report.reduction == step::Reduction::kEach);
-  json.Member("reduction", ReductionName(report.reduction));
-  json.Member("zero", int64_t{report.zero});
-  if (!report.part.empty()) json.Member("part", report.part);
-  json.Key("program");
-  if (report.program.empty()) {
-    json.Null();
-  } else {
-    json.String("sha256:" + report.program);
-  }
+  json.Members(
+      "mode", ModeName(report.mode), "status",
+      verify::StepStatusName(report.status), "reason",
+      TextOrNull(report.reason), "mesh",
+      WrittenBy(WriteMesh, report.mesh, MeshDetail::kSizes), "operation",
+      TextOrNull(report.operation), "batch", report.batch, "length",
+      report.length, "layers", report.layers, "element_bytes",
+      report.element_bytes, "policy", StepPolicyName(report.policy),
+      "keep_gathered", report.keep_gathered, "remat", TextOrNull(report.remat),
+      "microbatches", report.microbatches, "reduce_each",
+      report.reduction == step::Reduction::kEach, "reduction",
+      ReductionName(report.reduction), "zero", int64_t{report.zero}, "part",
+      Given(report.part), "program",
+      report.program.empty() ? std::nullopt
+                             : std::optional("sha256:" + report.program));
   WriteOps(json, report);
   WriteConflicts(json, report);
   WriteTotals(json, report);
   WriteFlops(json, report);
   WriteMemory(json, report);
   if (report.stages) WriteStages(json, *report.stages);
-  json.Key("notes");
-  json.Array(report.notes);
-  json.Key("problems");
-  json.Array(report.problems);
+  json.Members("notes", report.notes, "problems", report.problems);
   WriteProof(json, report);
   json.EndObject();
 }
 
 void WriteStepJson(const std::vector<StepReport>& reports, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.step/v1");
-  json.Key("steps");
-  json.BeginArray(JsonLayout::kLines);
-  for (const StepReport& report : reports) WriteStepReport(json, report);
-  json.EndArray();
-  json.EndObject();
-  out.Append("\n");
+  WriteDocument(out, "shardc.step/v1", [&](JsonWriter& json) {
+    json.Lines("steps", reports, [&](const StepReport& report) {
+      WriteStepReport(json, report);
+    });
+  });
 }
 
 namespace {
 
 void WriteUses(JsonWriter& json, const verify::ParameterStep& step) {
-  json.Key("ops");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::ParameterUse& use : step.uses) {
-    json.BeginObject();
-    json.Member("phase", verify::PhaseName(use.phase));
-    json.Member("part", use.part);
-    json.Member("op", use.op);
-    json.Member("layout", use.sharding);
-    json.Member("result", use.result);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows("ops", step.uses, [&](const verify::ParameterUse& use) {
+    json.Members("phase", verify::PhaseName(use.phase), "part", use.part, "op",
+                 use.op, "layout", use.sharding, "result", use.result);
+  });
 }
 
 void WriteMoves(JsonWriter& json, const verify::ParameterStep& step) {
-  json.Key("collectives");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::ParameterMove& move : step.moves) {
-    json.BeginObject();
-    json.Member("phase", verify::PhaseName(move.phase));
-    json.Member("part", move.part);
-    json.Member("op", move.op);
-    json.Member("of", move.gradient ? "gradient" : "parameter");
-    json.Member("specs", move.specs);
-    json.Member("collective", CollectiveName(move.collective));
-    json.Key("axes");
-    json.Array(JoinedGroup(move.axes));
-    json.Member("bytes_per_device", move.bytes);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.Rows("collectives", step.moves, [&](const verify::ParameterMove& move) {
+    json.Members("phase", verify::PhaseName(move.phase), "part", move.part,
+                 "op", move.op, "of", move.gradient ? "gradient" : "parameter",
+                 "specs", move.specs, "collective",
+                 CollectiveName(move.collective), "axes",
+                 JoinedGroup(move.axes), "bytes_per_device", move.bytes);
+  });
 }
 
 }  // namespace
@@ -283,33 +210,22 @@ void WriteMoves(JsonWriter& json, const verify::ParameterStep& step) {
 void WriteParameterStepJson(std::string_view name,
                             const std::vector<verify::ParameterStep>& steps,
                             Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.step/v1");
-  json.Member("parameter", name);
-  json.Key("steps");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::ParameterStep& step : steps) {
-    json.BeginObject(JsonLayout::kLines);
-    json.Member("mode", ModeName(step.mode));
-    json.Key("mesh");
-    WriteMesh(json, step.mesh, MeshDetail::kSizes);
-    json.Member("batch", step.batch);
-    json.Member("length", step.length);
-    json.Member("policy", StepPolicyName(step.policy));
-    json.TextOrNull("unsupported", step.unsupported);
-    json.TextOrNull("role", step.role);
-    json.TextOrNull("labels", step.labels);
-    json.TextOrNull("layout", step.sharding);
-    json.TextOrNull("gradient", step.gradient);
-    WriteUses(json, step);
-    WriteMoves(json, step);
-    json.Member("bytes_per_device", step.Sent());
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.Append("\n");
+  WriteDocument(out, "shardc.step/v1", [&](JsonWriter& json) {
+    json.Member("parameter", name);
+    json.Blocks("steps", steps, [&](const verify::ParameterStep& step) {
+      json.Members("mode", ModeName(step.mode), "mesh",
+                   WrittenBy(WriteMesh, step.mesh, MeshDetail::kSizes), "batch",
+                   step.batch, "length", step.length, "policy",
+                   StepPolicyName(step.policy), "unsupported",
+                   TextOrNull(step.unsupported), "role", TextOrNull(step.role),
+                   "labels", TextOrNull(step.labels), "layout",
+                   TextOrNull(step.sharding), "gradient",
+                   TextOrNull(step.gradient));
+      WriteUses(json, step);
+      WriteMoves(json, step);
+      json.Member("bytes_per_device", step.Sent());
+    });
+  });
 }
 
 // Prints a verified step as text, one line per collective. Layers with the same
@@ -334,30 +250,7 @@ std::string ErrorText(double error) {
 }
 
 std::string AxesText(const AxisGroup& axes) {
-  std::string out;
-  for (const std::string& axis : JoinedGroup(axes)) {
-    out += (out.empty() ? "" : "+") + axis;
-  }
-  return out;
-}
-
-void AppendTable(const std::vector<std::vector<std::string>>& rows,
-                 std::string& out) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    while (line.ends_with(' ')) line.pop_back();
-    out += line + "\n";
-  }
+  return Join(JoinedGroup(axes), "+");
 }
 
 // Returns the mesh of the step and, if the step has stages, the mesh of a
@@ -396,65 +289,57 @@ std::string HeadText(const StepReport& report) {
 }
 
 std::string RowsText(const StepReport& report) {
-  std::vector<std::vector<std::string>> rows = {
-      {"phase", "part", "op", "value", "layout", "collective", "sent/device",
-       "error", "tolerance"}};
+  if (report.rows.empty()) return "";
+  Columns table;
+  table.Row({"phase", "part", "op", "value", "layout", "collective",
+             "sent/device", "error", "tolerance"});
   for (const StepRow& row : report.rows) {
-    rows.push_back(
-        {std::string(verify::PhaseName(row.phase)) +
-             (row.micro < 0 ? "" : " " + std::to_string(row.micro)),
-         row.part, row.op, row.result, row.specs,
-         row.collective ? std::string(CollectiveName(*row.collective)) + " " +
-                              AxesText(row.axes)
-                        : "",
-         BytesText(row.bytes), row.error ? ErrorText(*row.error) : "",
-         row.allowed ? ErrorText(*row.allowed) : ""});
+    table.Row({std::string(verify::PhaseName(row.phase)) +
+                   (row.micro < 0 ? "" : " " + std::to_string(row.micro)),
+               row.part, row.op, row.result, row.specs,
+               row.collective ? std::string(CollectiveName(*row.collective)) +
+                                    " " + AxesText(row.axes)
+                              : "",
+               BytesText(row.bytes), row.error ? ErrorText(*row.error) : "",
+               row.allowed ? ErrorText(*row.allowed) : ""});
   }
-  std::string out;
-  if (rows.size() > 1) AppendTable(rows, out);
-  return out;
+  return table.Text();
 }
 
 std::string ConflictsText(const StepReport& report) {
   if (report.conflicts.empty()) return "";
   std::string out =
       "\nsharding conflicts: a compiler may choose another resharding\n";
-  std::vector<std::vector<std::string>> rows;
+  Columns table;
   for (const StepConflict& conflict : report.conflicts) {
-    std::string labels;
-    for (const std::string& label : conflict.labels) {
-      labels += (labels.empty() ? "" : " or ") + label;
-    }
-    rows.push_back(
-        {"  " + Counted(conflict.count, "op"), conflict.part, conflict.op,
-         conflict.axis + ": " + labels, "chosen " + conflict.chosen,
-         conflict.least < conflict.bytes
-             ? conflict.cheapest + " sends " + BytesText(conflict.least) +
-                   ", instead of " + BytesText(conflict.bytes)
-             : "no choice sends less"});
+    std::string labels = Join(conflict.labels, " or ");
+    table.Row({"  " + Counted(conflict.count, "op"), conflict.part, conflict.op,
+               conflict.axis + ": " + labels, "chosen " + conflict.chosen,
+               conflict.least < conflict.bytes
+                   ? conflict.cheapest + " sends " + BytesText(conflict.least) +
+                         ", instead of " + BytesText(conflict.bytes)
+                   : "no choice sends less"});
   }
-  AppendTable(rows, out);
-  return out;
+  return out + table.Text();
 }
 
 std::string TotalsText(const StepReport& report) {
   std::string out = report.stages ? "\ntotals of a device that ran all stages\n"
                                   : "\ntotals per device\n";
-  std::vector<std::vector<std::string>> rows;
+  Columns table;
   for (const step::Phase phase : {step::Phase::kForward, step::Phase::kBackward,
                                   step::Phase::kOptimizer}) {
     if (phase != step::Phase::kForward && report.mode != Mode::kTrain) continue;
-    rows.push_back({"  " + std::string(verify::PhaseName(phase)), "", "",
-                    BytesText(report.Sent(phase))});
+    table.Row({"  " + std::string(verify::PhaseName(phase)), "", "",
+               BytesText(report.Sent(phase))});
     for (const StepTraffic& one : report.traffic) {
       if (one.phase != phase) continue;
-      rows.push_back({"    " + std::string(CollectiveName(one.collective)),
-                      AxesText(one.axes), std::to_string(one.count),
-                      BytesText(one.bytes)});
+      table.Row({"    " + std::string(CollectiveName(one.collective)),
+                 AxesText(one.axes), std::to_string(one.count),
+                 BytesText(one.bytes)});
     }
   }
-  AppendTable(rows, out);
-  return out;
+  return out + table.Text();
 }
 
 // Returns the number of stages on a rank, "2 stages each". If the numbers
@@ -475,24 +360,22 @@ std::string StagesText(const StepReport& report) {
                     StagesOnRanks(of.virtual_stages, of.stages) + ", " +
                     Counted(of.microbatches, "micro-batch", "micro-batches") +
                     "\n";
-  std::vector<std::vector<std::string>> rows = {
-      {"  layers", "by stage:" + layers},
-      {"  order", Counted(of.tasks, "task") + ", each once and after those "
-                                              "whose results it reads"}};
-  if (of.held.empty()) rows.pop_back();
+  Columns table;
+  table.Row({"  layers", "by stage:" + layers});
   if (!of.held.empty()) {
-    rows.push_back(
+    table.Row({"  order", Counted(of.tasks, "task") +
+                              ", each once and after those whose results it "
+                              "reads"});
+    table.Row(
         {"  channels",
          std::string("no rank waits for ever if receives are posted in the "
                      "sender's turn") +
              (of.capacity
                   ? ", or if channels hold " + Counted(*of.capacity, "message")
                   : "")});
-    rows.push_back(
-        {"  memory", "micro-batches of stages held, by rank:" + held});
+    table.Row({"  memory", "micro-batches of stages held, by rank:" + held});
   }
-  AppendTable(rows, out);
-  return out;
+  return out + table.Text();
 }
 
 std::string MemoryText(const StepReport& report) {
@@ -507,12 +390,11 @@ std::string MemoryText(const StepReport& report) {
             : report.memory->moment == "backward" ? ", in a backward pass"
                                                   : "") +
            "\n";
-    std::vector<std::vector<std::string>> rows;
+    Columns table;
     for (const auto& [name, bytes] : report.memory->components) {
-      if (bytes > 0)
-        rows.push_back({"  " + std::string(name), BytesText(bytes)});
+      if (bytes > 0) table.Row({"  " + std::string(name), BytesText(bytes)});
     }
-    AppendTable(rows, out);
+    out += table.Text();
   }
   const verify::StepPeak& peak = report.peak;
   out += (report.memory ? "if no op were fused: " : "\nif no op were fused: ") +
@@ -533,8 +415,8 @@ std::string ReducedText(const StepReport& report) {
   for (const int32_t layer : report.reduced_layers) {
     const bool own = !IsEncoderLayer(layer, report.encoder_layer);
     std::string& text = own ? layers : encoder;
-    text += (text.empty() ? "" : ", ") +
-            std::to_string(own ? layer : layer - report.encoder_layer);
+    AppendItem(text, ", ",
+               std::to_string(own ? layer : layer - report.encoder_layer));
   }
   if (!layers.empty()) out += "; layers " + layers;
   if (!encoder.empty()) out += "; encoder " + encoder;
@@ -603,27 +485,26 @@ std::string ParameterStepText(const verify::ParameterStep& step) {
   out += "role  " + step.role + (step.stacked ? ", one of several" : "") +
          "  " + step.labels + "  " + step.sharding + "\n";
   out += "\nops that use it\n";
-  std::vector<std::vector<std::string>> rows;
+  Columns table;
   for (const verify::ParameterUse& use : step.uses) {
-    rows.push_back({"  " + std::string(verify::PhaseName(use.phase)), use.part,
-                    use.op, "as " + use.sharding, "-> " + use.result});
+    table.Row({"  " + std::string(verify::PhaseName(use.phase)), use.part,
+               use.op, "as " + use.sharding, "-> " + use.result});
   }
-  AppendTable(rows, out);
+  out += table.Text();
   for (const bool gradient : {false, true}) {
-    rows.clear();
+    if (gradient && step.gradient.empty()) continue;
+    Columns moves;
     for (const verify::ParameterMove& move : step.moves) {
       if (move.gradient != gradient) continue;
-      rows.push_back({"  " + std::string(verify::PhaseName(move.phase)),
-                      move.op, move.specs,
-                      std::string(CollectiveName(move.collective)) + " " +
-                          AxesText(move.axes),
-                      BytesText(move.bytes)});
+      moves.Row({"  " + std::string(verify::PhaseName(move.phase)), move.op,
+                 move.specs,
+                 std::string(CollectiveName(move.collective)) + " " +
+                     AxesText(move.axes),
+                 BytesText(move.bytes)});
     }
-    const bool none = gradient && step.gradient.empty();
-    if (none) continue;
     out += gradient ? "\ngradient  " + step.gradient + "\n" : "\ncollectives\n";
-    if (rows.empty()) out += "  none\n";
-    AppendTable(rows, out);
+    const std::string text = moves.Text();
+    out += text.empty() ? "  none\n" : text;
   }
   return out + "\nsent per device  " + BytesText(step.Sent()) + "\n";
 }

@@ -62,14 +62,9 @@ void WriteSteps(JsonWriter& json, const exec::Ledger& ledger) {
   for (const exec::LedgerEntry& entry : ledger.entries()) {
     int64_t most = 0;
     for (int64_t bytes : entry.sent) most = std::max(most, bytes);
-    json.BeginObject();
-    json.Member("collective", CollectiveName(entry.kind));
-    json.Key("axes");
-    json.Array(JoinedGroup(entry.axes));
-    json.Member("tensor", entry.what);
-    json.Member("group_size", entry.group_size);
-    json.Member("bytes", most);
-    json.EndObject();
+    json.Object("collective", CollectiveName(entry.kind), "axes",
+                JoinedGroup(entry.axes), "tensor", entry.what, "group_size",
+                entry.group_size, "bytes", most);
   }
   json.EndArray();
 }
@@ -102,12 +97,8 @@ void WriteMetric(JsonWriter& json, std::string_view name,
     return;
   }
   const Spread spread = SpreadOf(values);
-  json.Key(name);
-  json.BeginObject();
-  json.Member("min", spread.least);
-  json.Member("mean", spread.mean);
-  json.Member("max", spread.greatest);
-  json.EndObject();
+  json.Member(name, Record("min", spread.least, "mean", spread.mean, "max",
+                           spread.greatest));
 }
 
 // Writes for each device its largest error, the bytes that it sends, and the
@@ -126,8 +117,7 @@ void WriteDevices(JsonWriter& json, const Case& test, const CaseResult& result,
   json.Key("devices");
   json.BeginObject();
   if (result.device_error.empty()) {
-    json.Key("error");
-    json.Null();
+    json.Member("error", nullptr);
   } else {
     WriteMetric(json, "error", result.device_error, metrics);
   }
@@ -137,51 +127,34 @@ void WriteDevices(JsonWriter& json, const Case& test, const CaseResult& result,
 }
 
 void WriteSizes(JsonWriter& json, std::string_view key, const Sizes& n) {
-  json.Key(key);
-  json.BeginObject();
-  json.Member("batch", n.batch);
-  json.Member("q_len", n.query_length);
-  json.Member("kv_len", n.key_length);
-  json.Member("heads", n.heads);
-  json.Member("kv_heads", n.key_heads);
-  json.Member("head_dim", n.head_dim);
-  json.Member("value_dim", n.ValueDim());
-  if (n.latent_rank > 0) json.Member("latent", n.latent_rank);
-  if (n.latent_rope_dim > 0) json.Member("rope_dim", n.latent_rope_dim);
-  json.EndObject();
+  json.Member(
+      key, Record("batch", n.batch, "q_len", n.query_length, "kv_len",
+                  n.key_length, "heads", n.heads, "kv_heads", n.key_heads,
+                  "head_dim", n.head_dim, "value_dim", n.ValueDim(), "latent",
+                  Given(n.latent_rank), "rope_dim", Given(n.latent_rope_dim)));
 }
 
 void WriteCache(JsonWriter& json, const verify::TraceShape& trace) {
-  json.Key("cache");
-  json.BeginObject();
-  json.Member("prefill", trace.prefill);
-  json.Member("steps", trace.steps);
-  json.Member("slots", trace.slots);
-  json.Member("window", trace.window);
-  json.Member("pages", trace.pages);
-  json.EndObject();
+  json.Member("cache", Record("prefill", trace.prefill, "steps", trace.steps,
+                              "slots", trace.slots, "window", trace.window,
+                              "pages", trace.pages));
 }
 
 void WriteErrors(JsonWriter& json, const CaseResult& result) {
   // `device_error` is empty if the case failed before its output was compared.
   if (result.device_error.empty()) {
     for (const auto* key : {"max_abs_error", "tolerance", "unsharded_error"}) {
-      json.Key(key);
-      json.Null();
+      json.Member(key, nullptr);
     }
     return;
   }
-  json.Member("max_abs_error", result.error.max_abs);
-  json.Member("tolerance", std::min(result.tolerance, result.cap));
-  json.Member("unsharded_error", result.unsharded.max_abs);
-  json.Member("relative_l2", result.error.relative_l2);
-  json.Key("worst");
-  json.BeginObject();
-  json.Member("batch", result.error.worst[0]);
-  json.Member("token", result.error.worst[1]);
-  json.Member("head", result.error.worst[2]);
-  json.EndObject();
-  json.Member("bit_identical", result.exact && !result.failed);
+  json.Members("max_abs_error", result.error.max_abs, "tolerance",
+               std::min(result.tolerance, result.cap), "unsharded_error",
+               result.unsharded.max_abs, "relative_l2",
+               result.error.relative_l2, "worst",
+               Record("batch", result.error.worst[0], "token",
+                      result.error.worst[1], "head", result.error.worst[2]),
+               "bit_identical", result.exact && !result.failed);
 }
 
 }  // namespace
@@ -189,21 +162,17 @@ void WriteErrors(JsonWriter& json, const CaseResult& result) {
 void WriteVerifyCase(JsonWriter& json, const Case& test,
                      const CaseResult& result, Metrics metrics) {
   json.BeginObject();
-  json.Member("operation", test.operation->name);
-  json.Member("mode", ModeName(test.mode));
-  json.Member("layout", LayoutName(test.layout));
-  json.Member("dtype", DtypeName(test.dtype));
-  json.Member("kv_dtype",
-              DtypeName(test.kv_dtype ? *test.kv_dtype : test.dtype));
-  json.Key("mesh");
-  WriteMesh(json, JoinedMesh(test.mesh));
+  json.Members("operation", test.operation->name, "mode", ModeName(test.mode),
+               "layout", LayoutName(test.layout), "dtype",
+               DtypeName(test.dtype), "kv_dtype",
+               DtypeName(test.kv_dtype ? *test.kv_dtype : test.dtype), "mesh",
+               WrittenBy(WriteMesh, JoinedMesh(test.mesh), MeshDetail::kAll));
   if (test.given_mesh) {
-    json.Key("given_mesh");
-    WriteMesh(json, JoinedMesh(*test.given_mesh));
+    json.Member("given_mesh", WrittenBy(WriteMesh, JoinedMesh(*test.given_mesh),
+                                        MeshDetail::kAll));
   }
   WriteShapes(json, test);
-  json.Key("features");
-  json.Array(verify::FeatureNames(test));
+  json.Member("features", verify::FeatureNames(test));
   if (test.trace) WriteCache(json, *test.trace);
   json.Key("settings");
   json.BeginObject();
@@ -219,14 +188,12 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
   if (result.status != verify::Status::kUnsupported) {
     WriteDevices(json, test, result, metrics);
   }
-  json.TextOrNull("reason", result.reason);
+  json.Member("reason", TextOrNull(result.reason));
   if (!result.reason.empty()) {
-    json.TextOrNull("axis", result.axis);
-    json.Member("help", result.help);
+    json.Members("axis", TextOrNull(result.axis), "help", result.help);
   }
   if (result.failed) json.Member("check", CheckName(*result.failed));
-  json.Key("remarks");
-  json.Array(result.remarks);
+  json.Member("remarks", result.remarks);
   json.EndObject();
 }
 
@@ -234,57 +201,45 @@ namespace {
 
 void WriteProjection(JsonWriter& json, const verify::Projection& one) {
   json.BeginObject();
-  json.Member("parameter", one.parameter);
-  json.Member("count", one.count);
-  json.TextOrNull("role", one.role);
-  json.TextOrNull("place", one.place);
-  json.Member("status", StatusName(one.status));
-  json.Key("modes");
-  json.BeginArray();
-  for (const Mode mode : one.modes) json.Value(ModeName(mode));
-  json.EndArray();
-  json.TextOrNull("reason", one.reason);
-  json.TextOrNull("help", one.help);
+  json.Members("parameter", one.parameter, "count", one.count, "role",
+               TextOrNull(one.role), "place", TextOrNull(one.place), "status",
+               StatusName(one.status));
+  json.Array("modes", one.modes,
+             [&](const Mode mode) { return ModeName(mode); });
+  json.Members("reason", TextOrNull(one.reason), "help", TextOrNull(one.help));
   json.EndObject();
 }
 
 }  // namespace
 
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.verify/v1");
-  json.Member("seed", report.seed);
-  json.Member("reduced", report.reduced);
-  json.Key("sizes");
-  json.BeginObject();
-  WriteSizes(json, "given", report.given);
-  WriteSizes(json, "used", report.used);
-  json.EndObject();
-  json.Key("remarks");
-  json.Array(report.remarks);
-  json.Key("projections");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::Projection& one : report.projections) {
-    WriteProjection(json, one);
-  }
-  if (report.projections.empty()) json.Break(2);
-  json.EndArray();
-  json.Key("cases");
-  json.BeginArray(JsonLayout::kLines);
-  for (size_t i = 0; i < report.cases.size(); ++i) {
-    WriteVerifyCase(json, report.cases[i], report.results[i], metrics);
-  }
-  if (report.cases.empty()) json.Break(2);
-  json.EndArray();
-  json.Key("summary");
-  json.BeginObject();
-  json.Member("pass", report.Count(verify::Status::kPass));
-  json.Member("fail", report.Count(verify::Status::kFail));
-  json.Member("unsupported", report.Count(verify::Status::kUnsupported));
-  json.EndObject();
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, "shardc.verify/v1", [&](JsonWriter& json) {
+    json.Members("seed", report.seed, "reduced", report.reduced);
+    json.Key("sizes");
+    json.BeginObject();
+    WriteSizes(json, "given", report.given);
+    WriteSizes(json, "used", report.used);
+    json.EndObject();
+    json.Member("remarks", report.remarks);
+    json.Key("projections");
+    json.BeginArray(JsonLayout::kLines);
+    for (const verify::Projection& one : report.projections) {
+      WriteProjection(json, one);
+    }
+    if (report.projections.empty()) json.Break(2);
+    json.EndArray();
+    json.Key("cases");
+    json.BeginArray(JsonLayout::kLines);
+    for (size_t i = 0; i < report.cases.size(); ++i) {
+      WriteVerifyCase(json, report.cases[i], report.results[i], metrics);
+    }
+    if (report.cases.empty()) json.Break(2);
+    json.EndArray();
+    json.Member("summary",
+                Record("pass", report.Count(verify::Status::kPass), "fail",
+                       report.Count(verify::Status::kFail), "unsupported",
+                       report.Count(verify::Status::kUnsupported)));
+  });
 }
 
 // Writes the settings of a case's attention operation as JSON. A setting that
@@ -380,8 +335,7 @@ void WriteSettingsMembers(JsonWriter& json, const Case& test, bool all) {
   for (size_t i = 0; i < kSettingNames.size(); ++i) {
     const auto setting = static_cast<Setting>(i);
     if (!all && !test.operation->Takes(setting)) continue;
-    json.Key(kSettingNames[i]);
-    WriteValue(json, test, setting);
+    json.Member(kSettingNames[i], WrittenBy(WriteValue, test, setting));
   }
 }
 

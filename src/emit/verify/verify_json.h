@@ -2,7 +2,7 @@
 // tensor files.
 // Its files include headers of these directories: source, model, floats, comm,
 // exec/machine, verify/cases, verify/judge, verify, verify/step,
-// verify/program.
+// verify/program, emit.
 //
 // Writes the results of `shardc verify` as JSON with the schema
 // `shardc.verify/v1`.

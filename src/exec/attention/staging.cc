@@ -12,6 +12,7 @@
 #include "exec/attention/narrow.h"
 #include "exec/machine/agreement.h"
 #include "floats/convert.h"
+#include "source/join.h"
 #include "source/size.h"
 
 namespace shardc::exec {
@@ -338,7 +339,7 @@ std::optional<LayoutError> Joined(std::vector<LayoutError> errors) {
   LayoutError out = std::move(errors.front());
   const auto add = [](std::string& to, const std::string& text) {
     if (text.empty() || to.find(text) != std::string::npos) return;
-    to += (to.empty() ? "" : "; ") + text;
+    AppendItem(to, "; ", text);
   };
   for (size_t i = 1; i < errors.size(); ++i) {
     add(out.message, errors[i].message);

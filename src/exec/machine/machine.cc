@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/size.h"
 
 namespace shardc::exec {
@@ -101,8 +102,8 @@ std::vector<std::vector<int>> SimMesh::Groups(const AxisGroup& axes) const {
 std::string SimMesh::DeviceText(int device) const {
   std::string out;
   for (const MeshAxis& axis : mesh_.axes) {
-    if (!out.empty()) out += ' ';
-    out += axis.name + "=" + std::to_string(Coordinate(device, axis.name));
+    AppendItem(out, " ",
+               axis.name + "=" + std::to_string(Coordinate(device, axis.name)));
   }
   return out;
 }

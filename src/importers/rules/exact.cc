@@ -16,6 +16,7 @@
 #include "importers/rules/importer.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
+#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -212,11 +213,7 @@ std::string NameOfPath(std::string_view path) {
   if (parts.size() > 1 && is_attribute && parts.back() == "value") {
     parts.pop_back();
   }
-  std::string name;
-  for (const std::string& part : parts) {
-    name += (name.empty() ? "" : "/") + part;
-  }
-  return name;
+  return Join(parts, "/");
 }
 
 std::optional<Spec> JsonSpec(JsonValue value, Findings& findings) {

@@ -39,6 +39,7 @@
 #include "model/name.h"
 #include "roles/classify.h"
 #include "roles/role.h"
+#include "source/join.h"
 #include "source/size.h"
 
 namespace shardc {
@@ -541,11 +542,9 @@ bool IsGathered(const Facts& facts, const ParameterGroup& group) {
 }
 
 std::string PartsText(const Fused& fused) {
-  std::string out;
-  for (size_t i = 0; i < fused.parts.size(); ++i) {
-    if (i > 0) out += i + 1 < fused.parts.size() ? ", " : " and ";
-    out += fused.parts[i].name + " " + std::to_string(fused.parts[i].size);
-  }
+  const std::string out = ListInWords(fused.parts, [](const auto& part) {
+    return part.name + " " + std::to_string(part.size);
+  });
   return out.empty() ? "of unknown sizes" : out;
 }
 

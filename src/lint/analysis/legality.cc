@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lint/analysis/phrase.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -265,12 +266,7 @@ Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
 }
 
 std::string ModesText(std::span<const Mode> modes) {
-  std::string out;
-  for (size_t i = 0; i < modes.size(); ++i) {
-    if (i > 0) out += i + 1 == modes.size() ? " and " : ", ";
-    out += ModeName(modes[i]);
-  }
-  return out;
+  return ListInWords(modes, ModeName);
 }
 
 std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,

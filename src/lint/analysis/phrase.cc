@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -53,8 +54,7 @@ std::string GroupName(const Facts& facts, const ParameterGroup& group) {
 std::string AxesHave(const Facts& facts, const AxisGroup& group) {
   std::string out;
   for (const std::string& axis : group) {
-    if (!out.empty()) out += " x ";
-    out += Quoted(axis);
+    AppendItem(out, " x ", Quoted(axis));
   }
   const int64_t parts = facts.mesh().Parts(group).value_or(0);
   return (group.size() == 1 ? "axis " : "axes ") + out +

@@ -19,6 +19,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "plan/mesh_purposes.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -124,7 +125,7 @@ std::string AbsentHelp(const Facts& facts,
   const AxisRules renamed = RenamedRules(facts, purposes);
   std::string out;
   const auto add = [&](const std::string& text) {
-    out += (out.empty() ? "" : "; ") + text;
+    AppendItem(out, "; ", text);
   };
   if (!(renamed == AxisRules())) {
     bool editable = false;

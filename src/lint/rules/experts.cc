@@ -11,6 +11,7 @@
 #include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
+#include "source/join.h"
 
 namespace shardc {
 
@@ -157,7 +158,7 @@ void CheckExpertsOutsideBatch(const Facts& facts, FindingSink& sink) {
   AxisGroup batch = rules.axes.Value(AxisRule::kBatch).axes;
   batch.insert(batch.end(), outside.begin(), outside.end());
   for (const std::string& axis : batch) {
-    list += (list.empty() ? "" : ", ") + axis;
+    AppendItem(list, ", ", axis);
   }
   finding.help =
       "write `axes: {batch: [" + list + "]}`, or ignore this if it is intended";

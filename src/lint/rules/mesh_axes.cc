@@ -17,6 +17,7 @@
 #include "lint/analysis/whole_model.h"
 #include "lint/rules/all.h"
 #include "plan/mesh_purposes.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -250,7 +251,7 @@ void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
         block *= size;
         continue;
       }
-      inner += (inner.empty() ? "" : ", ") + Quoted(mesh.axes[j].name);
+      AppendItem(inner, ", ", Quoted(mesh.axes[j].name));
     }
     if (inner.empty() || per_host % block != 0) continue;
     LintFinding finding =

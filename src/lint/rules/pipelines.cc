@@ -11,6 +11,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/all.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -18,10 +19,7 @@ namespace shardc {
 void CheckStagesUneven(const Facts& facts, FindingSink& sink) {
   const auto uneven = UnevenStagesOf(facts);
   if (!uneven) return;
-  std::string layers;
-  for (const int64_t one : uneven->better) {
-    layers += (layers.empty() ? "" : ", ") + std::to_string(one);
-  }
+  std::string layers = Join(uneven->better, ", ");
   LintFinding finding = FindingAt(kStagesUneven.code, StagesPlace(facts));
   finding.message =
       "stage " + std::to_string(uneven->stage) + " with " +

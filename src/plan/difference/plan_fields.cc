@@ -15,6 +15,7 @@
 #include <tuple>
 #include <utility>
 
+#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
 
@@ -53,8 +54,9 @@ std::string MeshAxesText(const JsonMembers& mesh) {
     const JsonMembers members = MembersOf(axis);
     const auto name = MemberAt(members, "name");
     if (!name || !name->IsString()) continue;
-    out += (out.empty() ? "" : " ") + std::string(name->string()) + "=" +
-           MemberText(members, "size", "?");
+    AppendItem(
+        out, " ",
+        std::string(name->string()) + "=" + MemberText(members, "size", "?"));
   }
   return out;
 }
@@ -134,13 +136,7 @@ struct TensorChange {
   std::string dimensions;
   std::vector<std::string> modes;
 
-  std::string ModesText() const {
-    std::string out;
-    for (const std::string& mode : modes) {
-      out += (out.empty() ? "" : ", ") + mode;
-    }
-    return out;
-  }
+  std::string ModesText() const { return Join(modes, ", "); }
 };
 
 class AttentionComparison {

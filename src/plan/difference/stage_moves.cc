@@ -15,6 +15,7 @@
 
 #include "plan/difference/plan_difference.h"
 #include "plan/difference/plan_fields.h"
+#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -323,7 +324,7 @@ class StepComparison {
     if (group && group->IsArray()) {
       for (const JsonValue axis : group->items()) {
         if (!axis.IsString()) continue;
-        axes += (axes.empty() ? "" : "+") + std::string(axis.string());
+        AppendItem(axes, "+", axis.string());
       }
     }
     return mode + ", " + TextAt(members, "part") + ", " +
