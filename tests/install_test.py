@@ -49,7 +49,7 @@ class Install(unittest.TestCase):
             "share/doc/shardc/shardc.cdx.json",
         ]
         for folder, below in (("rules", ".yaml"), ("profiles", ".yaml"),
-                              ("schemas", ".json")):
+                              ("engines", ".yaml"), ("schemas", ".json")):
             for name in os.listdir(os.path.join(ROOT, folder)):
                 if name.endswith(below):
                     expected.append(f"share/shardc/{folder}/{name}")

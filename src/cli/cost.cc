@@ -10,6 +10,7 @@
 #include "cli/pictured.h"
 #include "cli/plan_findings.h"
 #include "cli/schedule_table.h"
+#include "cli/serving_flags.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
 #include "parse/project.h"
@@ -23,6 +24,7 @@ namespace {
 struct CostCommand {
   CostFlags flags;
   StageFlags stages;
+  ServingFlags serving;
   std::string plan, output;
   bool explain = false, profiles = false, allow_edited = false;
 };
@@ -159,6 +161,26 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
   return cost->Fits().value_or(true) && !missing ? kDone : kFound;
 }
 
+// Prints what an engine reaches with the plan. The status is 1 if no request
+// fits, or if no time is known although an engine is given.
+int RunServing(const CostCommand& command, const cost::CostInputs& work,
+               const cost::Settings& settings,
+               const cost::ServingRequest& request, const Target& target,
+               const Common& common, Findings& findings) {
+  cost::ServingReport report = cost::ServingOf(work, settings, request);
+  report.target = target.name;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteServingJson(report, out);
+    } else {
+      out.Append(ServingReportText(report, command.explain));
+    }
+  };
+  if (!PutResult(write, command.output, findings)) return kFailed;
+  const bool timed = report.times || request.engine == nullptr;
+  return timed && report.full_slots.value_or(0) > 0 ? kDone : kFound;
+}
+
 // `--pipeline-axis AXIS` is a short form of `--stages AXIS --assign even`.
 // Returns the command with the long form, but keeps an `--assign` that is
 // given. If `--stages` is given too, returns the command unchanged, so that
@@ -189,6 +211,12 @@ int RunCost(const CostCommand& given, const Common& common,
     return kFailed;
   }
   const auto settings = CostSettings(command.flags, *target, *mode, findings);
+  if (!CheckServingFlags(command.serving, findings)) return kFailed;
+  std::optional<cost::ServingRequest> serving;
+  if (command.serving.Given()) {
+    serving = ServingRequestOf(command.serving, given.flags, *mode, findings);
+    if (!serving) return kFailed;
+  }
   bool found = false;
   Inputs inputs;
   const auto work =
@@ -197,6 +225,10 @@ int RunCost(const CostCommand& given, const Common& common,
                         findings)
           : ReadWork(command, target->model, *mode, found, inputs, findings);
   if (!settings || !work) return found ? kFound : kFailed;
+  if (serving) {
+    return RunServing(command, *work, *settings, *serving, *target, common,
+                      findings);
+  }
   if (inputs.HasStages(command.stages)) {
     return RunStages(command, inputs, *work, *settings, *target, common,
                      findings);
@@ -233,6 +265,7 @@ Options OptionsOf(CostCommand& command) {
         .help =
             "list the known accelerators, with the sources of their figures"}});
   Append(options, OptionsOf(command.stages));
+  Append(options, OptionsOf(command.serving));
   Append(options, OptionsOfCost(command.flags));
   for (Option& option : options) {
     if (option.name == "--pipeline-axis") {

@@ -256,6 +256,15 @@ StepGradients GradientsOf(const CostInputs& work, const Settings& settings,
 
 }  // namespace
 
+std::optional<int64_t> CacheBytesOf(const CostInputs& work,
+                                    const Settings& settings,
+                                    std::vector<NotKnown>& unknown) {
+  Memory out;
+  const Bytes bytes = CacheOf(work, settings, out);
+  AddNotKnown(out.unknown, unknown);
+  return out.unknown.empty() ? bytes : std::nullopt;
+}
+
 void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   if (param.placed.empty()) {
     held.Add(each ? CheckedMul(*each, param.count) : std::nullopt);

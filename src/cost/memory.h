@@ -185,6 +185,13 @@ struct Memory {
 
 Memory MemoryOf(const CostInputs& work, const Settings& settings);
 
+// Returns the bytes of the KV cache on a device in a serving mode. Returns
+// nullopt, and adds the missing facts to `unknown`, if a layer keeps something
+// else than keys and values, such as the state of a mixer.
+std::optional<int64_t> CacheBytesOf(const CostInputs& work,
+                                    const Settings& settings,
+                                    std::vector<NotKnown>& unknown);
+
 // Adds the bytes of a class of parameters to `held`. `each` are the bytes of a
 // device's shard of one parameter; nullopt if they are unknown.
 void Hold(const ParamClass& param, std::optional<int64_t> each,

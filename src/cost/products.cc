@@ -250,12 +250,7 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
 //    16 tokens    102
 //   256 tokens    256
 
-namespace {
-
-// Returns the parts over which the tokens are divided that are sent to the same
-// experts: the devices along an axis that shards both experts and tokens send
-// their tokens to each other's experts.
-int64_t Senders(const CostInputs& work, const ParamClass& experts) {
+int64_t SendersTo(const CostInputs& work, const ParamClass& experts) {
   AxisGroup axes;
   const auto add = [&](const AxisGroup& owners) {
     const AxisGroup tokens = work.TokenAxes();
@@ -273,6 +268,8 @@ int64_t Senders(const CostInputs& work, const ParamClass& experts) {
   if (!experts.placed_along.empty()) add({experts.placed_along});
   return work.Parts(axes);
 }
+
+namespace {
 
 // Returns the bytes of parameters on the device that reads the most.
 double ParametersRead(const CostInputs& work, const Settings& settings,
@@ -299,7 +296,7 @@ std::optional<double> ChosenExperts(const CostInputs& work,
   const double all = Real(work.Experts());
   const double share = Real(*work.model->experts_per_token) / all;
   if (!(share < 1)) return 1;
-  const double sent = Real(tokens->All()) * Real(Senders(work, *experts));
+  const double sent = Real(tokens->All()) * Real(SendersTo(work, *experts));
   // 1 - (1 - share)^sent, without a loss of digits if the share is small.
   return -std::expm1(sent * std::log1p(-share));
 }

@@ -57,6 +57,11 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens);
 double MemoryTrafficOf(const CostInputs& work, const Settings& settings,
                        const Memory& memory);
 
+// Returns the parts over which the tokens are divided that are sent to the same
+// experts: the devices along an axis that shards both experts and tokens send
+// their tokens to each other's experts.
+int64_t SendersTo(const CostInputs& work, const ParamClass& experts);
+
 // Returns the fraction of a device's experts that the tokens of a serving step
 // choose, on average over layers. Returns nullopt in training, without experts,
 // and if the tokens are unknown.

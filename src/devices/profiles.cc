@@ -142,9 +142,9 @@ namespace {
 
 using Name = std::string_view;
 
-constexpr std::array<Name, 12> kProfileKeys = {
-    "schema",     "base",  "name",  "alias", "peaks",    "memory",
-    "efficiency", "chips", "links", "scale", "measured", "sources"};
+constexpr std::array<Name, 13> kProfileKeys = {
+    "schema", "base",  "name",  "alias",    "peaks",   "memory", "efficiency",
+    "chips",  "links", "scale", "measured", "sources", "serving"};
 constexpr std::array<Name, 4> kPeaksKeys = {"bf16", "fp8", "int8", "fp4"};
 constexpr std::array<Name, 2> kProfileMemoryKeys = {"bytes", "bandwidth"};
 constexpr std::array<Name, 5> kEfficiencyKeys = {
@@ -255,6 +255,11 @@ class ProfileReader {
       ReadEfficiency(*node);
     }
     Real(*fields, "scale", kShare, profile_.efficiency.scale);
+    if (const YamlNode* node = fields->Find("serving")) {
+      const bool all = !profile_.serving;
+      if (all) profile_.serving.emplace();
+      ReadServing(context_, *node, all, *profile_.serving);
+    }
     if (const YamlNode* node = fields->Find("sources")) ReadSources(*node);
   }
 

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "devices/serving.h"
 #include "source/file.h"
 #include "source/finding.h"
 #include "source/source.h"
@@ -148,6 +149,8 @@ struct DeviceProfile {
   // the chips of a host in other fabrics.
   int64_t fabric_chips = 0;
   Efficiency efficiency = {};
+  // The rates of the operators of serving; nullopt if they were not measured.
+  std::optional<ServingRates> serving = {};
 
   constexpr int64_t DeviceMemory() const {
     return memory_bytes / devices_per_chip;

@@ -141,7 +141,7 @@ const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 41> kAll = {
+  static constexpr std::array<const KeyTable*, 44> kAll = {
       &keys::kMesh,         &keys::kDevice,      &keys::kRules,
       &keys::kRule,         &keys::kLike,        &keys::kPlace,
       &keys::kRegistration, &keys::kForcedAxis,  &keys::kBundle,
@@ -155,7 +155,8 @@ std::span<const KeyTable* const> AllKeyTables() {
       &keys::kLinks,        &keys::kLink,        &keys::kChips,
       &keys::kSources,      &keys::kRateCurves,  &keys::kRun,
       &keys::kAudit,        &keys::kStages,      &keys::kStacked,
-      &keys::kSchedule,     &keys::kBudget};
+      &keys::kSchedule,     &keys::kBudget,      &keys::kServing,
+      &keys::kServedRates,  &keys::kEngine};
   return kAll;
 }
 

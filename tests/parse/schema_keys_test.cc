@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 41> kWhere = {{
+constexpr std::array<Where, 44> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -59,6 +59,9 @@ constexpr std::array<Where, 41> kWhere = {{
     {"operations.settings", "operations", "settings"},
     {"profile", "profile", ""},
     {"profile.peaks", "profile", "peaks"},
+    {"profile.serving", "profile", "serving"},
+    {"profile.rates", "profile", "rates"},
+    {"engine", "engine", ""},
     {"profile.memory", "profile", "memory"},
     {"profile.efficiency", "profile", "efficiency"},
     {"profile.matmul", "profile", "matmul"},

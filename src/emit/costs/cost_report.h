@@ -22,6 +22,7 @@
 #include "cost/memory.h"
 #include "cost/pipeline.h"
 #include "cost/report.h"
+#include "cost/serving.h"
 #include "devices/profiles.h"
 #include "emit/columns.h"
 #include "source/json_writer.h"
@@ -73,6 +74,11 @@ std::string PipelineReportText(const cost::PipelineCost& cost,
                                const std::string& mesh, bool explain);
 void WritePipelineJson(const cost::PipelineCost& cost,
                        const std::string& target, Sink& out);
+
+// Returns the report of an engine that serves the plan. If `explain` is true,
+// the text also lists the assumptions.
+std::string ServingReportText(const cost::ServingReport& report, bool explain);
+void WriteServingJson(const cost::ServingReport& report, Sink& out);
 
 std::string ProfileListText();
 void WriteProfileListJson(Sink& out);

@@ -1,0 +1,184 @@
+// Reads the options of `cost --engine`:
+//
+//   --engine vllm --slots 64 --isl 1024 --osl 1024 --served-dtype fp8
+#include "cli/serving_flags.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "devices/serving.h"
+#include "source/file.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+constexpr int64_t kMostTokensOrSlots = int64_t{1} << 30;
+
+std::vector<std::string_view> EngineNames() {
+  std::vector<std::string_view> out;
+  for (const EngineProfile& one : Engines()) out.push_back(one.name);
+  return out;
+}
+
+// Returns an engine of the program, or reads one from a file.
+std::shared_ptr<const EngineProfile> ReadEngine(const std::string& name,
+                                                Findings& findings) {
+  if (name.empty()) return nullptr;
+  if (const EngineProfile* known = FindEngine(name)) {
+    return {std::shared_ptr<const void>(), known};
+  }
+  if (name.find_first_of("./") == std::string::npos) {
+    findings.Add(code::kUsage, FlagPlace("--engine", name),
+                 ShortQuote(name) + " is none of: " + Listed(EngineNames()),
+                 DidYouMean(name, EngineNames()));
+    return nullptr;
+  }
+  SourceRef source = ReadSource(name, findings);
+  return source == nullptr ? nullptr : ParseEngine(std::move(source), findings);
+}
+
+std::optional<int64_t> ReadCount(std::string_view flag, const std::string& text,
+                                 Findings& findings) {
+  if (text.empty()) return std::nullopt;
+  const auto count = ParseInteger(flag, text, 1, findings);
+  if (count && *count > kMostTokensOrSlots) {
+    findings.Add(code::kNumber, FlagPlace(flag, text),
+                 "`" + std::string(flag) + "` is more than 2^30");
+    return std::nullopt;
+  }
+  return count;
+}
+
+std::optional<ServedFormat> ReadFormat(const std::string& text,
+                                       const std::string& name,
+                                       Findings& findings) {
+  const auto found =
+      std::find(kServedFormats.begin(), kServedFormats.end(), name);
+  if (found != kServedFormats.end()) {
+    return static_cast<ServedFormat>(found - kServedFormats.begin());
+  }
+  findings.Add(code::kUsage, FlagPlace("--served-dtype", text),
+               ShortQuote(name) + " is none of: " + Listed(kServedFormats),
+               DidYouMean(name, kServedFormats));
+  return std::nullopt;
+}
+
+}  // namespace
+
+Options OptionsOf(ServingFlags& flags) {
+  Option engine = {
+      .name = "--engine",
+      .to = &flags.engine,
+      .value = "NAME|FILE",
+      .help =
+          "engine that serves the model, with `--mode decode` or "
+          "`prefill`: vllm, sglang, tensorrt-llm, tpu, or a file that "
+          "describes one"};
+  for (const std::string_view name : EngineNames()) {
+    engine.words.emplace_back(name);
+  }
+  return {std::move(engine),
+          {.name = "--slots",
+           .to = &flags.slots,
+           .value = "N",
+           .help = "requests that the engine serves at once, over all devices"},
+          {.name = "--isl",
+           .to = &flags.input,
+           .value = "N",
+           .help = "tokens of a prompt"},
+          {.name = "--osl",
+           .to = &flags.output,
+           .value = "N",
+           .help = "tokens that are generated for a prompt"},
+          {.name = "--served-dtype",
+           .to = &flags.format,
+           .value = "FORMAT[,FORMAT]",
+           .help = "format of the weights of layers, and of experts: bf16, "
+                   "fp8, fp8_block, nvfp4, mxfp4 or int4 (default: as stored)"},
+          {.name = "--fill",
+           .to = &flags.fill,
+           .value = "slots|context",
+           .help = "find the most slots that fit at full length, or the "
+                   "longest prompts that fit in --slots",
+           .checked = true}};
+}
+
+bool CheckServingFlags(const ServingFlags& flags, Findings& findings) {
+  if (flags.Given()) return true;
+  for (const auto& [name, value] :
+       {std::pair<std::string_view, const std::string&>{"--slots", flags.slots},
+        {"--isl", flags.input},
+        {"--osl", flags.output},
+        {"--served-dtype", flags.format}}) {
+    if (value.empty()) continue;
+    findings.Add(code::kUsage, FlagPlace(name, value),
+                 "`" + std::string(name) + "` describes what an engine serves",
+                 "give the engine with `--engine`, or leave out `" +
+                     std::string(name) + "`");
+    return false;
+  }
+  return true;
+}
+
+std::optional<cost::ServingRequest> ServingRequestOf(const ServingFlags& flags,
+                                                     const CostFlags& step,
+                                                     Mode mode,
+                                                     Findings& findings) {
+  const size_t before = findings.errors();
+  const std::string_view asked = flags.engine.empty() ? "--fill" : "--engine";
+  const Place place =
+      FlagPlace(asked, flags.engine.empty() ? flags.fill : flags.engine);
+  if (mode != Mode::kDecode && mode != Mode::kPrefill) {
+    findings.Add(code::kUsage, place,
+                 "`" + std::string(asked) + "` is for serving",
+                 "give `--mode decode` or `--mode prefill`");
+  }
+  for (const auto& [name, value] :
+       {std::pair<std::string_view, const std::string&>{"--batch", step.batch},
+        {"--seq", step.length},
+        {"--kv-len", step.kv_length}}) {
+    if (value.empty()) continue;
+    findings.Add(code::kUsage, FlagPlace(name, value),
+                 "`" + std::string(name) + "` is the size of one step, and `" +
+                     std::string(asked) + "` takes the sizes of requests",
+                 "give `--slots`, `--isl` and `--osl`");
+  }
+  cost::ServingRequest out;
+  out.engine = ReadEngine(flags.engine, findings);
+  out.slots = ReadCount("--slots", flags.slots, findings);
+  const auto input = ReadCount("--isl", flags.input, findings);
+  const auto output = ReadCount("--osl", flags.output, findings);
+  if (!flags.fill.empty()) {
+    out.fill =
+        flags.fill == "slots" ? cost::Fill::kSlots : cost::Fill::kContext;
+  }
+  if (!flags.format.empty()) {
+    const size_t comma = std::min(flags.format.find(','), flags.format.size());
+    out.linear =
+        ReadFormat(flags.format, flags.format.substr(0, comma), findings);
+    out.experts =
+        comma < flags.format.size()
+            ? ReadFormat(flags.format, flags.format.substr(comma + 1), findings)
+            : out.linear;
+  }
+  if (findings.errors() > before) return std::nullopt;
+  const bool prefill = mode == Mode::kPrefill;
+  if (prefill && !out.slots) out.slots = 1;
+  std::vector<std::string_view> missing;
+  if (!out.slots && out.fill != cost::Fill::kSlots)
+    missing.push_back("--slots");
+  if (!input && out.fill != cost::Fill::kContext) missing.push_back("--isl");
+  if (!output && !prefill) missing.push_back("--osl");
+  if (!missing.empty()) {
+    findings.Add(code::kUsage, place,
+                 "`" + std::string(asked) + "` also needs " + Listed(missing));
+    return std::nullopt;
+  }
+  out.input = input.value_or(0);
+  out.output = output.value_or(1);
+  return out;
+}
+
+}  // namespace shardc::cli

@@ -1,0 +1,712 @@
+// Computes the times of serving. A decode step is the sum of its operators,
+// each with a start and the rates that the profile's `serving:` states, and of
+// what the engine adds to layers and steps. Prompts are prefilled between the
+// decode steps, so the time of a token (TPOT) is that of a step and of its
+// part of a prefill.
+//
+// For example, with 64 slots, prompts of 922 tokens and 922 generated tokens, a
+// step of Llama 70B in fp8 on 8 devices of H200 (tp) takes:
+//
+//   products 4.5 ms, attention 1.7, collectives 1.9, launches 1.6, scheduler
+//   1.5; and prefill adds 1.3 ms
+//
+// In a closed loop of C slots, a request takes a time T to its first token, and
+// then O - 1 steps. Of the C slots, C * decode / (T + decode) decode at once.
+// The time of a step depends on this number, so the two are iterated until
+// they agree.
+#include "cost/serving.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cost/memory.h"
+#include "cost/products.h"
+#include "cost/time.h"
+#include "cost/unknown_roles.h"
+#include "model/mesh_layout.h"
+#include "source/wording.h"
+
+namespace shardc::cost {
+namespace {
+
+// Starts of operators are measured one operator at a time. In a CUDA graph, an
+// operator starts while the one before it ends.
+constexpr double kStartsInGraph = 0.5;
+// Routers send more tokens to some experts, so the products of experts reach
+// this fraction of their rate for equal numbers of tokens.
+constexpr double kRoutedShare = 0.7;
+// A chunk of a prompt reads the weights together with the requests in decoding,
+// which takes this fraction of a decode step. At least the second fraction of a
+// prefill remains.
+constexpr double kSharedReads = 0.5, kLeastPrefill = 0.15;
+// Norms, rotary embeddings and activation functions read and write 14 tensors
+// of the hidden size, half of them fused, at half of the memory's rate.
+constexpr double kSmallTensors = 14;
+// Fewer heads than this take as long as this number.
+constexpr double kLeastLatentHeads = 16;
+// Tokens are sent to experts in 8 bits, and come back in 16.
+constexpr double kExchangedBytes = 3;
+constexpr double kFarShare = 0.8;  // of a network link
+constexpr double kQueue = 0.4;     // of prompts that wait for a prefill
+constexpr int64_t kRuntimeBytes = 2'000'000'000;
+constexpr double kMostMeasuredRequests = 512;  // of an attention rank
+constexpr int64_t kMostContext = int64_t{1} << 30;
+// Published steps are within these factors of the computed time of a token for
+// 9 of 10 points (tests/cli/serving_points_test.py). The time to the first
+// token, and steps that no published point supports, are within a factor of 2
+// or not even that.
+constexpr double kLeastToken = 0.54, kMostToken = 1.5;
+constexpr double kUnmeasured = 2;
+
+bool IsLayerWeight(const ParamClass& param) {
+  const Role role = param.role.module_role;
+  return param.IsApplied() &&
+         (IsAttention(role) || IsMlp(role) || role == Role::kLatentDown ||
+          role == Role::kLatentUp);
+}
+
+// Returns the format of a weight of a layer that the request states.
+std::optional<ServedFormat> StatedFormat(const ParamClass& param,
+                                         const ServingRequest& request) {
+  return param.role.expert ? request.experts : request.linear;
+}
+
+std::optional<ServedFormat> StoredFormat(const CostInputs& work,
+                                         const ParamClass& param) {
+  const Dtype dtype = param.type.dtype.value_or(Dtype::kF32);
+  if (param.role.packed_blocks) return ServedFormat::kMxfp4;
+  if (dtype == Dtype::kBF16 || dtype == Dtype::kF16) return ServedFormat::kBf16;
+  if (dtype != Dtype::kF8E4M3) return std::nullopt;
+  return work.model && work.model->quant_rows > 1 ? ServedFormat::kFp8Block
+                                                  : ServedFormat::kFp8;
+}
+
+// Returns the format of all weights of layers, or of all their experts. Returns
+// nullopt if it is unknown, or if weights have several formats.
+std::optional<ServedFormat> FormatOf(const CostInputs& work,
+                                     const ServingRequest& request,
+                                     bool experts) {
+  std::optional<ServedFormat> out;
+  for (const ParamClass& param : work.params) {
+    if (!IsLayerWeight(param) || param.role.expert != experts) continue;
+    auto one = StatedFormat(param, request);
+    if (!one && !work.ServesQuantised()) one = StoredFormat(work, param);
+    if (!one || (out && *out != *one)) return std::nullopt;
+    out = one;
+  }
+  return out ? out : ServedFormat::kBf16;
+}
+
+// Returns the bytes of weights on the fullest device; nullopt if a size or the
+// format is unknown.
+std::optional<int64_t> WeightBytes(const CostInputs& work,
+                                   const Settings& settings,
+                                   const ServingRequest& request,
+                                   bool experts_only = false) {
+  if (work.ServesQuantised() && !(request.linear && request.experts)) {
+    return std::nullopt;
+  }
+  HeldBytes held;
+  for (const ParamClass& param : work.params) {
+    if (experts_only && !param.role.expert) continue;
+    const auto format = StatedFormat(param, request);
+    if (!format || !IsLayerWeight(param)) {
+      // The bytes of a stated format include its scales.
+      if (format && param.role.role == Role::kScale) continue;
+      Hold(param, StatesOf(work, param, settings).parameter, held);
+      continue;
+    }
+    if (!param.type.shape) return std::nullopt;
+    const auto elements =
+        CheckedProduct(ShardShape(work.mesh, *param.type.shape, param.spec));
+    const auto weights =
+        elements ? CheckedMul(*elements, param.packing) : std::nullopt;
+    Hold(param, weights ? ServedBytes(*weights, *format) : std::nullopt, held);
+  }
+  return held.Fullest();
+}
+
+AxisGroup Joined(AxisGroup axes, const AxisGroup& more) {
+  for (const std::string& axis : more) {
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
+      axes.push_back(axis);
+    }
+  }
+  return axes;
+}
+
+AxisGroup ExpertAxes(const CostInputs& work, const ParamClass& experts) {
+  AxisGroup out;
+  for (int d = 0; d < std::ssize(experts.spec); ++d) {
+    if (experts.MayCountExperts(d)) out = Joined(out, work.KeptAt(experts, d));
+  }
+  if (!experts.placed_along.empty()) out = Joined(out, {experts.placed_along});
+  return out;
+}
+
+bool Overlap(const AxisGroup& a, const AxisGroup& b) {
+  return std::any_of(a.begin(), a.end(), [&](const std::string& axis) {
+    return std::find(b.begin(), b.end(), axis) != b.end();
+  });
+}
+
+// Computes the operators of a step on a device. The profile must have
+// `serving`, and the engine must not be null.
+class Operators {
+ public:
+  Operators(const CostInputs& work, const DeviceProfile& profile,
+            const EngineProfile& engine, ServedFormat linear,
+            ServedFormat experts, Dtype cache)
+      : work_(work),
+        prefill_(work),
+        rates_(*profile.serving),
+        engine_(engine),
+        memory_rate_(profile.memory_rate / Real(profile.devices_per_chip)),
+        per_chip_(Real(profile.devices_per_chip)),
+        network_(NetworkOf(profile, work.mesh)),
+        linear_(linear),
+        expert_format_(experts),
+        cache_bits_(DtypeBits(cache)),
+        products_(ProductsOf(work, {.rows = 1, .length = 1, .keys = 1})) {
+    prefill_.mode = Mode::kPrefill;
+    const ModelConfig& model = *work.model;
+    width_ = Real(work.Hidden().value_or(0));
+    layers_ = Real(*model.layers);
+    attention_layers_ = work.LayersWithAttention().value_or(layers_);
+    if (const ParamClass* down = work.Find(Role::kDown, true)) {
+      senders_ = Real(SendersTo(work, *down));
+      chosen_ = Real(model.experts_per_token.value_or(1));
+      all_experts_ = Real(work.Experts());
+    }
+    for (const Product& one : products_) {
+      if (one.expert && one.role == Role::kDown) {
+        expert_layers_ = one.layers;
+        experts_ = one.matrices;
+      }
+      gated_ |= !one.expert && one.role == Role::kGate;
+      latent_down_ += one.role == Role::kLatentDown ? 1 : 0;
+    }
+    FindCollectives();
+  }
+
+  // Returns the experts of a layer on this device that `tokens` of each
+  // attention rank choose.
+  double DistinctExperts(double tokens) const {
+    const double share = chosen_ / std::max(all_experts_, 1.0);
+    if (share >= 1) return experts_;
+    return experts_ * -std::expm1(tokens * senders_ * std::log1p(-share));
+  }
+  double Experts() const { return expert_layers_ > 0 ? experts_ : 0; }
+  bool LeavesHost() const { return leaves_host_; }
+
+  // `requests` are those of an attention rank, and `cache` are the bytes that
+  // a device keeps of each of them, whose length is `length`.
+  std::vector<TimePart> Decode(double requests, double cache,
+                               double length) const {
+    const double seconds = requests * cache / (CacheShare() * memory_rate_) +
+                           LatentSeconds(requests, cache, length);
+    auto out = Parts(requests, requests, seconds);
+    out.push_back({"scheduler", engine_.step + engine_.request * requests});
+    return out;
+  }
+
+  std::vector<TimePart> Prefill(int64_t tokens) const {
+    const bool narrow = work_.model->head_dim.value_or(0) <= kNarrowHead;
+    const double flops =
+        AttentionFlops(prefill_, {.rows = 1, .length = tokens, .keys = tokens});
+    return Parts(
+        Real(tokens), 1,
+        flops * per_chip_ / (narrow ? rates_.narrow_prefill : rates_.prefill));
+  }
+
+ private:
+  static constexpr int64_t kNarrowHead = 64;
+
+  // Two times of one operator that overlap partly.
+  static double Overlapped(double a, double b) {
+    return std::pow(std::pow(a, 1.5) + std::pow(b, 1.5), 1 / 1.5);
+  }
+  static double BytesPerWeight(ServedFormat format) {
+    constexpr int64_t kWeights = 128 * 128;
+    return Real(ServedBytes(kWeights, format).value_or(0)) / Real(kWeights);
+  }
+  static double RateOf(const ServingRates::ByFormat& rates,
+                       ServedFormat format) {
+    return rates[static_cast<size_t>(format)].value_or(1);
+  }
+
+  double CacheShare() const {
+    if (work_.model->latent_rank) return rates_.latent_cache;
+    return cache_bits_ > 8 ? rates_.cache : rates_.narrow_cache;
+  }
+
+  // Returns the seconds that attention to latent rows takes beyond reading
+  // them: all heads read the same rows, so products may take longer.
+  double LatentSeconds(double requests, double cache, double length) const {
+    const ModelConfig& model = *work_.model;
+    if (!model.latent_rank) return 0;
+    const double heads =
+        std::max(Real(model.heads.value_or(1)) / Real(HeadParts(work_)),
+                 kLeastLatentHeads);
+    const double width =
+        2 * Real(*model.latent_rank) + Real(model.latent_rope_dim.value_or(0));
+    const double products = 2 * requests * length * heads * width *
+                            attention_layers_ * per_chip_ / rates_.latent;
+    const double reads = requests * cache / (CacheShare() * memory_rate_);
+    return std::hypot(products, reads) - reads;
+  }
+
+  // Returns whether the product is not computed together with the one before:
+  // engines multiply by queries, keys and values at once.
+  double StartsOf(const Product& one) const {
+    if (one.role == Role::kKey || one.role == Role::kValue) return 0;
+    if (one.role == Role::kUp && gated_) return 0;
+    return one.role == Role::kLatentDown ? 1.0 / latent_down_ : 1;
+  }
+
+  // Returns the parts that decode and prefill have. `ends` are the rows for
+  // which logits are computed.
+  std::vector<TimePart> Parts(double tokens, double ends,
+                              double attention) const {
+    double products = 0, head = 0, read = 0, flops = 0;
+    for (const Product& one : products_) {
+      if (one.expert) {
+        read += one.layers * DistinctExperts(tokens) * one.in * one.out *
+                BytesPerWeight(expert_format_);
+        flops += 2 * tokens * one.rows * one.in * one.out * one.layers;
+        continue;
+      }
+      const bool wide = one.role == Role::kHead || one.role == Role::kRouter;
+      const ServedFormat format = wide ? ServedFormat::kBf16 : linear_;
+      const double rows = one.role == Role::kHead ? ends : tokens * one.rows;
+      const double bytes = one.in * one.out * BytesPerWeight(format) +
+                           2 * rows * (one.in + one.out);
+      const double seconds =
+          one.layers * (kStartsInGraph * rates_.product_start * StartsOf(one) +
+                        Overlapped(2 * rows * one.in * one.out * per_chip_ /
+                                       RateOf(rates_.products, format),
+                                   bytes / (rates_.weights * memory_rate_)));
+      (one.role == Role::kHead ? head : products) += seconds;
+    }
+    double experts = 0;
+    if (expert_layers_ > 0) {
+      experts = expert_layers_ * kStartsInGraph * rates_.experts_start +
+                Overlapped(read / (rates_.expert_weights * memory_rate_),
+                           flops * per_chip_ /
+                               (kRoutedShare *
+                                RateOf(rates_.experts, expert_format_)));
+    }
+    double reduced = 0, exchanged = 0;
+    for (const Reduction& one : reductions_) {
+      reduced += one.layers * ReduceSeconds(one.place, tokens);
+    }
+    if (exchange_.members > 1) {
+      exchanged = expert_layers_ * ExchangeSeconds(tokens);
+    }
+    return {{"products", products},
+            {"attention",
+             attention_layers_ * kStartsInGraph * rates_.attention_start +
+                 attention},
+            {"experts", experts},
+            {"small_ops",
+             layers_ * kSmallTensors * 2 * width_ * tokens / memory_rate_},
+            {"head", head},
+            {"all_reduce", reduced},
+            {"all_to_all", exchanged},
+            {"launches",
+             layers_ * engine_.layer + expert_layers_ * engine_.expert_layer}};
+  }
+
+  // A tensor of the hidden size is summed over the devices of `place`.
+  struct Reduction {
+    Place place;
+    double layers = 0;
+  };
+
+  void FindCollectives() {
+    for (const ParamClass& param : work_.params) {
+      const Role role = param.role.module_role;
+      if (!IsLayerWeight(param) || !GivesWidth(role) ||
+          param.role.shared_expert) {
+        continue;
+      }
+      AxisGroup axes = work_.KeptAt(param, param.in_dim);
+      if (param.role.expert) {
+        const AxisGroup owners = ExpertAxes(work_, param);
+        if (Overlap(owners, work_.TokenAxes())) {
+          exchange_ = PlaceFor(owners);
+        } else {
+          axes = Joined(axes, owners);
+        }
+      }
+      const Place place = PlaceFor(axes);
+      if (place.members > 1) {
+        reductions_.push_back({place, Real(LayerCounts(work_).Of(param))});
+      }
+    }
+  }
+
+  Place PlaceFor(const AxisGroup& axes) {
+    const Place out =
+        PlaceOf(work_.mesh, network_, DropTrivial(work_.mesh, axes));
+    leaves_host_ |= out.domains > 1;
+    return out;
+  }
+
+  // The bytes per second at which one device sends to other hosts.
+  double FarRate() const {
+    return kFarShare * network_.leaving / Real(network_.inside);
+  }
+
+  double ReduceSeconds(const Place& place, double tokens) const {
+    const double bytes =
+        2 * Real(place.members - 1) / Real(place.members) * tokens * width_ * 2;
+    const double near = rates_.all_reduce * NearRate(network_, place);
+    return rates_.all_reduce_start +
+           bytes / (place.domains > 1 ? std::min(near, FarRate()) : near);
+  }
+
+  double ExchangeSeconds(double tokens) const {
+    const double n = Real(exchange_.members);
+    const double bytes =
+        tokens * std::min(chosen_, n) * (n - 1) / n * width_ * kExchangedBytes;
+    const double far = (n - Real(exchange_.near)) / (n - 1);
+    return 2 * rates_.all_to_all_start +
+           bytes * ((1 - far) /
+                        (rates_.all_to_all * NearRate(network_, exchange_)) +
+                    far / FarRate());
+  }
+
+  const CostInputs& work_;
+  CostInputs prefill_;
+  const ServingRates& rates_;
+  const EngineProfile& engine_;
+  const double memory_rate_, per_chip_;
+  const Network network_;
+  const ServedFormat linear_, expert_format_;
+  const int64_t cache_bits_;
+  const std::vector<Product> products_;
+  double width_ = 0, layers_ = 0, attention_layers_ = 0, expert_layers_ = 0;
+  double experts_ = 0, all_experts_ = 0, chosen_ = 1, senders_ = 1;
+  double latent_down_ = 0;
+  bool gated_ = false, leaves_host_ = false;
+  std::vector<Reduction> reductions_;
+  Place exchange_;
+};
+
+// Lists why no times are computed for this plan.
+class Missing {
+ public:
+  Missing(const CostInputs& work, std::vector<NotKnown>& out)
+      : work_(work), out_(out) {}
+
+  void Add(bool missing, std::string what, std::string settled_by = {}) {
+    if (!missing) return;
+    AddNotKnown(
+        {{.what = std::move(what), .settled_by = std::move(settled_by)}}, out_);
+  }
+
+  void Sharding() {
+    Add(work_.all_stages.has_value(),
+        "the times of pipeline stages: no measured engine divides layers");
+    Add(work_.Parts(work_.Length()) > 1 || work_.Parts(work_.key[1]) > 1,
+        "the time of a step whose tokens or cache are sharded over their "
+        "length: no measured engine does so");
+    for (const ParamClass& param : work_.params) {
+      if (!IsLayerWeight(param)) continue;
+      const Role role = param.role.module_role;
+      const bool outer = (TakesWidth(role) &&
+                          work_.Parts(work_.KeptAt(param, param.in_dim)) > 1) ||
+                         (GivesWidth(role) &&
+                          work_.Parts(work_.KeptAt(param, param.out_dim)) > 1);
+      Add(outer || work_.IsGathered(param),
+          "the time of a step with weights that are sharded over the hidden "
+          "size or gathered: no engine serves them so",
+          "rules that shard weights over heads, columns and experts only");
+    }
+  }
+
+  void Model() {
+    if (const auto missing = MissingExpertChoice(work_)) {
+      AddNotKnown({*missing}, out_);
+    }
+    const auto& model = work_.model;
+    Add(!model || !model->layers || !model->heads || !model->head_dim ||
+            !work_.Hidden(),
+        "the time of a step: the numbers of layers and of heads", "--model");
+    if (!model) return;
+    Add(model->has_encoder || IsEncoderAlone(work_),
+        "the time of a step of a model with an encoder");
+    Add(model->index_dim.has_value(),
+        "the time of attention that reads only the tokens that an indexer "
+        "chooses");
+    Add(model->windowed_heads || model->full_head_dim || model->value_dim,
+        "the time of attention whose layers have different heads");
+    for (const ParamClass& param : work_.params) {
+      Add(IsAdapter(param.role.role) || param.sharing_layers > 0,
+          "the time of a step with adapters or shared layers");
+    }
+  }
+
+  void Rates(const DeviceProfile* profile, std::optional<ServedFormat> linear,
+             std::optional<ServedFormat> experts, bool has_experts) {
+    Add(profile == nullptr, "the time of a step: the device", "--profile");
+    if (profile == nullptr) return;
+    const std::string device(profile->name);
+    Add(!profile->serving,
+        "the time of a step: no operators of serving were measured on " +
+            device,
+        "a profile with `serving:`");
+    Add(!linear || !experts, "the format in which the engine stores weights",
+        "--served-dtype");
+    if (!profile->serving || !linear || !experts) return;
+    const auto lacks = [&](const ServingRates::ByFormat& rates,
+                           ServedFormat format, std::string_view what) {
+      Add(!rates[static_cast<size_t>(format)],
+          "the rate of " + std::string(what) + " in " +
+              std::string(kServedFormats[static_cast<size_t>(format)]) +
+              " on " + device);
+    };
+    lacks(profile->serving->products, *linear, "products");
+    if (has_experts) lacks(profile->serving->experts, *experts, "experts");
+  }
+
+ private:
+  const CostInputs& work_;
+  std::vector<NotKnown>& out_;
+};
+
+double SumOf(const std::vector<TimePart>& parts) {
+  double out = 0;
+  for (const TimePart& part : parts) out += part.seconds;
+  return out;
+}
+
+Between Around(double value, double least, double most) {
+  return {value * least, value, value * most};
+}
+
+class Evaluator {
+ public:
+  Evaluator(const CostInputs& work, const Settings& settings,
+            const ServingRequest& request)
+      : work_(work), settings_(settings) {
+    work_.hidden.clear();
+    work_.next_token_layers = 0;
+    out_.mode = work.mode;
+    work_.mode = Mode::kDecode;
+    out_.request = request;
+    out_.mesh = JoinedMesh(work.mesh);
+    if (settings_.profile == nullptr && work.mesh.device) {
+      settings_.profile = FindDeviceProfile(work.mesh.device->profile);
+    }
+    out_.profile = settings_.profile;
+    ranks_ = work_.Parts(work_.Batch());
+    out_.attention_ranks = ranks_;
+  }
+
+  ServingReport Run() {
+    out_.capacity = CapacityOf(work_.mesh.device.value_or(Device{}), settings_);
+    out_.weights = WeightBytes(work_, settings_, out_.request);
+    Missing missing(work_, out_.unknown);
+    missing.Add(!out_.weights, "the bytes of the weights as they are served",
+                "--served-dtype");
+    missing.Add(!out_.capacity, "the memory of a device",
+                "--profile or --memory");
+    missing.Add(!work_.model, "the KV cache", "--model");
+    AddNotKnown(work_.not_known, out_.unknown);
+    if (out_.unknown.empty()) Fit();
+    Times();
+    Assumptions();
+    return std::move(out_);
+  }
+
+ private:
+  // Returns the bytes of a request of this length on a device.
+  std::optional<int64_t> CacheAt(int64_t length) {
+    Settings settings = settings_;
+    settings.batch = ranks_;
+    settings.kv_length = std::max<int64_t>(length, 1);
+    return CacheBytesOf(work_, settings, out_.unknown);
+  }
+
+  // Returns the bytes for caches; nullopt if they are unknown, and negative if
+  // the weights do not fit.
+  int64_t Budget() const {
+    return *out_.capacity - out_.reserve - *out_.weights;
+  }
+
+  int64_t SlotsAt(int64_t length) {
+    const int64_t each = CacheAt(length).value_or(INT64_MAX);
+    return std::max<int64_t>(Budget(), 0) / std::max<int64_t>(each, 1) * ranks_;
+  }
+
+  int64_t MeanLength() const {
+    return out_.request.input + (3 * out_.request.output + 4) / 5;
+  }
+
+  int64_t ContextFor(int64_t slots) {
+    const int64_t each = (slots + ranks_ - 1) / ranks_;
+    int64_t fits = 0, exceeds = kMostContext + 1;
+    while (exceeds - fits > 1) {
+      const int64_t middle = fits + (exceeds - fits) / 2;
+      const auto bytes = CheckedMul(CacheAt(middle).value_or(INT64_MAX), each);
+      (bytes && *bytes <= Budget() ? fits : exceeds) = middle;
+    }
+    return fits;
+  }
+
+  void Fit() {
+    ServingRequest& request = out_.request;
+    out_.reserve = *out_.capacity / 10 + kRuntimeBytes;
+    if (!CacheAt(1)) return;
+    if (request.fill == Fill::kContext) {
+      request.input = std::max<int64_t>(
+          ContextFor(request.slots.value_or(1)) - request.output, 0);
+    }
+    const int64_t length = request.input + request.output;
+    out_.cache_request = CacheAt(length);
+    const auto next = CacheAt(length + 1);
+    if (!out_.cache_request || !next) return;
+    out_.cache_token = *next - *out_.cache_request;
+    out_.full_slots = SlotsAt(length);
+    out_.mean_slots = SlotsAt(MeanLength());
+    if (request.fill == Fill::kSlots) request.slots = out_.full_slots;
+    if (request.slots && *request.slots > 0) {
+      out_.context = ContextFor(*request.slots);
+    }
+  }
+
+  void Times() {
+    const ServingRequest& request = out_.request;
+    const bool has_experts = work_.Find(Role::kDown, true) != nullptr;
+    const auto linear = FormatOf(work_, request, false);
+    const auto experts = FormatOf(work_, request, true);
+    if (request.engine == nullptr) return;
+    Missing missing(work_, out_.unknown);
+    missing.Model();
+    missing.Sharding();
+    missing.Rates(out_.profile, linear, experts, has_experts);
+    if (!out_.unknown.empty() || !out_.mean_slots) return;
+    if (request.slots.value_or(0) < 1 || *out_.mean_slots < 1 ||
+        request.input < 1) {
+      return;
+    }
+    const Operators operators(work_, *out_.profile, *request.engine, *linear,
+                              *experts, settings_.cache);
+    unmeasured_ = operators.LeavesHost() || out_.profile->serving->assumed ||
+                  request.engine->points == 0;
+    out_.experts = operators.Experts();
+    if (out_.mode == Mode::kPrefill) {
+      PrefillTimes(operators);
+    } else {
+      DecodeTimes(operators);
+    }
+  }
+
+  void PrefillTimes(const Operators& operators) {
+    ServingTimes times;
+    times.parts = operators.Prefill(out_.request.input);
+    times.step = times.prefill = SumOf(times.parts);
+    times.first = Around(times.step + out_.request.engine->prefill_call,
+                         1 / kUnmeasured, kUnmeasured);
+    times.rate = Around(Real(ranks_) * Real(out_.request.input) / times.step /
+                            Real(work_.mesh.devices),
+                        1 / kUnmeasured, kUnmeasured);
+    out_.times = std::move(times);
+  }
+
+  void DecodeTimes(const Operators& operators) {
+    const ServingRequest& request = out_.request;
+    const EngineProfile& engine = *request.engine;
+    const double slots = Real(*request.slots), ranks = Real(ranks_);
+    const double room = Real(*out_.mean_slots);
+    const double steps = Real(std::max<int64_t>(request.output - 1, 1));
+    const int64_t length = request.input + request.output / 2;
+    const double cache = Real(CacheAt(length).value_or(0));
+    ServingTimes times;
+    times.prefill = SumOf(operators.Prefill(request.input));
+    times.running = std::min(slots, room);
+    constexpr int kMostRounds = 100;
+    double token = 0, first = 0, requests = 1;
+    for (int i = 0; i < kMostRounds; ++i) {
+      requests = std::max(times.running / ranks, 1.0);
+      times.parts = operators.Decode(requests, cache, Real(length));
+      times.step = SumOf(times.parts);
+      const double prompts = times.running / steps / ranks;
+      times.between = engine.prefill_share * prompts *
+                      std::max(times.prefill - kSharedReads * times.step,
+                               kLeastPrefill * times.prefill);
+      token = times.step + times.between;
+      const double busy = std::min(prompts * times.prefill / token, 0.95);
+      first = times.prefill + engine.prefill_call + token / 2 +
+              kQueue * busy / (1 - busy) * times.prefill;
+      const double next =
+          std::min(slots * steps * token / (steps * token + first), room);
+      times.running = (times.running + next) / 2;
+    }
+    unmeasured_ |= requests > kMostMeasuredRequests;
+    const double wider = unmeasured_ ? kUnmeasured : 1;
+    const double least = kLeastToken / wider, most = kMostToken * wider;
+    times.token = Around(token, least, most);
+    const double rate = times.running * Real(request.output) / (steps * token) /
+                        Real(work_.mesh.devices);
+    times.rate = Around(rate, 1 / most, 1 / least);
+    if (slots <= room) {
+      times.first = Around(first, 1 / kUnmeasured, kUnmeasured);
+    }
+    out_.experts_read = operators.DistinctExperts(requests);
+    out_.cache_read = requests * cache;
+    const double experts =
+        Real(WeightBytes(work_, settings_, request, true).value_or(0));
+    out_.weights_read = Real(*out_.weights) - experts;
+    if (out_.experts > 0) {
+      out_.weights_read += experts * out_.experts_read / out_.experts;
+    }
+    out_.times = std::move(times);
+  }
+
+  void Assumptions() {
+    auto& out = out_.assumptions;
+    out.emplace_back(
+        "a tenth of the memory and 2 GB are left to the engine's runtime");
+    if (out_.request.engine != nullptr) {
+      const EngineProfile& engine = *out_.request.engine;
+      out.push_back(engine.name + " " + engine.versions + ", measured until " +
+                    engine.month +
+                    "; other versions differ by up to 2.2 times");
+      for (const std::string& text : engine.evidence) out.push_back(text);
+    }
+    if (out_.profile != nullptr && out_.profile->serving) {
+      for (const std::string& text : out_.profile->serving->evidence) {
+        out.push_back(text);
+      }
+    }
+    out.emplace_back(
+        "not modelled: speculative decoding, several predicted tokens, cached "
+        "prefixes, pipeline stages, and experts that get more tokens than "
+        "usual");
+    if (out_.times && unmeasured_) {
+      out.emplace_back(
+          "no published step supports these times: their bounds are twice as "
+          "wide");
+    }
+    for (const std::string& note : work_.notes) out.push_back(note);
+  }
+
+  CostInputs work_;
+  Settings settings_;
+  ServingReport out_;
+  int64_t ranks_ = 1;
+  bool unmeasured_ = false;
+};
+
+}  // namespace
+
+ServingReport ServingOf(const CostInputs& work, const Settings& settings,
+                        const ServingRequest& request) {
+  return Evaluator(work, settings, request).Run();
+}
+
+}  // namespace shardc::cost

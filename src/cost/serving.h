@@ -1,0 +1,89 @@
+// Computes what an engine such as vLLM reaches with a plan: the requests that
+// fit, the time of a token (TPOT), and tokens per second.
+#ifndef SHARDC_COST_SERVING_H_
+#define SHARDC_COST_SERVING_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/expected.h"
+#include "cost/inputs.h"
+#include "cost/settings.h"
+#include "devices/serving.h"
+#include "model/not_known.h"
+
+namespace shardc::cost {
+
+enum class Fill : uint8_t { kNone, kSlots, kContext };
+inline constexpr std::string_view kFillNames[] = {"none", "slots", "context"};
+
+struct ServingRequest {
+  std::shared_ptr<const EngineProfile> engine;  // null: no times
+  // The requests that are served at once by all devices. With Fill::kSlots it
+  // is nullopt, and becomes the largest number that fits.
+  std::optional<int64_t> slots;
+  // The tokens of a prompt, and those that are generated for it. With
+  // Fill::kContext, `input` becomes the largest number that fits.
+  int64_t input = 0, output = 0;
+  // The formats of the weights of layers and of their experts. nullopt: the
+  // format is that of the stored tensors.
+  std::optional<ServedFormat> linear, experts;
+  Fill fill = Fill::kNone;
+};
+
+struct Between {
+  double least = 0, expected = 0, most = 0;
+};
+
+// Times are in seconds, bytes are those of a device.
+struct ServingTimes {
+  // The parts of a decode step, or of the prefill of one prompt.
+  std::vector<TimePart> parts;
+  double step = 0;  // the sum of the parts
+  // The requests that run at once; others wait for room in the cache.
+  double running = 0;
+  double prefill = 0;  // the prefill of a prompt
+  double between = 0;  // added to each decode step by the prefill of others
+  Between token;       // TPOT
+  // TTFT; nullopt if requests wait for room in the cache.
+  std::optional<Between> first;
+  Between rate;  // tokens per second and device
+};
+
+struct ServingReport {
+  std::string target;
+  Mode mode = Mode::kDecode;
+  Mesh mesh;
+  const DeviceProfile* profile = nullptr;
+  ServingRequest request;       // with the filled numbers
+  int64_t attention_ranks = 1;  // the groups that have different requests
+  std::optional<int64_t> capacity, weights;
+  int64_t reserve = 0;
+  // The bytes of one token, and of one request of `input` + `output` tokens.
+  std::optional<int64_t> cache_token, cache_request;
+  // The requests that fit at full length, and at the length that they have on
+  // average with a margin: input + 0.6 output.
+  std::optional<int64_t> full_slots, mean_slots;
+  // The tokens of a request that fit if all slots are taken.
+  std::optional<int64_t> context;
+  // What a decode step reads: bytes of weights and of the cache, and experts of
+  // a layer on a device.
+  double weights_read = 0, cache_read = 0;
+  double experts_read = 0, experts = 0;
+  std::optional<ServingTimes> times;
+  std::vector<NotKnown> unknown;
+  std::vector<std::string> assumptions;
+};
+
+// `work` has the specs of decode, or of prefill in that mode. The settings must
+// have the dtype of the cache, and may have a profile and a memory.
+ServingReport ServingOf(const CostInputs& work, const Settings& settings,
+                        const ServingRequest& request);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_SERVING_H_

@@ -1,0 +1,186 @@
+"""`shardc cost --engine`: what an engine reaches with a plan, and refusals."""
+
+import json
+import os
+import tempfile
+import unittest
+
+from described import DescribedCase
+from driver import ROOT, TESTDATA, run
+from serving_layouts import Folder
+
+
+def model(name):
+    return ["--model", os.path.join(TESTDATA, "configs",
+                                    name + ".config.json")]
+
+
+LLAMA = ["--mesh", "tp:8", "--rules", "auto", *model("llama-3.1-70b"),
+         "--no-project", "--profile", "h200-sxm"]
+REQUESTS = ["--slots", "64", "--isl", "1024", "--osl", "1024"]
+VLLM = ["--mode", "decode", "--engine", "vllm", *REQUESTS]
+
+
+class Serving(DescribedCase):
+    SCHEMA = "serving"
+
+    def cost(self, *arguments, rc=0):
+        return self.described(run("cost", *arguments, "--format", "json"), rc)
+
+    def missing(self, report):
+        self.assertIsNone(report["time"])
+        return " ".join(fact["what"] for fact in report["not_known"])
+
+    def test_the_engine_and_its_month_are_named(self):
+        for engine in ("vllm", "sglang", "tensorrt-llm", "trtllm", "tpu"):
+            report = self.cost(*LLAMA, "--mode", "decode", "--engine", engine,
+                               *REQUESTS)
+            self.assertRegex(report["engine"]["month"], r"^\d{4}-\d\d$")
+            text = run("cost", *LLAMA, "--mode", "decode", "--engine", engine,
+                       *REQUESTS)
+            self.assertIn(report["engine"]["name"] + " of " +
+                          report["engine"]["month"], text.out)
+
+    def test_the_parts_of_a_step_sum_and_bounds_are_around_it(self):
+        report = self.cost(*LLAMA, *VLLM)
+        times = report["time"]
+        self.assertAlmostEqual(sum(part["seconds"] for part in times["parts"]),
+                               times["step_s"])
+        token = times["tpot_s"]
+        self.assertAlmostEqual(token["expected"],
+                               times["step_s"] + times["between_s"])
+        for bounds in (token, times["ttft_s"], times["tokens_s_device"]):
+            self.assertLess(bounds["least"], bounds["expected"])
+            self.assertLess(bounds["expected"], bounds["most"])
+        # Little's law: 64 requests, each with a prefill and 1,023 steps.
+        first = times["ttft_s"]["expected"]
+        self.assertAlmostEqual(
+            times["tokens_s_device"]["expected"],
+            64 * 1024 / (first + 1023 * token["expected"]) / 8, delta=3)
+
+    def test_distinct_experts_follow_the_formula(self):
+        """DeepSeek-V3: 8 of 256 experts; dp attention and ep on 8 devices."""
+        with tempfile.TemporaryDirectory() as path:
+            inputs = Folder(path).inputs("DeepSeek-V3/R1", (1, 8, 8, 1))
+            for slots in (8, 32, 64, 512, 4096):
+                report = self.cost(*inputs, "--profile", "h200-sxm",
+                                   "--memory", "9TiB", "--served-dtype", "fp8",
+                                   "--mode", "decode", "--engine", "sglang",
+                                   "--slots", slots, "--isl", "512", "--osl",
+                                   "512")
+                running = report["time"]["running"]
+                tokens = 8 * max(running / 8, 1)
+                read = 32 * (1 - (1 - 8 / 256)**tokens)
+                self.assertAlmostEqual(report["read"]["experts"], read,
+                                       delta=0.01 * read)
+                self.assertEqual(report["read"]["all_experts"], 32)
+                self.assertLessEqual(report["read"]["weights"],
+                                     report["memory"]["weights"])
+
+    def test_requests_beyond_the_memory_wait(self):
+        report = self.cost(*LLAMA, *VLLM[:4], "--slots", "64", "--isl",
+                           "200000", "--osl", "1000")
+        self.assertLess(report["fits"]["mean_length"], 64)
+        self.assertLessEqual(report["time"]["running"],
+                             report["fits"]["mean_length"])
+        self.assertIsNone(report["time"]["ttft_s"])
+
+    def test_prefill_of_a_prompt(self):
+        report = self.cost(*LLAMA, "--mode", "prefill", "--engine", "vllm",
+                           "--isl", "4096")
+        self.assertNotIn("tpot_s", report["time"])
+        longer = self.cost(*LLAMA, "--mode", "prefill", "--engine", "vllm",
+                           "--isl", "8192")
+        self.assertGreater(longer["time"]["step_s"],
+                           1.8 * report["time"]["step_s"])
+
+    def test_what_is_not_known_gives_no_time(self):
+        qwen = [*model("qwen3-8b"), "--no-project", *VLLM]
+        rules = ["--rules", "auto"]
+        for inputs, fact in (
+                ([*qwen, *rules, "--mesh", "tp:8", "--profile", "mi300x"],
+                 "no operators of serving were measured on mi300x"),
+                ([*qwen, *rules, "--mesh", "fsdp:8", "--profile", "h100-sxm"],
+                 "sharded over the hidden size or gathered"),
+                ([*qwen, *rules, "--mesh", "tp:8", "--profile", "h100-sxm",
+                  "--served-dtype", "nvfp4"],
+                 "the rate of products in nvfp4 on h100-sxm")):
+            self.assertIn(fact, self.missing(self.cost(*inputs, rc=1)))
+
+    def test_states_of_mixers_give_no_time(self):
+        with tempfile.TemporaryDirectory() as path:
+            rules = os.path.join(path, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nrules:\n  - match: .*\n"
+                           "    spec: Replicated\n")
+            report = self.cost("--mesh", "tp:1", "--rules", rules,
+                               *model("nemotron-h-56b"), "--no-project",
+                               "--profile", "h100-sxm", *VLLM, rc=1)
+        self.assertIn("states that", self.missing(report))
+        self.assertIsNone(report["fits"]["full_length"])
+
+    def test_an_engine_of_a_file(self):
+        with open(os.path.join(ROOT, "engines", "vllm.yaml"),
+                  encoding="utf-8") as file:
+            text = file.read()
+        with tempfile.TemporaryDirectory() as path:
+            own = os.path.join(path, "own.yaml")
+            with open(own, "w", encoding="utf-8") as file:
+                file.write(text.replace("step: 1e-3", "step: 9e-3")
+                           .replace("name: vllm", "name: mine"))
+            report = self.cost(*LLAMA, "--mode", "decode", "--engine", own,
+                               *REQUESTS)
+            known = self.cost(*LLAMA, *VLLM)
+            self.assertAlmostEqual(report["time"]["step_s"] -
+                                   known["time"]["step_s"], 8e-3, delta=1e-4)
+            for old, new, word in (
+                    ("step: 1e-3", "", "has no `step`"),
+                    ("expert_layer: 20e-6", "", "has no `expert_layer`"),
+                    ("layer: 20e-6\ne", "layer: 3\ne", "`layer`"),
+                    ("engine/v1", "engine/v2", ", not `shardc.engine/v1`")):
+                with open(own, "w", encoding="utf-8") as file:
+                    file.write(text.replace(old, new))
+                done = run("cost", *LLAMA, "--mode", "decode", "--engine", own,
+                           *REQUESTS)
+                self.assertEqual(done.rc, 2)
+                self.assertIn(word, done.err)
+
+    def test_options_that_do_not_apply_are_refused(self):
+        for arguments, word in (
+                (["--engine", "vllm", *REQUESTS], "is for serving"),
+                ([*VLLM, "--batch", "8"], "is the size of one step, and"),
+                ([*VLLM, "--kv-len", "8"], "--kv-len"),
+                (["--mode", "decode", "--slots", "8"],
+                 "describes what an engine serves"),
+                (["--mode", "decode", "--engine", "vllm", "--slots",
+                  "2000000000"], "is more than 2^30"),
+                (["--mode", "decode", "--engine", "vlm", *REQUESTS], "vllm"),
+                (["--mode", "decode", "--engine", "vllm", "--slots", "8"],
+                 "also needs"),
+                ([*VLLM, "--served-dtype", "fp7"], "fp8"),
+                ([*VLLM, "--fill", "all"], "--fill")):
+            done = run("cost", *LLAMA, *arguments)
+            self.assertEqual((done.rc, done.out), (2, ""), done)
+            self.assertIn(word, done.err)
+
+    def test_fill_finds_the_longest_prompts(self):
+        report = self.cost(*LLAMA, "--mode", "decode", "--fill", "context",
+                           "--slots", "64", "--osl", "1024")
+        more = self.cost(*LLAMA, "--mode", "decode", "--fill", "slots",
+                         "--isl", report["isl"], "--osl", "1024")
+        self.assertEqual(more["slots"], 64)
+        self.assertIsNone(report["engine"])
+
+    def test_every_file_of_engines_is_known(self):
+        names = sorted(os.listdir(os.path.join(ROOT, "engines")))
+        schema = json.loads(run("schema", "engine").out)
+        for name in names:
+            with open(os.path.join(ROOT, "engines", name),
+                      encoding="utf-8") as file:
+                keys = {line.split(":")[0] for line in file
+                        if line[0].isalpha()}
+            self.assertLessEqual(set(schema["required"]), keys)
+
+
+if __name__ == "__main__":
+    unittest.main()
