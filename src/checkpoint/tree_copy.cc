@@ -467,7 +467,8 @@ std::shared_ptr<ChunkCache::Entry> ChunkCache::Find(const Key& key) {
     entry->left = tree_.arrays[key.first].BoxOf(key.second).Elements();
     entry->place = recent_.insert(recent_.begin(), key);
   } else {
-    recent_.splice(recent_.begin(), recent_, entry->place);
+    recent_.erase(entry->place);
+    entry->place = recent_.insert(recent_.begin(), key);
   }
   return entry;
 }
