@@ -162,8 +162,9 @@ void WriteServingJson(const ServingReport& report, Sink& out) {
   json.Member("mode", ModeName(report.mode));
   json.Key("mesh");
   WriteMesh(json, report.mesh, MeshDetail::kSizes);
-  json.TextOrNull("profile",
-                  report.profile == nullptr ? "" : report.profile->name);
+  json.Member(
+      "profile",
+      TextOrNull(report.profile == nullptr ? "" : report.profile->name));
   json.Key("engine");
   if (request.engine == nullptr) {
     json.Null();
