@@ -275,7 +275,16 @@ def main(arguments: list[str] | None = None) -> int:
         )
         mesh_text = made.mesh_text() if options.mesh_out else ""
     except (ImportError, AttributeError) as error:
-        parser.error(str(error))
+        needs = ""
+        if isinstance(error, ImportError) and not options.factory:
+            needs = (
+                "; run this with the Python in which EasyDeL is installed, or read its"
+                " source with `python3 -m shardc.import_python`"
+                if options.easydel
+                else "; run this with the Python in which MaxText is installed, or read"
+                " the configuration alone with `shardc import maxtext`"
+            )
+        parser.error(f"{error}{needs}")
     except (ManifestError, DeclarationError) as error:
         parser.error(f"{source}: {error}")
     try:

@@ -546,6 +546,26 @@ class Command(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(message, done.stderr)
 
+    def test_without_the_framework_there_is_another_way(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("easydel", "maxtext", "jax"):
+                with open(os.path.join(folder, name + ".py"), "w",
+                          encoding="utf-8") as file:
+                    file.write(f"raise ImportError('no {name} here')\n")
+            with open(os.path.join(folder, "config.json"), "w",
+                      encoding="utf-8") as file:
+                file.write('{"model_type": "llama"}')
+            for arguments, name, way in (
+                    (["--easydel", "config.json"], "EasyDeL",
+                     "shardc.import_python"),
+                    (["--maxtext", "base.yml"], "MaxText",
+                     "shardc import maxtext")):
+                done = self.run_in(folder, *arguments)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertRegex(done.stderr, f"no \\w+ here; run this with the "
+                                 f"Python in which {name} is installed")
+                self.assertIn(way, done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

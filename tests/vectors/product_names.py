@@ -60,7 +60,8 @@ def odd_sizes(sizes):
     """Whether sizes are written as only NumPy and Python's int() read them."""
     if isinstance(sizes, list):
         return any(size < -1 or size == 0 for size in sizes)
-    parts = [part.rpartition(":")[2] for part in (sizes or "").split(",")]
+    parts = [part.rpartition(":")[2]
+             for part in (sizes or "").removeprefix("!").split(",")]
     return any(str(int(part)) != part.strip() or part != part.strip() or
                int(part) < -1 or int(part) == 0
                for part in parts if part.strip(" +-_0123456789") == ""
