@@ -346,6 +346,49 @@ class Evidence(DescribedCase):
         for line in lines:
             self.assertRegex(line, r"^not known: \w", done.out)
 
+    def test_stages_of_odd_names_have_no_times(self):
+        """A pipeline's step is as long as all of its stages: an embedding of
+        known role gives no time if a projection in layers has none."""
+        tree = self.tree(0)
+        everything = tree.words
+        sizes = ("--stages", "pp", "--microbatches", "4", *TRAIN)
+        for words, divided in (
+                ({"q_proj": everything["q_proj"]}, True),
+                ({word: other for word, other in everything.items()
+                  if word.endswith("_proj")}, True),
+                (everything, False)):
+            tree.words = words
+            odd = tree.inputs(True, False)
+            with self.subTest(words=words):
+                fit = ("fit", *odd, "--devices", "8", "--axes", "pp,fsdp,tp",
+                       *sizes)
+                value = self.check(run(*fit, "--format", "json"), 1).json()
+                self.assertTrue(value["at_least"])
+                self.assertTrue(value["not_known"][0]["params"])
+                self.assertEqual(any(mesh["legal"]
+                                     for mesh in value["meshes"]), divided)
+                for mesh in value["meshes"]:
+                    self.assertIsNone(mesh["rank"])
+                    self.assertIsNone(mesh["seconds"])
+                    self.assertIsNone(mesh["communication"])
+                    self.assertIsNot(mesh["fits"], True)
+                    if mesh["legal"]:
+                        self.assertIsNone(mesh["stages"]["bubble"])
+                text = self.check(run(*fit), 1).out
+                self.assertIn("not known: the role of ", text)
+                self.assertNotRegex(text, r"\d %|\bms\b|\bus\b|tie|bubble")
+                if not divided:
+                    continue
+                cost = ("cost", *odd, "--mesh", "pp:2,fsdp:4", *sizes)
+                value = self.check(run(*cost, "--format", "json"), 1).json()
+                for member in ("schedule", "step", "step_bubble"):
+                    self.assertIsNone(value["time"][member])
+                for rank in value["ranks"]:
+                    self.assertIsNone(rank["communication"])
+                    self.assertIsNone(rank["busy"])
+                self.assertNotRegex(self.check(run(*cost), 1).out,
+                                    r"\d %|bubble|step ")
+
     def test_pictures_and_stages_give_no_share_of_odd_names(self):
         tree = self.tree(0)
         odd = tree.inputs(True, False)

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <charconv>
+#include <optional>
 #include <vector>
 
 #include "emit/emit.h"
@@ -69,16 +70,14 @@ std::string RanksText(const PipelineCost& cost) {
       return BytesOr(rank.held.Of(one));
     };
     const double busy = cost.timeline.ranks[r].busy;
-    const double idle =
-        cost.timeline.step > 0 ? 1 - busy / cost.timeline.step : 0;
-    table.Row(
-        {"  " + std::to_string(r), LayersText(cost, rank.stages),
-         bytes(Component::kParameters), bytes(Component::kGradients),
-         bytes(Component::kOptimizer), bytes(Component::kActivations),
-         bytes(Component::kLogits), bytes(Component::kGathered),
-         AtLeast(lower_bound, BytesOr(rank.held.total)),
-         BytesText(rank.sent_forward + rank.sent_back),
-         cost.timeline.step > 0 ? PercentText(std::max(0.0, idle)) : "-"});
+    const double idle = cost.HasTimes() ? 1 - busy / cost.timeline.step : 0;
+    table.Row({"  " + std::to_string(r), LayersText(cost, rank.stages),
+               bytes(Component::kParameters), bytes(Component::kGradients),
+               bytes(Component::kOptimizer), bytes(Component::kActivations),
+               bytes(Component::kLogits), bytes(Component::kGathered),
+               AtLeast(lower_bound, BytesOr(rank.held.total)),
+               BytesText(rank.sent_forward + rank.sent_back),
+               cost.HasTimes() ? PercentText(std::max(0.0, idle)) : "-"});
   }
   return table.Text();
 }
@@ -86,7 +85,7 @@ std::string RanksText(const PipelineCost& cost) {
 std::string StepText(const PipelineCost& cost) {
   const schedule::Timeline& line = cost.timeline;
   // Without the roles of parameters, tasks have no times.
-  if (line.step <= 0) {
+  if (!cost.HasTimes()) {
     return "the times of stages are not known, so neither is the best division "
            "of the layers\n";
   }
@@ -147,6 +146,11 @@ std::string PeakText(const PipelineCost& cost) {
          "\n";
 }
 
+// Returns a time, or nullopt if the tasks of stages have no times.
+std::optional<double> TimeOr(const PipelineCost& cost, double time) {
+  return cost.HasTimes() ? std::optional(time) : std::nullopt;
+}
+
 void WriteStage(JsonWriter& json, const PipelineCost& cost,
                 const StageCost& stage, int32_t number) {
   json.BeginObject();
@@ -157,10 +161,11 @@ void WriteStage(JsonWriter& json, const PipelineCost& cost,
   json.Member("first", stage.begin == 0);
   json.Member("last", stage.end == cost.layers + 2);
   json.Member("parameters", stage.parameters);
-  json.Member("kept", stage.peak.kept);
-  json.Member("forward", stage.times.forward);
-  json.Member("input", stage.times.input);
-  json.Member("weight", stage.times.weight);
+  json.Member("kept", stage.unknown.empty() ? std::optional(stage.peak.kept)
+                                            : std::nullopt);
+  json.Member("forward", TimeOr(cost, stage.times.forward));
+  json.Member("input", TimeOr(cost, stage.times.input));
+  json.Member("weight", TimeOr(cost, stage.times.weight));
   json.EndObject();
 }
 
@@ -184,10 +189,11 @@ void WriteRank(JsonWriter& json, const PipelineCost& cost, size_t r) {
   }
   json.Member("sent_forward", rank.sent_forward);
   json.Member("sent_back", rank.sent_back);
-  json.Member("communication", CommunicationOf(cost, rank).Sent());
-  json.Member("first", time.first);
-  json.Member("last", time.last);
-  json.Member("busy", time.busy);
+  const cost::Communication own = CommunicationOf(cost, rank);
+  json.Member("communication", own.Known(own.Sent()));
+  json.Member("first", TimeOr(cost, time.first));
+  json.Member("last", TimeOr(cost, time.last));
+  json.Member("busy", TimeOr(cost, time.busy));
   json.EndObject();
 }
 
@@ -240,17 +246,17 @@ void WritePipelineJson(const PipelineCost& cost, const std::string& target,
   json.Key("time");
   json.BeginObject();
   json.Member("unit", cost.timed ? "seconds" : "flops");
-  json.Member("schedule", cost.timeline.step);
-  json.Member("after", cost.after);
-  json.Member("step", cost.Step());
+  json.Member("schedule", TimeOr(cost, cost.timeline.step));
+  json.Member("after", TimeOr(cost, cost.after));
+  json.Member("step", TimeOr(cost, cost.Step()));
   // FLOPs have no range.
   json.Member("least", cost.timed ? std::optional(cost.least) : std::nullopt);
   json.Member("most", cost.timed ? std::optional(cost.most) : std::nullopt);
-  json.Member("longest_rank", cost.timeline.LongestRank());
-  json.Member("step_bubble", cost.timeline.StepBubble());
-  json.Member("rank_bubble", cost.timeline.RankBubble());
+  json.Member("longest_rank", TimeOr(cost, cost.timeline.LongestRank()));
+  json.Member("step_bubble", TimeOr(cost, cost.timeline.StepBubble()));
+  json.Member("rank_bubble", TimeOr(cost, cost.timeline.RankBubble()));
   json.EndObject();
-  json.Member("unevenness", cost.Unevenness());
+  json.Member("unevenness", TimeOr(cost, cost.Unevenness()));
   json.Key("better");
   if (cost.better.empty()) {
     json.Null();
