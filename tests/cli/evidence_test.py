@@ -389,6 +389,19 @@ class Evidence(DescribedCase):
                 self.assertNotRegex(self.check(run(*cost), 1).out,
                                     r"\d %|bubble|step ")
 
+    def test_a_vector_of_no_layer_and_not_memory_forbids_a_pipeline(self):
+        tree = self.tree(0)
+        tree.words = {"norm": tree.words["norm"]}
+        odd = tree.inputs(True, False)
+        search = ("search", *odd, "--devices", "8", *TRAIN[:4], *TRAIN[-2:],
+                  "--prove", "0")
+        value = run(*search, "--format", "json").json()
+        self.assertIsNone(value["pipeline"])
+        self.assertIn("(SHD243)", value["pipelines"]["why_not"])
+        text = run(*search).out
+        self.assertIn("is of no layer, and nothing shows", text)
+        self.assertNotIn("none that fits", text)
+
     def test_pictures_and_stages_give_no_share_of_odd_names(self):
         tree = self.tree(0)
         odd = tree.inputs(True, False)
