@@ -389,6 +389,18 @@ class Evidence(DescribedCase):
                 self.assertNotRegex(self.check(run(*cost), 1).out,
                                     r"\d %|bubble|step ")
 
+    def test_a_report_of_odd_names_says_what_is_not_known(self):
+        tree = self.tree(0)
+        odd = tree.inputs(True, False)
+        report = ("report", *odd, "--mesh", tree.mesh)
+        page = self.check(run(*report, *TRAIN), 1).out
+        self.assertIn("What is sent is not known.", page)
+        self.assertNotIn("No communication.", page)
+        self.assertIn("Not known: ", page)
+        self.assertIn("at least ", page)
+        # Without the sizes of a step nobody asks for a verdict about it.
+        self.assertNotIn("No communication.", self.check(run(*report), 0).out)
+
     def test_a_vector_of_no_layer_and_not_memory_forbids_a_pipeline(self):
         tree = self.tree(0)
         tree.words = {"norm": tree.words["norm"]}
