@@ -401,6 +401,29 @@ class Evidence(DescribedCase):
         # Without the sizes of a step nobody asks for a verdict about it.
         self.assertNotIn("No communication.", self.check(run(*report), 0).out)
 
+    def test_no_tensor_parallel_plan_of_odd_names(self):
+        """The styles of modules follow from what they do."""
+        tree = self.tree(0)
+        everything = tree.words
+        for words, name in (
+                ({"q_proj": everything["q_proj"]}, everything["q_proj"]),
+                ({"down_proj": everything["down_proj"]},
+                 everything["down_proj"]),
+                ({"weight": everything["weight"]}, everything["weight"]),
+                (everything, everything["q_proj"])):
+            tree.words = words
+            odd = tree.inputs(True, False)
+            with self.subTest(words=words):
+                done = self.check(run("export", "hf-tp-plan", *odd, "--mesh",
+                                      "tp:8"), 2)
+                self.assertEqual(done.out, "")
+                self.assertIn("nothing shows what the modules do", done.err)
+                self.assertIn(name, done.err)
+        tree.words = {"input_layernorm": "zorp"}
+        named = ("export", "hf-tp-plan", *tree.inputs(True, False), "--mesh",
+                 "tp:8")
+        self.assertIn("colwise", self.check(run(*named), 0).out)
+
     def test_a_vector_of_no_layer_and_not_memory_forbids_a_pipeline(self):
         tree = self.tree(0)
         tree.words = {"norm": tree.words["norm"]}
