@@ -373,7 +373,7 @@ class Pipeline {
     out.timed = timed_;
     if (known) return;
     for (StageCost& stage : out.stages) {
-      stage.times = {};
+      stage.times = {0, 0, 0};
       stage.after = 0;
       stage.timed = false;
     }

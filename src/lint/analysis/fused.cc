@@ -895,6 +895,8 @@ class MixerFinder {
         auto vectors = VectorsOf(block, mixer.convolutions.front(), heads);
         if (one.size >= mixer.output.size || vectors.empty()) continue;
         if (vectors.size() == 1) {
+          // The norm of a head's columns may be as long as a low rank.
+          if (vectors.front().group->role.module_role == Role::kNorm) continue;
           auto channels =
               VectorsOf(block, mixer.convolutions.front(), mixer.output.size);
           std::erase_if(channels, [](const Sized& channel) {
