@@ -541,10 +541,15 @@ int RunReport(const ReportCommand& command, const Common& common,
   if (!PutResult(report::ReportHtml(all.page), command.output, findings)) {
     return kFailed;
   }
-  const bool over = std::any_of(all.page.costs.begin(), all.page.costs.end(),
-                                [](const cost::Report& one) {
-                                  return !one.memory.Fits().value_or(true);
-                                });
+  // Without the roles of parameters there is no verdict on a step whose sizes
+  // and device are given.
+  const bool over =
+      std::any_of(all.page.costs.begin(), all.page.costs.end(),
+                  [](const cost::Report& one) {
+                    const bool missing =
+                        !one.communication.roles_known && one.LacksVerdict();
+                    return missing || !one.memory.Fits().value_or(true);
+                  });
   return over || all.failed || all.findings.HasErrors() ? kFound : kDone;
 }
 

@@ -14,6 +14,7 @@
 
 #include "cost/legality.h"
 #include "cost/pipeline.h"
+#include "cost/unknown_roles.h"
 #include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"
 #include "source/process.h"
@@ -265,6 +266,7 @@ std::optional<FitMesh> MeshEvaluator::EvaluateStages(Mesh mesh, RuleSet rules,
     for (const Finding& finding : out.refused) {
       out.reasons.push_back(finding.message + " (" + finding.code->Id() + ")");
     }
+    out.memory.unknown = work.not_known;
     return out;
   }
   out.legal = true;
@@ -452,6 +454,7 @@ Memory MemoryOfRanks(const PipelineCost& cost) {
   out.most.total = cost.Fullest();
   out.taken = FullestOf(cost).taken;
   out.unknown = cost.Unknown();
+  out.at_least = CanBeSettled(out.unknown);
   for (const RankCost& rank : cost.ranks) {
     // The logits of a rank other than the fullest one may be unknown. The
     // logits of the pipeline are then unknown too.
@@ -490,9 +493,14 @@ std::optional<StagedFit> StagedFitOf(const Compiled& compiled,
   if (!cost) return std::nullopt;
   StagedFit out;
   out.memory = MemoryOfRanks(*cost);
+  out.communication = 0;
   for (const RankCost& rank : cost->ranks) {
-    out.communication =
-        std::max(out.communication, CommunicationOf(*cost, rank).Sent());
+    const Communication own = CommunicationOf(*cost, rank);
+    if (!own.roles_known) {
+      out.communication.reset();
+      break;
+    }
+    out.communication = std::max(*out.communication, own.Sent());
   }
   out.stages.axis = cost->axis;
   out.stages.schedule = cost->table.name;
@@ -500,7 +508,7 @@ std::optional<StagedFit> StagedFitOf(const Compiled& compiled,
   for (const StageCost& stage : cost->stages) {
     out.stages.layers.push_back(stage.LayersOf(cost->layers).count());
   }
-  out.stages.bubble = cost->timeline.StepBubble();
+  if (cost->HasTimes()) out.stages.bubble = cost->timeline.StepBubble();
   if (cost->timed) out.stages.seconds = cost->Step();
   return out;
 }

@@ -48,7 +48,8 @@ struct FitStages {
   std::string axis, schedule;
   int64_t microbatches = 1;
   std::vector<int64_t> layers;  // number of layers of each stage
-  double bubble = 0;            // idle fraction of the step
+  // The idle fraction of the step; nullopt if the tasks have no times.
+  std::optional<double> bubble;
   // The seconds of a step; nullopt without a profile.
   std::optional<double> seconds;
 };
@@ -58,7 +59,8 @@ struct FitStages {
 struct StagedFit {
   FitStages stages;
   Memory memory;
-  int64_t communication = 0;
+  // nullopt if the roles of parameters are not known.
+  std::optional<int64_t> communication;
 };
 
 // Returns the cost of the model's stages on the mesh of `compiled`, with the

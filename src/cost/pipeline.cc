@@ -27,6 +27,7 @@
 #include "cost/rates.h"
 #include "cost/stage_cost.h"
 #include "cost/time.h"
+#include "cost/unknown_roles.h"
 #include "schedule/assign.h"
 #include "source/finding.h"
 #include "source/size.h"
@@ -347,15 +348,34 @@ class Pipeline {
         out.stages.back() = last;
       }
     }
-    timed_ = timed_ ||
-             std::any_of(out.stages.begin(), out.stages.end(),
-                         [](const StageCost& stage) { return stage.timed; });
-    out.timed = timed_;
+    TakeTimes(out);
     RunTable(out);
     out.ranks = RankCostsOf(out.table, out.stages, last, out.boundary, work_,
                             settings_);
     for (const RankCost& rank : out.ranks) {
       out.after = std::max(out.after, rank.after);
+    }
+  }
+
+  // Sets whether times are seconds. If a fact is missing that the time of one
+  // stage needs, no stage gets a time: the other stages may be known, but a
+  // step is as long as all of them, and so is the bubble.
+  void TakeTimes(PipelineCost& out) {
+    const bool known = std::none_of(
+        out.stages.begin(), out.stages.end(), [](const StageCost& stage) {
+          return CanBeSettled(stage.unknown) ||
+                 CanBeSettled(stage.communication.unknown);
+        });
+    timed_ = known &&
+             (timed_ ||
+              std::any_of(out.stages.begin(), out.stages.end(),
+                          [](const StageCost& stage) { return stage.timed; }));
+    out.timed = timed_;
+    if (known) return;
+    for (StageCost& stage : out.stages) {
+      stage.times = {0, 0, 0};
+      stage.after = 0;
+      stage.timed = false;
     }
   }
 
@@ -726,6 +746,7 @@ Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
       sum.seconds += one.seconds;
     }
     AddNotKnown(own.unknown, out.unknown);
+    out.roles_known = out.roles_known && own.roles_known;
   }
   for (const bool backward : {false, true}) {
     const int64_t sent = backward ? rank.sent_back : rank.sent_forward;

@@ -90,6 +90,10 @@ struct PipelineCost {
   std::vector<std::string> assumptions;
 
   double Step() const { return timeline.step + after; }
+  // Returns whether the tasks of stages have times, in seconds or in
+  // floating-point operations. They have none if the roles of parameters are
+  // not known.
+  bool HasTimes() const { return timeline.step > 0; }
   // Returns the time of the slowest stage divided by the mean time of the
   // stages.
   double Unevenness() const;

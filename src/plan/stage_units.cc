@@ -469,8 +469,8 @@ class UnitReader {
     Finding& finding = findings_.Add(
         code::kParameterOutsideStages, place_,
         subject + (lists ? "no pattern of `first` or `last` is found in it"
-                         : "it is neither an embedding, which the first stage "
-                           "has, nor a norm or a head, which the last one has"),
+                         : "nothing shows an embedding, which the first stage "
+                           "has, or a norm or a head, which the last one has"),
         declared_ == nullptr
             ? "stages need names that say where a parameter belongs; "
               "`stages:` in the rules may give patterns of the `first` stage "

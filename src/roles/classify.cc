@@ -230,6 +230,9 @@ namespace {
 // A dimension of a matrix has at least this size. A smaller one counts the taps
 // of a convolution.
 constexpr int64_t kLeastMatrixSide = 16;
+// A smaller even dimension before the sides of a matrix counts experts if it
+// has at least this size: [8, 2048, 2048]. Odd ones count taps, too.
+constexpr int64_t kFewestExperts = 4;
 
 }  // namespace
 
@@ -247,8 +250,11 @@ bool IsUnknownByName(std::string_view name, char separator, const Shape& shape,
     const bool counts_layers =
         std::find(layers.begin(), layers.end(), dim) != layers.end();
     if (counts_layers || size <= 1) continue;
-    if (size < kLeastMatrixSide) return false;
-    ++sides;
+    if (size >= kLeastMatrixSide) {
+      ++sides;
+    } else if (sides > 0 || size < kFewestExperts || size % 2 != 0) {
+      return false;
+    }
   }
   if (sides < 2) return false;
   const ParameterRole role = Classify(name, separator, Confidence::kLikely,

@@ -89,6 +89,10 @@ class Finder {
                    [&](const PipelineDraft& one) { return PolicyOf(one); });
     if (fastest_ != nullptr)
       TakeDivision(Evaluate(*fastest_, Division::kTimes));
+    // If none of them can be divided, memory is not why no pipeline fits.
+    if (refused_ > 0 && refused_ == out_.evaluated) {
+      out_.why_not = std::move(why_refused_);
+    }
     auto& fitting = out_.fitting;
     std::stable_sort(fitting.begin(), fitting.end(),
                      [](const Pipeline& a, const Pipeline& b) {
@@ -259,7 +263,10 @@ class Finder {
     }
     const auto planned =
         DivideIntoStages(*compiled, &*request_.model, *request, unreported);
-    if (!planned) return std::nullopt;
+    if (!planned) {
+      NoteRefusal(unreported);
+      return std::nullopt;
+    }
     const auto cost = cost::PipelineCostOf(*compiled, work, out.settings,
                                            *planned, true, unreported);
     if (!cost || !TakeBytes(*cost, out)) return std::nullopt;
@@ -281,6 +288,17 @@ class Finder {
     out.after = cost->after;
     out.gathers_once = cost->settings.gathers_once;
     return out;
+  }
+
+  // Takes the reason why the model cannot be divided into stages. Each number
+  // of stages may have another reason; the first one is kept.
+  void NoteRefusal(const Findings& refused) {
+    ++refused_;
+    if (!why_refused_.empty()) return;
+    for (const Finding& finding : refused.all()) {
+      why_refused_ = finding.message + " (" + finding.code->Id() + ")";
+      return;
+    }
   }
 
   // Sets the bytes of the fullest rank. Returns whether every rank fits.
@@ -307,6 +325,9 @@ class Finder {
   const PipelineDrafts* drafts_ = nullptr;
   const PipelineDraft* fastest_ = nullptr;
   std::set<const PipelineDraft*> evaluated_;
+  // How many evaluated pipelines cannot be divided into stages, and why.
+  int64_t refused_ = 0;
+  std::string why_refused_;
   // The complete model compiled for a mesh, keyed by PipelineDraft::mesh.
   // Drafts with the same value of this index have the same rules, so the key
   // does not include the rules.

@@ -83,8 +83,10 @@ struct Pipelines {
   std::vector<Pipeline> fitting;
   int64_t bounded = 0;    // number of drafted pipelines that may fit in memory
   int64_t evaluated = 0;  // how many of these were evaluated
-  std::string why_not;    // why no pipeline was tried; empty if some were
-  bool finished = true;   // false if the deadline stopped the search
+  // Why no pipeline was tried, or why the model cannot be divided into the
+  // stages of any of them; empty otherwise.
+  std::string why_not;
+  bool finished = true;  // false if the deadline stopped the search
 };
 
 // Evaluates pipelines in ascending order of PipelineDraft::expected. The mesh

@@ -55,6 +55,13 @@ enum class Reason : uint8_t {
   // tp shards the width (hidden size) instead of the inner dimension. The
   // weight is gathered before use.
   kSlices,
+  // The inner dimension holds parts that a contiguous shard does not divide, or
+  // a latent that is read as a whole, so tp shards the width as in kSlices.
+  kUndivided,
+  // tp shards the width as in kSlices, because that is the strategy of the
+  // block: tp cannot shard another projection of the block by its inner
+  // dimension, or the width has more shards.
+  kBlockSlices,
   // The number of heads is unknown, so tp shards the width as in kSlices.
   kHeadsUnknown,
   // Nothing shows whether the inner dimension counts the columns of heads, so

@@ -719,11 +719,17 @@ Choice SpecChooser::Choose(size_t k, TensorParallelStrategy strategy) const {
     out.width_slices = option.reason == Reason::kSlices;
   }
   SetReason(inferred, axes, out);
-  if (out.width_slices && inferred.heads_unknown) {
+  const bool undivided =
+      inferred.role == Role::kStateSpace || inferred.role == Role::kLatentDown;
+  if (out.width_slices && undivided) {
+    out.reason = Reason::kUndivided;
+  } else if (out.width_slices && inferred.heads_unknown) {
     out.reason = Reason::kHeadsUnknown;
   } else if (out.width_slices && inferred.role == Role::kProjection &&
              !inferred.units.empty()) {
     out.reason = Reason::kRoleUnknown;
+  } else if (out.width_slices && ShardsInner(inferred, mesh_.tp)) {
+    out.reason = Reason::kBlockSlices;
   }
   if (out.replicated()) out.spec.clear();
   return out;

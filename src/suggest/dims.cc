@@ -25,6 +25,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -472,6 +473,119 @@ void NameGates(const Tree& tree, ModelDims& dims) {
   }
 }
 
+void ForgetRole(InferredDims& inferred) {
+  inferred.role = Role::kOther;
+  inferred.by_name.role = inferred.by_name.module_role = Role::kOther;
+  inferred.by_name.confidence = Confidence::kNone;
+}
+
+// Returns the name up to the part that names the role, such as
+// `layers.*.q_proj` for `layers.*.q_proj.base_layer.weight`; the entire name if
+// no part names one.
+std::string_view ModuleOfRole(const ParameterGroup& group,
+                              const ParameterRole& role, char separator) {
+  const std::string_view name = group.name;
+  const size_t at = role.sibling_path.find('?');
+  return name.substr(0, at == std::string::npos
+                            ? name.size()
+                            : std::min(name.find(separator, at), name.size()));
+}
+
+// A module has one weight. Of several matrices below one word for a role, only
+// the largest may be that weight. The role of the others is not known, unless
+// their own names show it, as those of scales and adapters do:
+//
+//   q_proj.qweight [512, 2048], q_proj.x [32, 2048]
+//   q_proj.base_layer.weight [2048, 2048], q_proj.y.default.weight [16, 2048]
+//     ->  neither x nor y is a projection to queries
+void ForgetCompanions(const Tree& tree, ModelDims& dims) {
+  std::map<std::string_view, size_t> largest;
+  const auto own = [&](size_t k) {
+    const InferredDims& inferred = dims.groups[k];
+    return tree.groups[k].rank() >= 2 &&
+           inferred.role == inferred.by_name.module_role &&
+           (IsAttention(inferred.role) || IsMlp(inferred.role));
+  };
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    if (!own(k)) continue;
+    const auto [at, fresh] = largest.try_emplace(
+        ModuleOfRole(tree.groups[k], dims.groups[k].by_name, tree.separator),
+        k);
+    if (!fresh && tree.groups[k].elements > tree.groups[at->second].elements) {
+      at->second = k;
+    }
+  }
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    if (!own(k)) continue;
+    const ParameterGroup& weight = tree.groups[largest.at(
+        ModuleOfRole(tree.groups[k], dims.groups[k].by_name, tree.separator))];
+    if (weight.name != tree.groups[k].name &&
+        weight.elements > tree.groups[k].elements) {
+      ForgetRole(dims.groups[k]);
+    }
+  }
+}
+
+// Forgets the role of down projections that only a word shows which other
+// programs use differently, and whose sizes are those of no projection into the
+// feed-forward width of their stack:
+//
+//   intermediate.dense [3072, 768], output.dense [768, 3072],
+//   x.output.dense [768, 768]  ->  nothing shows what the last one does
+void ForgetDownProjections(const Tree& tree, ModelDims& dims) {
+  // The sides of the projections into the width of each stack, the shorter side
+  // first.
+  std::map<std::string_view, std::set<std::pair<int64_t, int64_t>>> inward;
+  const auto sides = [&](size_t k) {
+    const Shape& shape = tree.groups[k].shape;
+    return std::minmax(shape[shape.size() - 2], shape.back());
+  };
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const Role role = dims.groups[k].role;
+    if (tree.groups[k].rank() < 2 || !IsMlp(role) || GivesWidth(role)) continue;
+    const std::pair<int64_t, int64_t> both = sides(k);
+    auto& of_stack = inward[tree.groups[k].stack()];
+    of_stack.insert(both);
+    // One half of a matrix that holds gate and up.
+    for (const bool first : {true, false}) {
+      const int64_t half = (first ? both.first : both.second) / 2;
+      of_stack.insert(std::minmax(half, first ? both.second : both.first));
+    }
+  }
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    InferredDims& inferred = dims.groups[k];
+    const auto at = inward.find(tree.groups[k].stack());
+    if (inferred.role != Role::kDown || tree.groups[k].rank() < 2 ||
+        inferred.by_name.confidence == Confidence::kSure ||
+        MayPack(tree.groups[k]) || at == inward.end()) {
+      continue;
+    }
+    if (!at->second.contains(sides(k))) ForgetRole(inferred);
+  }
+}
+
+// Corrects the role of projections into the feed-forward width that hold gate
+// and up: the down projection of their block reads half of what they compute.
+void NameFusedGates(ModelDims& dims) {
+  std::set<std::tuple<std::string_view, int64_t, int64_t>> halves;
+  for (const InferredDims& down : dims.groups) {
+    if (down.role != Role::kDown || !down.IsMatrix()) continue;
+    halves.emplace(down.by_name.block_path, down.inner_size, down.width_size);
+  }
+  for (InferredDims& inferred : dims.groups) {
+    if (inferred.role != Role::kUp || !inferred.IsMatrix() ||
+        inferred.inner_size % 2 != 0) {
+      continue;
+    }
+    const std::string_view block = inferred.by_name.block_path;
+    const int64_t inner = inferred.inner_size, width = inferred.width_size;
+    if (halves.contains({block, inner / 2, width}) &&
+        !halves.contains({block, inner, width})) {
+      inferred.role = Role::kFusedGateUp;
+    }
+  }
+}
+
 int64_t OtherSide(const Matrix& matrix, int64_t width) {
   return matrix.sides[0] == width ? matrix.sides[1] : matrix.sides[0];
 }
@@ -818,6 +932,8 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   ModelDims out = NameRoles(tree);
   out.facts.has_config = model != nullptr;
   NameGates(tree, out);
+  ForgetCompanions(tree, out);
+  ForgetDownProjections(tree, out);
   NameBySiblings(tree, model, out);
   MarkExperts(tree, model, out);
   const Matrices matrices = FindMatrices(tree, model, out);
@@ -826,6 +942,7 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     sides.SetSides(k, out.facts.unknown_names, out.groups[k]);
   }
+  NameFusedGates(out);
   LinkCompanions(tree, out);
   SetBlocks(tree, model, out);
   InferHeads(tree, model, tensor_parts, out);

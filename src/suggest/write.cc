@@ -55,6 +55,7 @@ enum class Title : uint8_t {
   kLatent,
   kRouter,
   kExpertIn,
+  kExpertGateUp,
   kExpertOut,
   kExpertsBySizes,
   kUp,
@@ -96,6 +97,7 @@ std::string UsualText(Title title, const Choice& choice) {
                        "so that the loader has to shard each of them"
                      : "";
     case Title::kGateUp:
+    case Title::kExpertGateUp:
       return sharded ? "columns over tp; gate and up are stored one after the "
                        "other, "
                        "so that the loader has to shard each of them"
@@ -173,7 +175,7 @@ Title TitleOf(const InferredDims& inferred, const Choice& choice) {
     case Role::kUp:
       return inferred.Experts() > 0 ? Title::kExpertIn : Title::kUp;
     case Role::kFusedGateUp:
-      return inferred.Experts() > 0 ? Title::kExpertIn : Title::kGateUp;
+      return inferred.Experts() > 0 ? Title::kExpertGateUp : Title::kGateUp;
     case Role::kDown:
       return inferred.Experts() > 0 ? Title::kExpertOut : Title::kDown;
     case Role::kProjection:
@@ -237,6 +239,8 @@ std::string_view TitleText(Title title) {
       return "Router";
     case Title::kExpertIn:
       return "Experts, into the feed-forward width";
+    case Title::kExpertGateUp:
+      return "Experts, gate and up in one matrix";
     case Title::kExpertOut:
       return "Experts, out of the feed-forward width";
     case Title::kExpertsBySizes:
@@ -281,6 +285,11 @@ std::string ReasonText(const Choice& choice, Title title, bool tensor) {
       return "tp does not divide " + InnerText(title) +
              ", so it is stored in slices of the width and gathered before "
              "use";
+    case Reason::kUndivided:
+      return "stored in slices of the width and gathered before use";
+    case Reason::kBlockSlices:
+      return "stored in slices of the width and gathered before use, as the "
+             "other projections of its block";
     case Reason::kHeadsUnknown:
       return "the number of heads is not known, so it is stored in slices of "
              "the width and gathered before use";

@@ -473,6 +473,97 @@ class Evidence(DescribedCase):
         for line in lines:
             self.assertRegex(line, r"^not known: \w", done.out)
 
+    def test_stages_of_odd_names_have_no_times(self):
+        """A pipeline's step is as long as all of its stages: an embedding of
+        known role gives no time if a projection in layers has none."""
+        tree = self.tree(0)
+        everything = tree.words
+        sizes = ("--stages", "pp", "--microbatches", "4", *TRAIN)
+        for words, divided in (
+                ({"q_proj": everything["q_proj"]}, True),
+                ({word: other for word, other in everything.items()
+                  if word.endswith("_proj")}, True),
+                (everything, False)):
+            tree.words = words
+            odd = tree.inputs(True, False)
+            with self.subTest(words=words):
+                fit = ("fit", *odd, "--devices", "8", "--axes", "pp,fsdp,tp",
+                       *sizes)
+                value = self.check(run(*fit, "--format", "json"), 1).json()
+                self.assertTrue(value["at_least"])
+                self.assertTrue(value["not_known"][0]["params"])
+                self.assertEqual(any(mesh["legal"]
+                                     for mesh in value["meshes"]), divided)
+                for mesh in value["meshes"]:
+                    self.assertIsNone(mesh["rank"])
+                    self.assertIsNone(mesh["seconds"])
+                    self.assertIsNone(mesh["communication"])
+                    self.assertIsNot(mesh["fits"], True)
+                    if mesh["legal"]:
+                        self.assertIsNone(mesh["stages"]["bubble"])
+                text = self.check(run(*fit), 1).out
+                self.assertIn("not known: the role of ", text)
+                self.assertNotRegex(text, r"\d %|\bms\b|\bus\b|tie|bubble")
+                if not divided:
+                    continue
+                cost = ("cost", *odd, "--mesh", "pp:2,fsdp:4", *sizes)
+                value = self.check(run(*cost, "--format", "json"), 1).json()
+                for member in ("schedule", "step", "step_bubble"):
+                    self.assertIsNone(value["time"][member])
+                for rank in value["ranks"]:
+                    self.assertIsNone(rank["communication"])
+                    self.assertIsNone(rank["busy"])
+                self.assertNotRegex(self.check(run(*cost), 1).out,
+                                    r"\d %|bubble|step ")
+
+    def test_a_report_of_odd_names_says_what_is_not_known(self):
+        tree = self.tree(0)
+        odd = tree.inputs(True, False)
+        report = ("report", *odd, "--mesh", tree.mesh)
+        page = self.check(run(*report, *TRAIN), 1).out
+        self.assertIn("What is sent is not known.", page)
+        self.assertNotIn("No communication.", page)
+        self.assertIn("Not known: ", page)
+        self.assertIn("at least ", page)
+        # Without the sizes of a step nobody asks for a verdict about it.
+        self.assertNotIn("No communication.", self.check(run(*report), 0).out)
+
+    def test_no_tensor_parallel_plan_of_odd_names(self):
+        """The styles of modules follow from what they do."""
+        tree = self.tree(0)
+        everything = tree.words
+        for words, name in (
+                ({"q_proj": everything["q_proj"]}, everything["q_proj"]),
+                ({"down_proj": everything["down_proj"]},
+                 everything["down_proj"]),
+                ({"weight": everything["weight"]}, everything["weight"]),
+                (everything, everything["q_proj"])):
+            tree.words = words
+            odd = tree.inputs(True, False)
+            with self.subTest(words=words):
+                done = self.check(run("export", "hf-tp-plan", *odd, "--mesh",
+                                      "tp:8"), 2)
+                self.assertEqual(done.out, "")
+                self.assertIn("nothing shows what the modules do", done.err)
+                self.assertIn(name, done.err)
+        tree.words = {"input_layernorm": "zorp"}
+        named = ("export", "hf-tp-plan", *tree.inputs(True, False), "--mesh",
+                 "tp:8")
+        self.assertIn("colwise", self.check(run(*named), 0).out)
+
+    def test_a_vector_of_no_layer_and_not_memory_forbids_a_pipeline(self):
+        tree = self.tree(0)
+        tree.words = {"norm": tree.words["norm"]}
+        odd = tree.inputs(True, False)
+        search = ("search", *odd, "--devices", "8", *TRAIN[:4], *TRAIN[-2:],
+                  "--prove", "0")
+        value = run(*search, "--format", "json").json()
+        self.assertIsNone(value["pipeline"])
+        self.assertIn("(SHD243)", value["pipelines"]["why_not"])
+        text = run(*search).out
+        self.assertIn("is of no layer, and nothing shows", text)
+        self.assertNotIn("none that fits", text)
+
     def test_pictures_and_stages_give_no_share_of_odd_names(self):
         tree = self.tree(0)
         odd = tree.inputs(True, False)

@@ -441,7 +441,7 @@ rules:
                  "layers are counted below `encoder` and below `decoder`"),
                 (["layers.0.w", "layers.2.w"], "is of layer 1 of 3"),
                 (["layers.0.w", "extra.w"], "`extra.w` is of no layer, and it "
-                 "is neither an embedding, a norm nor a head")):
+                 "nothing shows an embedding, a norm or a head")):
             with self.subTest(names), tempfile.TemporaryDirectory() as folder:
                 tree = os.path.join(folder, "m.json")
                 with open(tree, "w", encoding="utf-8") as file:

@@ -17,6 +17,8 @@ TEST_CASE("matrices whose names show no role") {
   CHECK_FALSE(IsUnknownByName("zorp/lora_A", '/', {512, 16}, {}));
   CHECK_FALSE(IsUnknownByName("zorp/bias", '/', {32, 64}, {}));
   CHECK_FALSE(IsUnknownByName("zorp.weight", '.', {512, 64, 3, 3}, {}));
+  CHECK_FALSE(IsUnknownByName("zorp/kernel", '/', {3, 512, 512}, {}));
+  CHECK(IsUnknownByName("zorp", '/', {8, 512, 1024}, {}));
   CHECK_FALSE(IsUnknownByName("mixer.out_proj.weight", '.', {64, 128}, {}));
   CHECK(IsUnknownByName("mixer.zorp.weight", '.', {64, 128}, {}));
   CHECK_FALSE(IsUnknownByName("zorp/embedding", '/', {32000, 512}, {}));

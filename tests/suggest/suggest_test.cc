@@ -241,6 +241,86 @@ TEST_CASE("all projections of a block share a strategy") {
   }
 }
 
+// Returns the first comment of each suggested rule: what its parameters are,
+// why they are sharded as they are, and their shapes.
+std::vector<std::string> Comments(const std::vector<NamedShape>& layer) {
+  const Manifest manifest = ManifestOf(Layers(layer, 4));
+  const Mesh mesh = MeshOf({{"tp", 4}});
+  std::vector<std::string> out;
+  for (const ImportedRule& one : WriteFile(For(manifest, mesh), mesh).rules) {
+    std::string text;
+    for (const std::string& line : one.comments) {
+      text += (text.empty() ? "" : " ") + line;
+    }
+    out.push_back(std::move(text));
+  }
+  return out;
+}
+
+// Returns the comments that begin with `title`.
+std::vector<std::string> Titled(const std::vector<NamedShape>& layer,
+                                const std::string& title) {
+  std::vector<std::string> out = Comments(layer);
+  std::erase_if(out, [&](const std::string& one) {
+    return one.compare(0, title.size(), title) != 0;
+  });
+  return out;
+}
+
+TEST_CASE("the reason for slices of the width is one that was found") {
+  // 4 divides 12352, 4096, 8192 and 32.
+  const auto mixers = Titled({{"layers.*.mixer.in_proj.weight", {12352, 2048}},
+                              {"layers.*.mixer.conv1d.weight", {8192, 1, 4}},
+                              {"layers.*.mixer.A_log", {32}},
+                              {"layers.*.mixer.dt_bias", {32}},
+                              {"layers.*.mixer.out_proj.weight", {2048, 4096}}},
+                             "State space mixer");
+  REQUIRE(mixers.size() == 1);
+  CAPTURE(mixers[0]);
+  CHECK(mixers[0].find("does not divide") == std::string::npos);
+  CHECK(mixers[0].find("slices of the width") != std::string::npos);
+}
+
+TEST_CASE("experts whose gate and up are one matrix are stated to be that") {
+  const std::vector<NamedShape> layer = {
+      {"layers.*.bank.wi", {8, 2048, 2048}},
+      {"layers.*.bank.wo", {8, 1024, 2048}},
+      {"layers.*.norm.weight", {2048}},
+      {"layers.*.attn.q_proj.weight", {1024, 2048}}};
+  CHECK(Titled(layer, "Experts, gate and up in one matrix").size() == 1);
+}
+
+TEST_CASE("only the weight of a module has the module's role") {
+  std::vector<NamedShape> quantised = {
+      {"layers.*.self_attn.q_proj.qweight", {256, 2048}},
+      {"layers.*.self_attn.q_proj.zorp", {16, 2048}},
+      {"layers.*.norm.weight", {2048}}};
+  quantised[0].dtype = Dtype::kI32;
+  const std::vector<NamedShape> adapted = {
+      {"layers.*.self_attn.q_proj.base_layer.weight", {2048, 2048}},
+      {"layers.*.self_attn.q_proj.zorp.default.weight", {16, 2048}},
+      {"layers.*.self_attn.q_proj.lora_B.default.weight", {2048, 16}},
+      {"layers.*.norm.weight", {2048}}};
+  for (const auto& layer : {quantised, adapted}) {
+    for (const std::string& one : Titled(layer, "Queries")) {
+      CAPTURE(one);
+      CHECK(one.find("[16, 2048]") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a down projection reads what a projection of its stack computes") {
+  const auto down = Titled({{"layer.*.zorp.self.query.weight", {768, 768}},
+                            {"layer.*.zorp.self.key.weight", {768, 768}},
+                            {"layer.*.zorp.self.value.weight", {768, 768}},
+                            {"layer.*.zorp.output.dense.weight", {768, 768}},
+                            {"layer.*.intermediate.dense.weight", {3072, 768}},
+                            {"layer.*.output.dense.weight", {768, 3072}}},
+                           "Feed-forward, out of its width");
+  REQUIRE(down.size() == 1);
+  CHECK(down[0].find("[768, 768]") == std::string::npos);
+}
+
 TEST_CASE("scanned layers and heads that are a dimension are found") {
   const Manifest manifest = ManifestOf(
       {{"decoder/layers/self_attention/query/kernel", {1024, 24, 16, 64}},

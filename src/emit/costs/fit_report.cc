@@ -53,7 +53,7 @@ std::string FreeText(const FitMesh& one) {
 std::string StagesText(const cost::FitStages& stages) {
   return Printable(stages.schedule) + ", " +
          Counted(stages.microbatches, "micro-batch", "micro-batches") +
-         ", bubble " + PercentText(stages.bubble);
+         (stages.bubble ? ", bubble " + PercentText(*stages.bubble) : "");
 }
 
 // Returns remarks on a mesh: the schedule if it has pipeline stages, and the

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <charconv>
+#include <optional>
 #include <vector>
 
 #include "emit/emit.h"
@@ -61,16 +62,14 @@ std::string RanksText(const PipelineCost& cost) {
       return BytesOr(rank.held.Of(one));
     };
     const double busy = cost.timeline.ranks[r].busy;
-    const double idle =
-        cost.timeline.step > 0 ? 1 - busy / cost.timeline.step : 0;
-    table.Row(
-        {"  " + std::to_string(r), LayersText(cost, rank.stages),
-         bytes(Component::kParameters), bytes(Component::kGradients),
-         bytes(Component::kOptimizer), bytes(Component::kActivations),
-         bytes(Component::kLogits), bytes(Component::kGathered),
-         AtLeast(lower_bound, BytesOr(rank.held.total)),
-         BytesText(rank.sent_forward + rank.sent_back),
-         cost.timeline.step > 0 ? PercentText(std::max(0.0, idle)) : "-"});
+    const double idle = cost.HasTimes() ? 1 - busy / cost.timeline.step : 0;
+    table.Row({"  " + std::to_string(r), LayersText(cost, rank.stages),
+               bytes(Component::kParameters), bytes(Component::kGradients),
+               bytes(Component::kOptimizer), bytes(Component::kActivations),
+               bytes(Component::kLogits), bytes(Component::kGathered),
+               AtLeast(lower_bound, BytesOr(rank.held.total)),
+               BytesText(rank.sent_forward + rank.sent_back),
+               cost.HasTimes() ? PercentText(std::max(0.0, idle)) : "-"});
   }
   return table.Text();
 }
@@ -78,7 +77,7 @@ std::string RanksText(const PipelineCost& cost) {
 std::string StepText(const PipelineCost& cost) {
   const schedule::Timeline& line = cost.timeline;
   // Without the roles of parameters, tasks have no times.
-  if (line.step <= 0) {
+  if (!cost.HasTimes()) {
     return "the times of stages are not known, so neither is the best division "
            "of the layers\n";
   }
@@ -139,6 +138,11 @@ std::string PeakText(const PipelineCost& cost) {
          "\n";
 }
 
+// Returns a time, or nullopt if the tasks of stages have no times.
+std::optional<double> TimeOr(const PipelineCost& cost, double time) {
+  return cost.HasTimes() ? std::optional(time) : std::nullopt;
+}
+
 void WriteStage(JsonWriter& json, const PipelineCost& cost,
                 const StageCost& stage, int32_t number) {
   json.BeginObject();
@@ -146,10 +150,13 @@ void WriteStage(JsonWriter& json, const PipelineCost& cost,
   json.Key("layers");
   const auto [first, end] = stage.LayersOf(cost.layers);
   json.Array(std::vector<int64_t>{first, end});
-  json.Members("first", stage.begin == 0, "last", stage.end == cost.layers + 2,
-               "parameters", stage.parameters, "kept", stage.peak.kept,
-               "forward", stage.times.forward, "input", stage.times.input,
-               "weight", stage.times.weight);
+  json.Members(
+      "first", stage.begin == 0, "last", stage.end == cost.layers + 2,
+      "parameters", stage.parameters, "kept",
+      stage.unknown.empty() ? std::optional(stage.peak.kept) : std::nullopt,
+      "forward", TimeOr(cost, stage.times.forward), "input",
+      TimeOr(cost, stage.times.input), "weight",
+      TimeOr(cost, stage.times.weight));
   json.EndObject();
 }
 
@@ -166,9 +173,11 @@ void WriteRank(JsonWriter& json, const PipelineCost& cost, size_t r) {
     json.Member("peak", Record("expected", rank.taken->expected, "least",
                                rank.taken->least, "most", rank.taken->most));
   }
+  const cost::Communication own = CommunicationOf(cost, rank);
   json.Members("sent_forward", rank.sent_forward, "sent_back", rank.sent_back,
-               "communication", CommunicationOf(cost, rank).Sent(), "first",
-               time.first, "last", time.last, "busy", time.busy);
+               "communication", own.Known(own.Sent()), "first",
+               TimeOr(cost, time.first), "last", TimeOr(cost, time.last),
+               "busy", TimeOr(cost, time.busy));
   json.EndObject();
 }
 
@@ -217,13 +226,14 @@ void WritePipelineJson(const PipelineCost& cost, const std::string& target,
     json.Members(
         "time",
         Record("unit", cost.timed ? "seconds" : "flops", "schedule",
-               cost.timeline.step, "after", cost.after, "step", cost.Step(),
+               TimeOr(cost, cost.timeline.step), "after",
+               TimeOr(cost, cost.after), "step", TimeOr(cost, cost.Step()),
                "least", cost.timed ? std::optional(cost.least) : std::nullopt,
                "most", cost.timed ? std::optional(cost.most) : std::nullopt,
-               "longest_rank", cost.timeline.LongestRank(), "step_bubble",
-               cost.timeline.StepBubble(), "rank_bubble",
-               cost.timeline.RankBubble()),
-        "unevenness", cost.Unevenness());
+               "longest_rank", TimeOr(cost, cost.timeline.LongestRank()),
+               "step_bubble", TimeOr(cost, cost.timeline.StepBubble()),
+               "rank_bubble", TimeOr(cost, cost.timeline.RankBubble())),
+        "unevenness", TimeOr(cost, cost.Unevenness()));
     json.Key("better");
     if (cost.better.empty()) {
       json.Null();

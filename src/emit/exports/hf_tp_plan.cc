@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "emit/exports/exporter.h"
 #include "emit/exports/hf_modules.h"
@@ -423,6 +424,64 @@ std::optional<Vocabulary> VocabularyOf(const std::string& version,
                                     : Vocabulary::kMerged;
 }
 
+// Returns whether no word shows what a matrix does, or which tensor of its
+// module it is. transformers has no module of such a name, or one whose code is
+// not known:
+//
+//   self_attn.x.weight, q_proj.y
+bool IsOfUnknownModule(const ReadParam& param, const std::string& generic) {
+  const auto& shape = param.type.shape;
+  if (!shape || shape->size() < 2) return false;
+  if (IsUnknownByName(generic, '.', *shape, {})) return true;
+  const std::string_view leaf = AfterLast(generic, '.');
+  return LeafOfWord(leaf) == Leaf::kOther &&
+         IsUnknownByName(leaf, '.', *shape, {});
+}
+
+// Returns whether it is known what the matrices do that the axis splits. The
+// style of a module follows from that: without it, a plan would replicate the
+// matrix, or gather what the modules next to it compute. Otherwise adds an
+// error that lists these matrices.
+bool KnowsModules(const Request& request, const std::string& axis,
+                  Findings& findings) {
+  Finding finding;
+  std::vector<std::string> names;
+  for (const ReadParam& param : request.plan.params) {
+    const Spec& spec = param.SpecOf(request.options.mode);
+    const std::string generic =
+        NameTemplate(param.name, '.', TemplateNumbers::kParts);
+    if (!SplitBy(request.plan.mesh, axis, spec) ||
+        !IsOfUnknownModule(param, generic)) {
+      continue;
+    }
+    if (finding.params.empty()) finding.place = param.place;
+    finding.params.push_back(param.name);
+    if (std::find(names.begin(), names.end(), generic) == names.end()) {
+      names.push_back(generic);
+    }
+  }
+  if (names.empty()) return true;
+  constexpr size_t kListed = 3;
+  finding.code = &code::kInexpressible;
+  finding.message = "`hf-tp-plan` has no style for " +
+                    Counted(std::ssize(names), "matrix", "matrices") +
+                    " that the plan splits over `" + axis +
+                    "`: nothing shows what the modules do";
+  for (size_t i = 0; i < std::min(kListed, names.size()); ++i) {
+    finding.message += (i == 0 ? ": " : ", ") + ShortQuote(names[i]);
+  }
+  if (names.size() > kListed) {
+    finding.message +=
+        " and " + CountText(std::ssize(names) - int64_t{kListed}) + " more";
+  }
+  finding.help =
+      "compile the plan from a manifest with the names of transformers' "
+      "modules, or leave these matrices unsharded over `" +
+      axis + "`";
+  findings.Add(std::move(finding));
+  return false;
+}
+
 void WriteHfTpPlan(const Request& request, Sink& out, Findings& findings) {
   const auto axis = TensorAxis(request, findings);
   const auto vocabulary = VocabularyOf(request.options.version, findings);
@@ -438,7 +497,8 @@ void WriteHfTpPlan(const Request& request, Sink& out, Findings& findings) {
           request.plan,
           {"hf-tp-plan", "the collectives of its styles need equal parts",
            request.options.mode, *axis},
-          findings)) {
+          findings) ||
+      !KnowsModules(request, *axis, findings)) {
     return;
   }
   TpPlanWriter(request, *axis, *vocabulary).Write(out, findings);

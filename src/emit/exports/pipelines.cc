@@ -222,8 +222,8 @@ class StageReader {
         stage = &stages_.back();
       } else {
         return Refuse(ShortQuote(param.name) +
-                          " is of no layer, and it is neither an embedding, a "
-                          "norm nor a head",
+                          " is of no layer, and nothing shows an embedding, a "
+                          "norm or a head",
                       "stages need names that state where a parameter belongs");
       }
     }

@@ -260,8 +260,10 @@ void WriteCaches(Page& page) {
 void WriteTransfers(Page& page, const cost::Report& report) {
   Html& html = page.html;
   const auto& transfers = report.communication.transfers;
+  const bool at_least = !report.communication.unknown.empty();
   if (transfers.empty()) {
-    html.Raw("<p>No communication.</p>");
+    html.Raw(at_least ? "<p>What is sent is not known.</p>\n"
+                      : "<p>No communication.</p>");
     return;
   }
   int64_t most = 1;
@@ -284,7 +286,8 @@ void WriteTransfers(Page& page, const cost::Report& report) {
     Bar(html, one.sent, most, "bar");
     html.Raw("</td></tr>\n");
   }
-  html.Raw("</tbody><tfoot><tr><th scope=row colspan=4>Total</th><td class=r>");
+  html.Raw("</tbody><tfoot><tr><th scope=row colspan=4>Total");
+  html.Raw(at_least ? ", at least" : "").Raw("</th><td class=r>");
   html.Bytes(report.communication.Sent());
   html.Raw("</td><td></td></tr></tfoot></table></div>\n");
 }
@@ -415,8 +418,14 @@ void WriteCommunication(Page& page) {
   html.Raw(".</p>\n");
   WriteSteps(page, reports[0]);
   for (size_t i = 1; i < reports.size(); ++i) {
+    const cost::Communication& own = reports[i].communication;
     html.Raw("<details><summary>").Text(NameOf(reports[i])).Raw(": ");
-    html.Bytes(reports[i].communication.Sent()).Raw("</summary>\n");
+    if (own.transfers.empty() && !own.unknown.empty()) {
+      html.Raw("not known</summary>\n");
+    } else {
+      html.Raw(own.unknown.empty() ? "" : "at least ");
+      html.Bytes(own.Sent()).Raw("</summary>\n");
+    }
     WriteSteps(page, reports[i]);
     html.Raw("</details>\n");
   }

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 
@@ -109,6 +110,7 @@ Facts::Facts(const LintInputs& inputs)
     }
   }
   FindGroups();
+  FindDownProjections();
   OrientGroups();
   FindRuleFacts();
   FindNaming();
@@ -196,6 +198,48 @@ const LayerStacks& Facts::stacks() const {
 const BlockFacts& Facts::blocks() const {
   if (!blocks_) blocks_ = std::make_shared<BlockFacts>(BlockFactsOf(*this));
   return *blocks_;
+}
+
+// Corrects the role of `w3`, the up projection of blocks with `w1` and `w2`. In
+// other blocks it follows a matrix that holds gate and up, which is twice as
+// wide as the inner size that `w3` reads. It is then the down projection:
+//
+//   w12 [2 * inner, width], w3 [width, inner]
+void Facts::FindDownProjections() {
+  std::map<std::string_view, std::vector<const ParameterGroup*>> blocks;
+  for (const ParameterGroup& group : groups_) {
+    if (IsWeight(group)) blocks[group.role.block_path].push_back(&group);
+  }
+  for (ParameterGroup& group : groups_) {
+    ParameterRole& role = group.role;
+    const auto& shape = TypeOf(group).shape;
+    if (role.module_role != Role::kUp || !IsWeight(group) || !shape ||
+        shape->size() < 2) {
+      continue;
+    }
+    Shape fused = *shape;  // of the matrix that holds gate and up
+    const size_t last = fused.size() - 1;
+    std::swap(fused[last - 1], fused[last]);
+    const auto& block = blocks[role.block_path];
+    const bool reads = std::any_of(
+        block.begin(), block.end(), [&](const ParameterGroup* other) {
+          const auto& sizes = TypeOf(*other).shape;
+          if (other == &group || !sizes || sizes->size() != fused.size()) {
+            return false;
+          }
+          Shape half = *sizes;
+          for (const size_t dim : {last - 1, last}) {
+            if (half[dim] % 2 != 0) continue;
+            half[dim] /= 2;
+            if (half == fused && half[last - 1] != half[last]) return true;
+            half[dim] *= 2;
+          }
+          return false;
+        });
+    if (!reads) continue;
+    if (role.role == role.module_role) role.role = Role::kDown;
+    role.module_role = Role::kDown;
+  }
 }
 
 void Facts::OrientGroups() {
@@ -621,7 +665,12 @@ struct Found {
 Found Look(const Facts& facts, const Wanted& wanted) {
   Found out;
   for (const ParameterGroup& group : facts.groups()) {
-    if (group.role.module_role != wanted.role) continue;
+    // The configuration's heads are not those of mixers, such as the linear
+    // attention of some layers.
+    if (group.role.module_role != wanted.role ||
+        facts.blocks().MixerOf(group) != nullptr) {
+      continue;
+    }
     const int64_t width = HeadsWidth(facts, group);
     if (width == 0) continue;
     if (out.first == nullptr) out.first = &group;

@@ -261,6 +261,7 @@ class Facts {
  private:
   void FindGroups();
   void FindMisfits();
+  void FindDownProjections();
   void OrientGroups();
   void FindRuleFacts();
   void FindNaming();

@@ -27,6 +27,7 @@
 #include <charconv>
 #include <initializer_list>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -404,16 +405,23 @@ class FusedReader {
     const bool open = role == Role::kOther || role == Role::kNorm ||
                       role == Role::kUp || role == Role::kGate ||
                       role == Role::kFusedQkv || role == Role::kFusedGateUp;
-    if (!open || matrix == nullptr ||
-        (matrix->sizes[0] == matrix->sizes[1] && !NamesKeyValue(group))) {
-      return std::nullopt;
-    }
+    if (!open || matrix == nullptr) return std::nullopt;
     for (const size_t out : {size_t{0}, size_t{1}}) {
-      if (!matrix->MayBe(out)) continue;
+      if (!matrix->MayBe(out) || !ShowsOutput(*matrix)) continue;
       if (auto cell = Cell(*matrix, out)) return cell;
       if (auto found = BySize(*matrix, out)) return found;
     }
     return std::nullopt;
+  }
+
+  // Returns whether it is known which side of a matrix is its output. A square
+  // matrix needs a known orientation and a name that shows keys and values, or
+  // gate and up of an inner size that is half of the width.
+  bool ShowsOutput(const Matrix& matrix) const {
+    const Role role = matrix.group->role.module_role;
+    return matrix.sizes[0] != matrix.sizes[1] || NamesKeyValue(*matrix.group) ||
+           (matrix.group->role.in_first &&
+            (role == Role::kUp || role == Role::kFusedGateUp));
   }
 
   // Finds the parts of a matrix whose output dimension is `matrix.dims[out]`.
@@ -662,6 +670,9 @@ void Blocks::Add(const Facts& facts, const ParameterGroup& group) {
   const bool by_channel = wide.size() == 2 && dims.size() == 3;
   if (dims.size() == 1) {
     one.vectors.push_back(sized(dims[0]));
+  } else if (wide.size() == 1 && dims.size() > 2) {
+    // A vector that is stored for broadcasting: [1, 1, heads, 1].
+    one.vectors.push_back(sized(wide[0]));
   } else if (by_channel || (wide.size() == 2 && Contains(group.name, "conv"))) {
     const bool first = shape[AsIndex(wide[0])] > shape[AsIndex(wide[1])];
     const Sized channels = sized(wide[first ? 0 : 1]);
@@ -839,14 +850,60 @@ class MixerFinder {
     return mixer;
   }
 
+  // Finds a delta net whose queries, keys and values have projections of their
+  // own and one convolution:
+  //
+  //   q, k [G, W], v [I, W], conv1d [2G + I, 1, 4]
+  bool FindJoined(const Sized& convolution, const std::vector<Sized>& inputs,
+                  const Block& block, int64_t group, Mixer mixer) {
+    const int64_t inner = mixer.output.size;
+    std::vector<Sized> joined;
+    for (const Sized& one : inputs) {
+      if (one.size == group || one.size == inner) joined.push_back(one);
+    }
+    if (joined.size() != 3 ||
+        std::accumulate(joined.begin(), joined.end(), int64_t{0},
+                        [](int64_t sum, const Sized& one) {
+                          return sum + one.size;
+                        }) != convolution.size) {
+      return false;
+    }
+    mixer.inputs = std::move(joined);
+    const bool named = std::any_of(
+        mixer.inputs.begin(), mixer.inputs.end(), [](const Sized& one) {
+          return one.group->role.module_role == Role::kQuery;
+        });
+    AddHeads(inputs, block, mixer);
+    out_.fused[convolution.group] = {
+        .dim = convolution.dim,
+        .parts = named || group != inner
+                     ? DeltaChannels(inner, group)
+                     : std::vector<FusedPart>{{"3 equal parts, each", inner}},
+        .mixer = true};
+    out_.mixers.push_back(std::move(mixer));
+    return true;
+  }
+
   // Adds the vectors of the heads. Beta and decay are computed by two small
-  // projections, or by one.
+  // projections, or by one. If the decay is one of channels (Kimi Linear), its
+  // vector has the inner size, and only one vector is that of heads.
   void AddHeads(const std::vector<Sized>& inputs, const Block& block,
                 Mixer& mixer) const {
     for (const Sized& one : inputs) {
       for (const int64_t heads : {one.size, one.size / 2}) {
         auto vectors = VectorsOf(block, mixer.convolutions.front(), heads);
-        if (one.size >= mixer.output.size || vectors.size() < 2) continue;
+        if (one.size >= mixer.output.size || vectors.empty()) continue;
+        if (vectors.size() == 1) {
+          // The norm of a head's columns may be as long as a low rank.
+          if (vectors.front().group->role.module_role == Role::kNorm) continue;
+          auto channels =
+              VectorsOf(block, mixer.convolutions.front(), mixer.output.size);
+          std::erase_if(channels, [](const Sized& channel) {
+            return channel.group->role.module_role == Role::kNorm;
+          });
+          if (channels.size() != 1) continue;
+          mixer.channels = std::move(channels);
+        }
         mixer.vectors = std::move(vectors);
         mixer.inputs.push_back(one);
         break;
@@ -962,6 +1019,10 @@ class MixerFinder {
     const std::vector<FusedPart> parts = DeltaChannels(inner, group);
     const Sized* input = with(channels);
     Fused fused{.parts = parts};
+    if (input == nullptr &&
+        FindJoined(convolution, inputs, block, group, mixer)) {
+      return true;
+    }
     if (input != nullptr && with(inner) != nullptr && channels != inner) {
       take(channels);
       take(inner);

@@ -90,6 +90,22 @@ TEST_CASE("the parts of a matrix follow from the shapes of its block") {
         {"a.0.c", "[8, 512, 768]", "[null, null, tp]"}},
        "dimension 1 of `a.0.b` holds several parts (of unknown sizes; `a.0.c` "
        "reads 768)"},
+      {"gate and up in one matrix, before one whose name is that of an up "
+       "projection elsewhere",
+       {{"a.0.mlp.w12.weight", "[11264, 2048]"},
+        {"a.0.mlp.w3.weight", "[2048, 5632]", kIn}},
+       "dimension 0 of `a.0.mlp.w12.weight` holds several parts (gate and up "
+       "each 5632; `a.0.mlp.w3.weight` reads 5632)"},
+      {"the same, and the name of the fused matrix is an up projection's too",
+       {{"a.0.mlp.wi.weight", "[11264, 2048]"},
+        {"a.0.mlp.w3.weight", "[2048, 5632]", kIn}},
+       "dimension 0 of `a.0.mlp.wi.weight` holds several parts (gate and up "
+       "each 5632; `a.0.mlp.w3.weight` reads 5632)"},
+      {"gate and up together are as wide as the model",
+       {{"a.0.bank.wi", "[8, 2048, 2048]", "[null, null, tp]"},
+        {"a.0.bank.wo", "[8, 1024, 2048]", "[null, tp]"}},
+       "dimension 2 of `a.0.bank.wi` holds several parts (gate and up each "
+       "1024; `a.0.bank.wo` reads 1024)"},
       {"grouped queries, next to an MLP of one part",
        {{"a.0.b", "[6144, 4096]"},
         {"a.0.c", "[4096, 4096]", kIn},
@@ -151,6 +167,14 @@ TEST_CASE("matrices that hold one part are not reported") {
         {"a.0.k", "[512, 2048]"},
         {"a.0.v", "[512, 2048]"},
         {"a.0.o", "[2048, 4096]", kIn}}},
+      {"an up projection that is as wide as the model",
+       {{"a.0.bank.wi", "[8, 2048, 2048]", "[null, null, tp]"},
+        {"a.0.bank.wo", "[8, 2048, 2048]", "[null, tp]"},
+        {"a.0.norm.scale", "[2048]", "[]"}}},
+      {"a gate, an up and a down projection of Meta's names",
+       {{"a.0.mlp.w1.weight", "[2048, 1024]"},
+        {"a.0.mlp.w3.weight", "[2048, 1024]"},
+        {"a.0.mlp.w2.weight", "[1024, 2048]", kIn}}},
       {"square matrices",
        {{"a.0.q", "[1024, 1024]"},
         {"a.0.k", "[1024, 1024]"},
@@ -270,6 +294,29 @@ TEST_CASE("a mixer's vectors and convolution are split with its projections") {
       row("split", "[tp]", kIn,
           fused + "dimension 0 of `a.0.conv` holds queries 2048, keys 2048 and "
                   "values 4096 one after the other"),
+      {"separate projections with one convolution, a decay for each channel, "
+       "and a vector of heads that is stored for broadcasting",
+       {{"a.0.q", "[4096, 2304]"},
+        {"a.0.k", "[4096, 2304]"},
+        {"a.0.v", "[4096, 2304]"},
+        {"a.0.b", "[32, 2304]"},
+        {"a.0.conv", "[12288, 1, 4]", "[]"},
+        {"a.0.A_log", "[1, 1, 32, 1]", "[]"},
+        {"a.0.dt_bias", "[4096]", "[]"},
+        {"a.0.norm", "[128]", "[]"},
+        {"a.0.out", "[2304, 4096]", kIn}},
+       "`a.0.A_log` holds a number for each of 32 heads\n"
+       "`a.0.conv` holds a kernel for each of 12288 channels\n"
+       "`a.0.dt_bias` holds a number for each of 4096 channels"},
+      {"the convolution is split as one",
+       {{"a.0.q", "[4096, 2304]"},
+        {"a.0.k", "[4096, 2304]"},
+        {"a.0.v", "[4096, 2304]"},
+        {"a.0.b", "[32, 2304]"},
+        {"a.0.conv", "[12288, 1, 4]"},
+        {"a.0.out", "[2304, 4096]", kIn}},
+       "dimension 0 of `a.0.conv` holds 3 equal parts, each 4096 one after "
+       "the other"},
       row("the outputs of the projections are gathered", "[]", "[tp]", ""),
       row("only the projections are split", "[]", "[]", ""),
   });
