@@ -414,11 +414,10 @@ void FreezeBesideAdapters(CostInputs& work) {
 // trained next to such weights.
 void NoteQuantisedTraining(CostInputs& work) {
   if (work.mode != Mode::kTrain) return;
-  if (std::none_of(work.params.begin(), work.params.end(),
-                   [](const ParamClass& param) {
-                     return param.IsWeight() && !param.frozen &&
-                            !IsTrained(param);
-                   })) {
+  if (std::none_of(
+          work.params.begin(), work.params.end(), [](const ParamClass& param) {
+            return param.IsWeight() && !param.frozen && !IsTrained(param);
+          })) {
     return;
   }
   work.not_known.push_back(

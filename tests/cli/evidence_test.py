@@ -516,7 +516,7 @@ class Evidence(DescribedCase):
                 self.assertNotRegex(self.check(run(*cost), 1).out,
                                     r"\d %|bubble|step ")
 
-    def test_a_report_of_odd_names_says_what_is_not_known(self):
+    def test_a_report_of_odd_names_states_what_is_not_known(self):
         tree = self.tree(0)
         odd = tree.inputs(True, False)
         report = ("report", *odd, "--mesh", tree.mesh)
@@ -525,7 +525,7 @@ class Evidence(DescribedCase):
         self.assertNotIn("No communication.", page)
         self.assertIn("Not known: ", page)
         self.assertIn("at least ", page)
-        # Without the sizes of a step nobody asks for a verdict about it.
+        # Without the sizes of a step no verdict is wanted.
         self.assertNotIn("No communication.", self.check(run(*report), 0).out)
 
     def test_no_tensor_parallel_plan_of_odd_names(self):

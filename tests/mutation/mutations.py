@@ -291,7 +291,7 @@ MUTATIONS = [
     ("json-end-is-start", "json.cc",
      "known(end.line)", "known(begin.line)"),
     ("json-params-key", "formats.cc",
-     "json.Key(\"params\")", "json.Key(\"parameters\")"),
+     "finding.help, \"params\"", "finding.help, \"parameters\""),
 
     # Summaries, plans and tables.
     ("check-summary-swapped", "check_targets.cc",
@@ -341,8 +341,8 @@ MUTATIONS = [
     ("pattern-help-of-Z", "re2_finder.cc",
      "write `\\\\z` or `$` for", "write `\\\\Z` or `$` for"),
     ("verify-summary-swapped", "verify_json.cc",
-     "json.Member(\"fail\", report.Count(verify::Status::kFail)",
-     "json.Member(\"fail\", report.Count(verify::Status::kPass)"),
+     "report.Count(verify::Status::kFail), \"unsupported\"",
+     "report.Count(verify::Status::kPass), \"unsupported\""),
     # What `suggest` never does: split heads, blocks or a part of a family alone,
     # or believe a name against the sizes of its tree.
     ("suggest-splits-heads", "choose.cc",
