@@ -338,7 +338,7 @@ def draw_precompute_freq_cis(rng):
             given["original_max_position_embeddings"] = rng.choice([2, 4, 8, 64])
         for key in ("short_factor", "long_factor"):
             if rng.random() < 0.95:
-                length = dim // 2 + (rng.random() < 0.05)
+                length = dim // 2 + (dim > 2 and rng.random() < 0.05)
                 given[key] = [rng.choice([1.0, 1.25, 2.0, 4.5])
                               for _ in range(length)]
     return given
