@@ -530,7 +530,8 @@ class Evidence(DescribedCase):
 
     def test_no_tensor_parallel_plan_of_odd_names(self):
         """The styles of modules follow from what they do."""
-        tree = self.tree(0)
+        tree = self.tree(len(MODELS))
+        self.assertEqual(tree.mesh, "tp:8")
         everything = tree.words
         for words, name in (
                 ({"q_proj": everything["q_proj"]}, everything["q_proj"]),
