@@ -44,15 +44,9 @@ ROOMS = """source devices model floats yaml parse families stored importers matc
 COMMANDS = """plan check explain resolve attention mesh manifest rules cost diff show
   report suggest export""".split()
 # What those commands share with each other.
-SHARED = """attention_flag check_summary check_targets command_line committed_plan
-  committed_step command
-  cost_flags dtype_help dump_files find_param fixes help inputs interrupt lint_target main
-  new_files
-  option output parser picked_mesh picture_flags pictured plan_findings proof_dtypes
-  audit_findings explain_program plan_table program_traffic ranks saved_sharding
-  schedule_table settings_flags format_flags stage_flags staged_costs step_memory
-  step_settings stray suggested target_audit verified compared_step
-  reported_program verify_process verify_request verify_stages verify_step""".split()
+SHARED = """check_targets command committed_plan compared_program cost_flags fixes inputs
+  main output parser pictured plan_findings ranks schedule_table serving_flags stray
+  suggested target_audit verify_request verify_step""".split()
 LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^floats/bf16_products\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
     | ^stored/(?!box)
@@ -184,6 +178,9 @@ rule pch
 rule embed
   command = {shlex.quote(sys.executable)} $embed $header $function $out $in
   description = embed $out
+rule words
+  command = {shlex.quote(sys.executable)} {ROOT}/rules/words.py $out $in
+  description = words $out
 rule pages
   command = {shlex.quote(sys.executable)} {ROOT}/texts/embed_pages.py $table $
     $made.d $out $names
@@ -274,6 +271,10 @@ rule link
                 ("families", "families/description.h",
                  "shardc::families::EmbeddedFamilies", f"{ROOT}/families",
                  ".yaml"),
+                ("profiles", "devices/profiles.h", "shardc::EmbeddedProfiles",
+                 f"{ROOT}/profiles", ".yaml"),
+                ("engines", "devices/serving.h", "shardc::EmbeddedEngines",
+                 f"{ROOT}/engines", ".yaml"),
                 ("page", "emit/report/report.h",
                  "shardc::report::EmbeddedPage", f"{SRC}/emit/report",
                  ("page.css", "page.js")),
@@ -290,6 +291,13 @@ rule link
                        f"  embed = {ROOT}/rules/embed.py\n"
                        f"  header = {header}\n  function = {function}\n")
             self.compile("cxx", made, f"embedded_{name}", flags)
+
+        files = " ".join(escape(os.path.join(folder, file))
+                         for folder in (f"{ROOT}/families", f"{ROOT}/rules")
+                         for file in listing(folder, ".yaml"))
+        made = "gen/published_words.cc"
+        self.write(f"build {made}: words {files} | {ROOT}/rules/words.py\n")
+        self.compile("cxx", made, "published_words", flags)
 
     def pages(self, table, flags, *made, names=()):
         """The pages of texts/ as a source, and a header if it has one."""

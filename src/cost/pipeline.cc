@@ -359,12 +359,14 @@ class Pipeline {
 
   // Sets whether times are seconds. If a fact is missing that the time of one
   // stage needs, no stage gets a time: the other stages may be known, but a
-  // step is as long as all of them, and so is the bubble.
+  // step is as long as all of them, and so is the bubble. FLOPs, the times
+  // without a device, need no communication.
   void TakeTimes(PipelineCost& out) {
     const bool known = std::none_of(
-        out.stages.begin(), out.stages.end(), [](const StageCost& stage) {
+        out.stages.begin(), out.stages.end(), [&](const StageCost& stage) {
           return CanBeSettled(stage.unknown) ||
-                 CanBeSettled(stage.communication.unknown);
+                 (settings_.profile != nullptr &&
+                  CanBeSettled(stage.communication.unknown));
         });
     timed_ = known &&
              (timed_ ||

@@ -113,9 +113,7 @@ class Collected {
       if (bytes) bytes = CheckedMul(*bytes, param.count);
     }
     bytes_ = bytes_ && bytes ? CheckedAdd(*bytes_, *bytes) : std::nullopt;
-    if (std::find(names_.begin(), names_.end(), param.name) == names_.end()) {
-      names_.push_back(param.name);
-    }
+    if (seen_.insert(param.name).second) names_.push_back(param.name);
   }
 
   void Finish(std::string_view singular, std::string_view plural,
@@ -131,6 +129,7 @@ class Collected {
   int64_t count_ = 0;
   std::optional<int64_t> bytes_ = 0;
   std::vector<std::string> names_;
+  std::set<std::string, std::less<>> seen_;
 };
 
 // The parts of a name, divided where the layers begin.

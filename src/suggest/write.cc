@@ -106,10 +106,13 @@ std::string UsualText(Title title, const Choice& choice) {
     case Title::kDown:
     case Title::kExpertIn:
     case Title::kExpertOut:
-    case Title::kExpertsBySizes:
       return sharded ? "columns over tp, so that only the output of the block "
                        "is summed"
                      : "";
+    // By sizes alone, a matrix may be gate and up in one, whose halves a shard
+    // does not keep together.
+    case Title::kExpertsBySizes:
+      return sharded ? "columns over tp" : "";
     default:
       return "";
   }

@@ -166,8 +166,8 @@ TEST_CASE("patterns state the layers and the ends of a model") {
   CHECK(planned.stages->units.of == Counts{0, 1, 2, 3});
   // `first` has only the parameters that it lists.
   CHECK(PlanOf("pp:2", "{axis: pp, first: []}", Model(2)).findings ==
-        "SHD243 `embed_tokens.weight` is of no layer, and it is neither an "
-        "embedding, which the first stage has, nor a norm or a head, which the "
+        "SHD243 `embed_tokens.weight` is of no layer, and nothing shows an "
+        "embedding, which the first stage has, or a norm or a head, which the "
         "last one has\n");
 }
 

@@ -101,11 +101,6 @@ TEST_CASE("the parts of a matrix follow from the shapes of its block") {
         {"a.0.mlp.w3.weight", "[2048, 5632]", kIn}},
        "dimension 0 of `a.0.mlp.wi.weight` holds several parts (gate and up "
        "each 5632; `a.0.mlp.w3.weight` reads 5632)"},
-      {"gate and up together are as wide as the model",
-       {{"a.0.bank.wi", "[8, 2048, 2048]", "[null, null, tp]"},
-        {"a.0.bank.wo", "[8, 1024, 2048]", "[null, tp]"}},
-       "dimension 2 of `a.0.bank.wi` holds several parts (gate and up each "
-       "1024; `a.0.bank.wo` reads 1024)"},
       {"grouped queries, next to an MLP of one part",
        {{"a.0.b", "[6144, 4096]"},
         {"a.0.c", "[4096, 4096]", kIn},

@@ -45,7 +45,7 @@ ROWS = [
      '1', '2', ''),
     ('stored/write_chunks.cc',
      'return list != numbers_.end() && *list->second.begin() == 0 &&',
-     '== 0', '== 1', ''),
+     '*list->second.begin() == 0', '*list->second.begin() == 1', ''),
     ('stored/zarr_tree.cc',
      'if (!out) {',
      '!out', '!(!out)', ''),
