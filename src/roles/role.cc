@@ -425,6 +425,10 @@ constexpr std::string_view kStoredWords[] = {
     "quant_state", "nested_quant_map", "bitsandbytes__nf4", "input_scale",
     "k_scale",     "v_scale",          "bitsandbytes__fp4", "weight_scale_2"};
 
+// Parts of words in published models that no file of this program describes:
+// Zamba 2's list of adapters, Chameleon's tables of codes, Baichuan's W_pack.
+constexpr std::string_view kMoreParts[] = {"list", "codebook", "pack"};
+
 bool IsRoleWord(std::string_view part) {
   for (const bool in_attention : {false, true}) {
     if (RoleOfWord(part, {.in_attention = in_attention, .before_leaf = true},
@@ -479,7 +483,9 @@ bool IsPublishedWord(std::string_view part) {
       ++end;
     }
     const std::string_view own = part.substr(begin, end - begin);
-    if (own.size() > 1 && !has(known.parts, own) && !IsRoleWord(own)) {
+    if (own.size() > 1 && !has(known.parts, own) && !IsRoleWord(own) &&
+        std::find(std::begin(kMoreParts), std::end(kMoreParts), own) ==
+            std::end(kMoreParts)) {
       return false;
     }
     begin = end == begin ? end + 1 : end;

@@ -96,8 +96,13 @@ std::string UsualText(Title title, const Choice& choice) {
                        "after the other, "
                        "so that the loader has to shard each of them"
                      : "";
-    case Title::kGateUp:
+    // Some models store the columns of gate and up in turn.
     case Title::kExpertGateUp:
+      return sharded
+                 ? "columns over tp, the same ones of gate and of up on each "
+                   "device"
+                 : "";
+    case Title::kGateUp:
       return sharded ? "columns over tp; gate and up are stored one after the "
                        "other, "
                        "so that the loader has to shard each of them"

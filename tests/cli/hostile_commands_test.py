@@ -100,6 +100,8 @@ OTHERS = [
     f"diff {{P}} {MESH} {RULES} {TREE} --model {{F}} -o {{O}}/d",
     "cost --plan {F} -o {O}/c", "show layout --plan {F}",
     "cost --plan {P} --profile {F} -o {O}/c",
+    f"cost --plan {{P}} {CONFIG} --mode decode --profile h100-sxm --engine {{F}} "
+    "--slots 4 --isl 8 --osl 8 -o {O}/c",
     f"fit --devices 4 --profile {{F}} {RULES} {TREE} {CONFIG} -o {{O}}/fit",
     "calibrate --profile h100-sxm --run {F} -o {O}/p.yaml",
     "show memory --plan {P} --profile {F}",

@@ -270,7 +270,7 @@ class Pipeline(DescribedCase):
                 (["layers.123456789.w"], 2,
                  "a name has layer 123,456,789, beyond 100,000 layers"),
                 (["layers.0.w", "extra.w"], 1,
-                 "`extra.w` is of no layer, and it is neither")):
+                 "`extra.w` is of no layer, and nothing shows")):
             with self.subTest(names), tempfile.TemporaryDirectory() as folder:
                 tree = os.path.join(folder, "m.json")
                 with open(tree, "w", encoding="utf-8") as file:

@@ -95,7 +95,8 @@ class Searched(SearchCase):
 
     def test_rules_may_name_any_axis_of_a_kept_mesh(self):
         rules = self.write("own.yaml",
-                           "version: 1\nextends: [builtin:llama]\nrules:\n"
+                           "version: 1\nextends: [builtin:llama]\n"
+                           "axes: {vocab: rows}\nrules:\n"
                            "  - {match: embed_tokens, spec: [rows, null]}\n")
         self.agree("--mesh", "fsdp:4,rows:2", "--keep", "mesh,rules",
                    "--rules", rules)

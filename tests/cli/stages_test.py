@@ -440,7 +440,7 @@ rules:
                 (["encoder.0.w", "decoder.0.w"],
                  "layers are counted below `encoder` and below `decoder`"),
                 (["layers.0.w", "layers.2.w"], "is of layer 1 of 3"),
-                (["layers.0.w", "extra.w"], "`extra.w` is of no layer, and it "
+                (["layers.0.w", "extra.w"], "`extra.w` is of no layer, and "
                  "nothing shows an embedding, a norm or a head")):
             with self.subTest(names), tempfile.TemporaryDirectory() as folder:
                 tree = os.path.join(folder, "m.json")

@@ -424,43 +424,45 @@ std::optional<Vocabulary> VocabularyOf(const std::string& version,
                                     : Vocabulary::kMerged;
 }
 
-// Returns whether no word shows what a matrix does, or which tensor of its
-// module it is. transformers has no module of such a name, or one whose code is
-// not known:
+// Returns whether the module of a matrix in layers, or which tensor of its
+// module the matrix is, has a name of no published model. transformers has no
+// module of such a name, or one whose code is not known:
 //
-//   self_attn.x.weight, q_proj.y
+//   self_attn.drosk.weight, q_proj.drosk
 bool IsOfUnknownModule(const ReadParam& param, const std::string& generic) {
   const auto& shape = param.type.shape;
-  if (!shape || shape->size() < 2) return false;
-  if (IsUnknownByName(generic, '.', *shape, {})) return true;
-  const std::string_view leaf = AfterLast(generic, '.');
-  return LeafOfWord(leaf) == Leaf::kOther &&
-         IsUnknownByName(leaf, '.', *shape, {});
+  if (!shape || shape->size() < 2 || generic.find('*') == generic.npos) {
+    return false;
+  }
+  const auto parts = SplitName(generic, '.');
+  const auto own = parts.end() - std::min<ptrdiff_t>(2, std::ssize(parts));
+  return !std::all_of(own, parts.end(), IsPublishedWord);
 }
 
-// Returns whether it is known what the matrices do that the axis splits. The
-// style of a module follows from that: without it, a plan would replicate the
-// matrix, or gather what the modules next to it compute. Otherwise adds an
-// error that lists these matrices.
+// Returns whether it is known what most of the matrices do that the axis
+// splits. The style of a module follows from that: without it, the written plan
+// replicates the matrix, with a warning. A tree of which most modules are
+// unknown is not one of transformers, and the written plan would replicate
+// nearly all of it. Then adds an error that lists these matrices.
 bool KnowsModules(const Request& request, const std::string& axis,
                   Findings& findings) {
   Finding finding;
   std::vector<std::string> names;
+  int64_t split = 0;
   for (const ReadParam& param : request.plan.params) {
     const Spec& spec = param.SpecOf(request.options.mode);
+    if (!SplitBy(request.plan.mesh, axis, spec)) continue;
+    ++split;
     const std::string generic =
         NameTemplate(param.name, '.', TemplateNumbers::kParts);
-    if (!SplitBy(request.plan.mesh, axis, spec) ||
-        !IsOfUnknownModule(param, generic)) {
-      continue;
-    }
+    if (!IsOfUnknownModule(param, generic)) continue;
     if (finding.params.empty()) finding.place = param.place;
     finding.params.push_back(param.name);
     if (std::find(names.begin(), names.end(), generic) == names.end()) {
       names.push_back(generic);
     }
   }
-  if (names.empty()) return true;
+  if (2 * std::ssize(finding.params) <= split) return true;
   constexpr size_t kListed = 3;
   finding.code = &code::kInexpressible;
   finding.message = "`hf-tp-plan` has no style for " +
