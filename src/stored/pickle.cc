@@ -145,8 +145,8 @@ bool PickleOperations::Frame() {
 }
 
 using enum pickle::Op;
-using Type = PickleValue::Type;
-using Use = PickleGlobal::Use;
+using ValueType = PickleValue::Type;
+using GlobalUse = PickleGlobal::Use;
 
 constexpr uint32_t kNoNode = PickleValue::kNoId;
 
@@ -203,7 +203,7 @@ class PickleParser {
     return Push(*shared);
   }
   bool PushInt(int64_t value) {
-    const Node node{Type::kInt, 0, std::bit_cast<uint64_t>(value)};
+    const Node node{ValueType::kInt, 0, std::bit_cast<uint64_t>(value)};
     if (value < 0 || value > 255) return PushNew(node);
     return PushShared(node, &small_[static_cast<size_t>(value)]);
   }
@@ -227,13 +227,13 @@ class PickleParser {
     size_t begin = 0;
     uint32_t length = 0;
     return in_.Text(length_bytes, &begin, &length) &&
-           PushNew({Type::kText, length, begin});
+           PushNew({ValueType::kText, length, begin});
   }
 
   // Makes a tuple of the values on the stack from position `begin` to the top.
   bool MakeTuple(size_t begin) {
     const size_t count = stack_.size() - begin;
-    const Node node{Type::kTuple, static_cast<uint32_t>(count),
+    const Node node{ValueType::kTuple, static_cast<uint32_t>(count),
                     out_.items_.size()};
     out_.items_.insert(out_.items_.end(),
                        stack_.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -247,7 +247,7 @@ class PickleParser {
     return MakeTuple(stack_.size() - count);
   }
 
-  bool PushContainer(Type type) {
+  bool PushContainer(ValueType type) {
     // A container takes more memory than other values, so at most a quarter of
     // the permitted number of values may be containers. This is enough: in real
     // files 3 of 20 values are containers.
@@ -260,15 +260,16 @@ class PickleParser {
   }
   // Removes all values from the stack whose position is `begin` or above, and
   // appends them to the container below them, which has position `begin` - 1.
-  bool Extend(size_t begin, Type type) {
+  bool Extend(size_t begin, ValueType type) {
     const size_t floor = marks_.empty() ? 0 : marks_.back();
     if (begin <= floor) return Underflow();
     const Node& node = out_.nodes_[stack_[begin - 1]];
     if (node.type != type) {
-      return Refuse("the pickle adds elements to a value that is no " +
-                    std::string(type == Type::kList ? "list" : "dictionary"));
+      return Refuse(
+          "the pickle adds elements to a value that is no " +
+          std::string(type == ValueType::kList ? "list" : "dictionary"));
     }
-    if (type == Type::kDictionary && (stack_.size() - begin) % 2 != 0) {
+    if (type == ValueType::kDictionary && (stack_.size() - begin) % 2 != 0) {
       return Refuse("a key of a dictionary has no value");
     }
     std::vector<uint32_t>& list = out_.lists_[node.value];
@@ -277,11 +278,11 @@ class PickleParser {
     stack_.resize(begin);
     return true;
   }
-  bool ExtendOne(size_t count, Type type) {
+  bool ExtendOne(size_t count, ValueType type) {
     return stack_.size() < count ? Underflow()
                                  : Extend(stack_.size() - count, type);
   }
-  bool ExtendToMark(Type type) {
+  bool ExtendToMark(ValueType type) {
     size_t begin = 0;
     return PopMark(&begin) && Extend(begin, type);
   }
@@ -291,7 +292,7 @@ class PickleParser {
     for (size_t i = 0; i < globals.size(); ++i) {
       if (globals[i].module != module || globals[i].name != name) continue;
       if (global_ids_.empty()) global_ids_.resize(globals.size(), kNoNode);
-      return PushShared({Type::kGlobal, static_cast<uint32_t>(i), 0},
+      return PushShared({ValueType::kGlobal, static_cast<uint32_t>(i), 0},
                         &global_ids_[i]);
     }
     return Refuse("the pickle refers to " +
@@ -320,7 +321,7 @@ class PickleParser {
   // value is not a global.
   bool GlobalOf(uint32_t id, uint32_t* index) {
     const Node& node = out_.nodes_[id];
-    if (node.type != Type::kGlobal) {
+    if (node.type != ValueType::kGlobal) {
       return Refuse("the pickle calls a value that is no function or class");
     }
     *index = node.count;
@@ -332,12 +333,12 @@ class PickleParser {
     uint32_t global = 0;
     if (!Pop(&arguments) || !Pop(&of) || !GlobalOf(of, &global)) return false;
     const Node& given = out_.nodes_[arguments];
-    if (options_.globals[global].use != Use::kRecord ||
-        given.type != Type::kTuple || given.count != 0) {
+    if (options_.globals[global].use != GlobalUse::kRecord ||
+        given.type != ValueType::kTuple || given.count != 0) {
       return Refuse("the pickle makes an object of " + NameOf(global) +
                     " in a way that checkpoints do not");
     }
-    return PushNew({Type::kRecord, global, kNoNode});
+    return PushNew({ValueType::kRecord, global, kNoNode});
   }
   bool Call() {
     uint32_t arguments = 0;
@@ -347,14 +348,14 @@ class PickleParser {
     const Node given = out_.nodes_[arguments];
     const auto use = options_.globals[global].use;
     const bool is_call =
-        use == Use::kCall || use == Use::kEnumeration ||
-        (use == Use::kMember && IsMember(PickleValue(&out_, arguments)));
-    if (given.type == Type::kTuple && is_call) {
-      return PushNew({Type::kCall, global, arguments});
+        use == GlobalUse::kCall || use == GlobalUse::kEnumeration ||
+        (use == GlobalUse::kMember && IsMember(PickleValue(&out_, arguments)));
+    if (given.type == ValueType::kTuple && is_call) {
+      return PushNew({ValueType::kCall, global, arguments});
     }
-    if (given.type == Type::kTuple && given.count == 0 &&
-        use == Use::kDictionary) {
-      return PushContainer(Type::kDictionary);
+    if (given.type == ValueType::kTuple && given.count == 0 &&
+        use == GlobalUse::kDictionary) {
+      return PushContainer(ValueType::kDictionary);
     }
     return Refuse("the pickle calls " + NameOf(global) +
                   " in a way that checkpoints do not");
@@ -362,8 +363,8 @@ class PickleParser {
   // Returns whether these arguments of Python's getattr refer to a member of an
   // enumeration.
   static bool IsMember(const PickleValue& arguments) {
-    return arguments.size() == 2 && arguments[0].type() == Type::kGlobal &&
-           arguments[0].Global()->use == Use::kEnumeration &&
+    return arguments.size() == 2 && arguments[0].type() == ValueType::kGlobal &&
+           arguments[0].Global()->use == GlobalUse::kEnumeration &&
            arguments[1].Text().has_value();
   }
   bool Build() {
@@ -373,7 +374,7 @@ class PickleParser {
       return Underflow();
     }
     Node& node = out_.nodes_[stack_.back()];
-    if (node.type != Type::kRecord || node.value != kNoNode) {
+    if (node.type != ValueType::kRecord || node.value != kNoNode) {
       return Refuse(
           "the pickle sets the state of a value that has none to set");
     }
@@ -441,7 +442,7 @@ class PickleParser {
   bool Float() {
     uint64_t bits = 0;
     if (!in_.Unsigned(8, &bits)) return false;
-    return PushNew({Type::kFloat, 0, __builtin_bswap64(bits)});
+    return PushNew({ValueType::kFloat, 0, __builtin_bswap64(bits)});
   }
   bool Integer(size_t bytes, bool is_signed) {
     int64_t value = 0;
@@ -453,7 +454,7 @@ class PickleParser {
   bool Persistent() {
     uint32_t id = 0;
     if (!options_.persistent) return Unknown(kBinPersId);
-    return Pop(&id) && PushNew({Type::kPersistent, 0, id});
+    return Pop(&id) && PushNew({ValueType::kPersistent, 0, id});
   }
   bool Unknown(uint8_t op) {
     return Refuse("the pickle uses the operation " + pickle::NameOfUnknown(op) +
@@ -480,11 +481,11 @@ class PickleParser {
       case kPop:
         return Pop(&discarded_);
       case kNone:
-        return PushShared({Type::kNone, 0, 0}, &none_);
+        return PushShared({ValueType::kNone, 0, 0}, &none_);
       case kNewTrue:
-        return PushShared({Type::kBool, 0, 1}, &true_);
+        return PushShared({ValueType::kBool, 0, 1}, &true_);
       case kNewFalse:
-        return PushShared({Type::kBool, 0, 0}, &false_);
+        return PushShared({ValueType::kBool, 0, 0}, &false_);
       case kBinInt:
         return Integer(4, /*is_signed=*/true);
       case kBinInt1:
@@ -510,17 +511,17 @@ class PickleParser {
       case kTuple:
         return TupleToMark();
       case kEmptyList:
-        return PushContainer(Type::kList);
+        return PushContainer(ValueType::kList);
       case kAppend:
-        return ExtendOne(1, Type::kList);
+        return ExtendOne(1, ValueType::kList);
       case kAppends:
-        return ExtendToMark(Type::kList);
+        return ExtendToMark(ValueType::kList);
       case kEmptyDict:
-        return PushContainer(Type::kDictionary);
+        return PushContainer(ValueType::kDictionary);
       case kSetItem:
-        return ExtendOne(2, Type::kDictionary);
+        return ExtendOne(2, ValueType::kDictionary);
       case kSetItems:
-        return ExtendToMark(Type::kDictionary);
+        return ExtendToMark(ValueType::kDictionary);
       case kGlobalName:
         return GlobalByLines();
       case kStackGlobal:
@@ -575,18 +576,12 @@ std::optional<Pickle> Pickle::Parse(std::string_view bytes,
 // example, {'a': 3, 'b': 3} stores the ids of 'a', 3, 'b' and 3. Both ids of 3
 // are equal, because small integers are stored once.
 
-namespace {
-
-using Type = PickleValue::Type;
-
-}  // namespace
-
 std::span<const uint32_t> Pickle::Elements(const Node& node) const {
   switch (node.type) {
-    case Type::kTuple:
+    case ValueType::kTuple:
       return std::span(items_).subspan(node.value, node.count);
-    case Type::kList:
-    case Type::kDictionary:
+    case ValueType::kList:
+    case ValueType::kDictionary:
       return lists_[node.value];
     default:
       return {};
@@ -594,26 +589,26 @@ std::span<const uint32_t> Pickle::Elements(const Node& node) const {
 }
 
 PickleValue::Type PickleValue::type() const {
-  return pickle_ == nullptr ? Type::kAbsent : pickle_->nodes_[id_].type;
+  return pickle_ == nullptr ? ValueType::kAbsent : pickle_->nodes_[id_].type;
 }
 
 std::optional<int64_t> PickleValue::Int() const {
-  if (type() != Type::kInt) return std::nullopt;
+  if (type() != ValueType::kInt) return std::nullopt;
   return std::bit_cast<int64_t>(pickle_->nodes_[id_].value);
 }
 
 std::optional<bool> PickleValue::Bool() const {
-  if (type() != Type::kBool) return std::nullopt;
+  if (type() != ValueType::kBool) return std::nullopt;
   return pickle_->nodes_[id_].value != 0;
 }
 
 std::optional<double> PickleValue::Float() const {
-  if (type() != Type::kFloat) return std::nullopt;
+  if (type() != ValueType::kFloat) return std::nullopt;
   return std::bit_cast<double>(pickle_->nodes_[id_].value);
 }
 
 std::optional<std::string_view> PickleValue::Text() const {
-  if (type() != Type::kText) return std::nullopt;
+  if (type() != ValueType::kText) return std::nullopt;
   const Pickle::Node& node = pickle_->nodes_[id_];
   return pickle_->bytes_.substr(node.value, node.count);
 }
@@ -621,7 +616,7 @@ std::optional<std::string_view> PickleValue::Text() const {
 size_t PickleValue::size() const {
   if (pickle_ == nullptr) return 0;
   const size_t count = pickle_->Elements(pickle_->nodes_[id_]).size();
-  return type() == Type::kDictionary ? count / 2 : count;
+  return type() == ValueType::kDictionary ? count / 2 : count;
 }
 
 PickleValue PickleValue::operator[](size_t i) const {
@@ -634,9 +629,9 @@ PickleValue PickleValue::Value(size_t i) const { return (*this)[2 * i + 1]; }
 
 const PickleGlobal* PickleValue::Global() const {
   switch (type()) {
-    case Type::kGlobal:
-    case Type::kRecord:
-    case Type::kCall:
+    case ValueType::kGlobal:
+    case ValueType::kRecord:
+    case ValueType::kCall:
       return &pickle_->globals_[pickle_->nodes_[id_].count];
     default:
       return nullptr;
@@ -650,9 +645,9 @@ bool PickleValue::Is(std::string_view name) const {
 
 PickleValue PickleValue::Content() const {
   switch (type()) {
-    case Type::kRecord:
-    case Type::kCall:
-    case Type::kPersistent: {
+    case ValueType::kRecord:
+    case ValueType::kCall:
+    case ValueType::kPersistent: {
       const uint64_t id = pickle_->nodes_[id_].value;
       if (id == kNoId) return {};
       return {pickle_, static_cast<uint32_t>(id)};
@@ -663,9 +658,10 @@ PickleValue PickleValue::Content() const {
 }
 
 PickleValue PickleValue::Field(std::string_view name) const {
-  if (type() != Type::kRecord) return {};
+  if (type() != ValueType::kRecord) return {};
   const PickleValue state = Content();
-  if (state.type() != Type::kDictionary || state.size() > kMaxFields) return {};
+  if (state.type() != ValueType::kDictionary || state.size() > kMaxFields)
+    return {};
   // As in Python, the last assignment to a key is the valid one.
   for (size_t i = state.size(); i > 0; --i) {
     if (state.Key(i - 1).Text() == name) return state.Value(i - 1);
