@@ -99,7 +99,7 @@ def read(
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 8000))
     try:
-        reader = RulesReader(source, settings or {}, matching)
+        reader = RulesReader(source, settings or {}, matching, symbol)
         if logical:
             return _logical_rules(reader, symbol)
         made = reader.read(symbol)

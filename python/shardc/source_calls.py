@@ -381,7 +381,7 @@ class Calls(Expressions):
             if of.is_record:
                 return made
         if self.outside(of) and values:
-            self.given[id(made)] = values
+            self.may_hold(made, values)
         return made
 
     # -- Python's own functions ----------------------------------------------------------

@@ -192,7 +192,7 @@ class Reader(Calls):
             self.stored.add(target.attr)
         else:
             self.keep_alive(holder)
-            self.given.setdefault(id(holder), []).append(value)
+            self.may_hold(holder, [value])
             self.lose_all([value], target, self.text(target))
 
     def put_part(self, target: Any, of: Any, index: Any, value: Any) -> None:
@@ -600,10 +600,13 @@ class Reader(Calls):
 
 
 class Definitions:
-    """The values that a file defines, in its order."""
+    """The values that a file defines, in its order. With a `symbol`, of what functions
+    return only that of the functions with this name."""
 
-    def __init__(self, source: bytes, settings: Mapping[str, Any]) -> None:
-        self.source, self.settings = source, settings
+    def __init__(
+        self, source: bytes, settings: Mapping[str, Any], symbol: str = ""
+    ) -> None:
+        self.source, self.settings, self.symbol = source, settings, symbol
         self.tree = parsed(source)
         self.module = self.reader()  # what it holds when Python has loaded it
         self.calls: Reader | None = None  # another one, in which functions are called
@@ -648,6 +651,9 @@ class Definitions:
                 seen.add(name)
 
     def add_function(self, path: tuple[str, ...], name: str, inherited: bool) -> None:
+        full = ".".join((*path, name))
+        if self.symbol and not f".{full}".endswith(f".{self.symbol}"):
+            return  # What it returns is not asked for.
         if self.calls is None or (self.calls.is_dirty and self.steps > 0):
             self.calls = self.reader()
             self.steps -= self.calls.steps
@@ -662,7 +668,6 @@ class Definitions:
             if name in base.names:
                 found = base.names[name]
                 break
-        full = ".".join((*path, name))
         named = Named(full, None, reader, True, inherited)
         if self.steps > 0:
             named.value = reader.result(found, owner, named.defaults)

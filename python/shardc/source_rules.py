@@ -320,10 +320,14 @@ def _inside(value: Any, depth: int) -> Iterator[Any]:
 
 class RulesReader:
     def __init__(
-        self, source: bytes, settings: Mapping[str, Any], matching: str = ""
+        self,
+        source: bytes,
+        settings: Mapping[str, Any],
+        matching: str = "",
+        symbol: str = "",
     ) -> None:
         self.source, self.matching = source, matching
-        self.module = Definitions(source, settings)
+        self.module = Definitions(source, settings, symbol)
         self.found = [Found(one) for one in self.module.all]
         self.out = RulesFile()
         self.lines = [0]

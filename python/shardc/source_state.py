@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from shardc.source_values import (
@@ -58,7 +59,7 @@ class State:
         self.now = 1  # the age of what is made next
         self.made: dict[int, tuple[Any, Any, int]] = {}  # object, place, age
         self.lost: dict[int, Unknown] = {}
-        self.given: dict[int, list[Any]] = {}  # what a lost object may hold
+        self.given: dict[int, dict[int, Any]] = {}  # what a lost object may hold
         self.marks: list[tuple[int, Any]] = [(0, None)]  # undecided parts: age, reason
         self.changes = 0  # of what is older than an undecided part
         self.base = 0
@@ -189,13 +190,17 @@ class State:
         self.keep_alive(value)
         if self.age(value) < self.base:
             self.is_dirty = True
-        self.given.setdefault(id(value), []).extend(more)
+        self.may_hold(value, more)
         if isinstance(value, (Object, Class)):
             for name in list(value.names):
                 self.blur(value, name, more, why)
         elif isinstance(value, _CONTAINERS) and id(value) not in self.lost:
             self.lost[id(value)] = why
             self.changes += 1
+
+    def may_hold(self, holder: Any, values: Iterable[Any]) -> None:
+        held = self.given.setdefault(id(holder), {})
+        held.update((id(one), one) for one in values)
 
     def keep_alive(self, value: Any) -> None:
         if id(value) not in self.made:
@@ -214,42 +219,46 @@ class State:
         stack = list(values)
         while stack:
             one = stack.pop()
-            if (
-                isinstance(one, (str, int, float, type(None), Symbol))
-                or id(one) in seen
-            ):
+            if id(one) in seen:
+                continue
+            parts = _parts_of(type(one))
+            if parts is None:
                 continue
             seen[id(one)] = one
             self.step(getattr(one, "node", None))
-            if isinstance(one, Unknown):
-                stack += one.roots
-            elif isinstance(one, (list, tuple, set, frozenset)):
-                stack += one
-            elif isinstance(one, dict):
-                stack += one
-                stack += one.values()
-            elif isinstance(one, Object):
-                stack += [*one.names.values(), one.of]
-            elif isinstance(one, Class):
-                stack += [*one.names.values(), *one.bases]
-            elif isinstance(one, (Method, View)):
-                stack.append(one.holder)
-            elif isinstance(one, Lazy):
-                stack += one.sources
-            elif isinstance(one, Super):
-                stack.append(one.owner)
-            elif isinstance(one, Resolved):
-                stack += [one.axes, one.mode]
-            elif isinstance(one, Axes):
-                stack += [*one.fields.values(), *one.rest]
-            elif isinstance(one, Function):
-                stack += [*one.defaults.values(), one.owner]
-                if closures:
-                    for name in names_in(one.node):
-                        found = lookup(one.scope, name)
-                        stack += [] if found is _ABSENT else [found]
-            stack += self.given.get(id(one), ())
+            stack += parts(one)
+            if closures and isinstance(one, Function):
+                found = (lookup(one.scope, name) for name in names_in(one.node))
+                stack += [each for each in found if each is not _ABSENT]
+            if id(one) in self.given:
+                stack += self.given[id(one)].values()
         return [one for one in seen.values() if isinstance(one, _HOLDERS)]
+
+
+@functools.cache
+def _parts_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
+    """What the objects of a class hold; None if they hold nothing and cannot change."""
+    if issubclass(kind, (str, int, float, type(None), Symbol)):
+        return None
+    for kinds, parts in _HELD:
+        if issubclass(kind, kinds):
+            return parts
+    return lambda _: ()
+
+
+_HELD: tuple[tuple[Any, Callable[[Any], Iterable[Any]]], ...] = (
+    (Unknown, lambda one: one.roots),
+    ((list, tuple, set, frozenset), lambda one: one),
+    (dict, lambda one: [*one, *one.values()]),
+    (Object, lambda one: [*one.names.values(), one.of]),
+    (Class, lambda one: [*one.names.values(), *one.bases]),
+    ((Method, View), lambda one: (one.holder,)),
+    (Lazy, lambda one: one.sources),
+    (Super, lambda one: (one.owner,)),
+    (Resolved, lambda one: (one.axes, one.mode)),
+    (Axes, lambda one: [*one.fields.values(), *one.rest]),
+    (Function, lambda one: [*one.defaults.values(), one.owner]),
+)
 
 
 def _same(a: Any, b: Any) -> bool:

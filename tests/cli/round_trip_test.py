@@ -178,9 +178,12 @@ class RoundTrips(Case):
 
     def module(self, rng, kind, i):
         """Its parameters in two layers."""
+        # Names of modules of transformers: those of others have no style.
+        module = {"colwise": f"mlp.{i}.up_proj", "whole": f"mlp.{i}.gate_proj",
+                  "rowwise": f"mlp.{i}.down_proj"}.get(kind, f"{kind}{i}")
         out = {}
         for layer in range(2):
-            stem = f"model.layers.{layer}.{kind}{i}"
+            stem = f"model.layers.{layer}.{module}"
             if kind == "embed":
                 cut = rng.choice([["tp", None], [None, "tp"]]
                                  ) if layer == 0 else cut
