@@ -58,8 +58,9 @@ struct ResultFile {
 };
 
 // Writes two results. No file is created or replaced unless all bytes of both
-// results could be written. If the process is killed, the files are the old
-// ones, the new ones, or the second is missing or a mark (kResumeIndex).
+// results could be written. If the process is killed, both files are
+// the old ones, or both are the new ones, or the second is missing or is a mark
+// that readers refuse (kResumeIndex).
 // Returns false after a finding (write).
 bool PutResults(const ResultFile& first, const ResultFile& second,
                 Findings& findings);

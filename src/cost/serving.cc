@@ -112,7 +112,8 @@ std::optional<int64_t> WeightBytes(const CostInputs& work,
     if (experts_only && !param.role.expert) continue;
     const auto format = StatedFormat(param, request);
     if (!format || !IsLayerWeight(param)) {
-      // The bytes of a stated format include its scales.
+      // The bytes of a weight in a format that is stated are computed with
+      // those of its scales, so stored scales are not added.
       if (format && param.role.role == Role::kScale) continue;
       Hold(param, StatesOf(work, param, settings).parameter, held);
       continue;

@@ -232,9 +232,9 @@ std::optional<NotKnown> UnknownAdapters(const CostInputs& work) {
   // The largest rank of an adapter, and how often it fits into the other side.
   constexpr int64_t kMostRank = 1024, kLeastRatio = 4;
   std::set<int64_t> in, out;
-  bool beside = false;
+  bool has_adapters = false;
   for (const ParamClass& param : work.params) {
-    beside = beside || param.frozen;
+    has_adapters = has_adapters || param.frozen;
     if (!param.type.shape || param.type.shape->size() < 2 ||
         IsKnown(work, param)) {
       continue;
@@ -246,7 +246,8 @@ std::optional<NotKnown> UnknownAdapters(const CostInputs& work) {
   }
   const bool pair = std::any_of(
       in.begin(), in.end(), [&](int64_t rank) { return out.contains(rank); });
-  if (!pair && (!beside || (in.empty() && out.empty()))) return std::nullopt;
+  if (!pair && (!has_adapters || (in.empty() && out.empty())))
+    return std::nullopt;
   return NotKnown{
       .what =
           "which parameters are trained, and so the gradients and the "

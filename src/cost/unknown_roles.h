@@ -42,10 +42,9 @@ std::optional<NotKnown> MissingExpertChoice(const CostInputs& work);
 // Returns the fact that is missing if CostInputs::ServesQuantised().
 NotKnown MissingQuantisedWeights();
 
-// Returns whether a fact is missing that the user can give. Such a fact, as the
-// number of heads, is known of every complete input, and no time is computed
-// without it. Other facts, as how a ring runs on rows that do not divide, have
-// no effect on most of the time, which is then given next to the fact.
+// Returns whether a fact is missing that the user can give, such as the number
+// of heads, which every complete input has. Other facts, such as how a ring
+// runs on rows that do not divide, no input can give.
 bool CanBeSettled(const std::vector<NotKnown>& facts);
 
 // Sets the role of a weight whose name has a word that only a few families use,

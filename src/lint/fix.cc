@@ -18,6 +18,7 @@
 #include "lint/rules/all.h"
 #include "match/match.h"
 #include "match/re2_finder.h"
+#include "model/name.h"
 #include "source/file.h"
 
 namespace shardc {
@@ -244,16 +245,6 @@ std::optional<size_t> PatternBegin(const Rule& rule) {
   return at;
 }
 
-char Lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-std::string Lower(std::string_view text) {
-  std::string out;
-  for (char c : text) out += Lower(c);
-  return out;
-}
-
 // Writes the words of the pattern in the case of the name: `attn/WQKV$` becomes
 // `attn/Wqkv$` for `layers/0/attn/Wqkv`. A word that does not occur in the
 // name, even if case is ignored, is not changed. Returns no edits if the result
@@ -263,10 +254,10 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name,
   const auto begin = PatternBegin(rule);
   if (!begin) return {};
   const std::string_view pattern = rule.match;
-  const std::string lower = Lower(name);
+  const std::string lower = LowerCase(name);
   const auto is_word = [](char c) {
-    return c == '_' || (c >= '0' && c <= '9') ||
-           (Lower(c) >= 'a' && Lower(c) <= 'z');
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+           (c >= 'A' && c <= 'Z');
   };
   std::vector<TextEdit> out;
   std::string fixed = rule.match;
@@ -279,7 +270,7 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name,
     while (end < pattern.size() && is_word(pattern[end])) ++end;
     const std::string_view word = pattern.substr(at, end - at);
     const size_t found =
-        word.empty() ? std::string::npos : lower.find(Lower(word));
+        word.empty() ? std::string::npos : lower.find(LowerCase(word));
     if (found != std::string::npos && name.find(word) == name.npos) {
       const std::string own(name.substr(found, word.size()));
       out.push_back({*begin + at, *begin + end, own});

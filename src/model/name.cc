@@ -45,11 +45,16 @@ bool IsCounted(std::string_view word) {
 
 }  // namespace
 
-bool IsLayerWord(std::string_view word) {
-  std::string small(word);
-  for (char& c : small) {
+std::string LowerCase(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
+  return out;
+}
+
+bool IsLayerWord(std::string_view word) {
+  const std::string small = LowerCase(word);
   const auto end =
       std::find_if(kLayerEnds.begin(), kLayerEnds.end(),
                    [&](std::string_view one) { return small.ends_with(one); });

@@ -46,6 +46,9 @@ enum class TemplateNumbers : uint8_t {
 // `['layers'][0]`.
 size_t PartEnd(std::string_view name, size_t begin, char separator);
 
+// Returns the text with its ASCII capitals in lower case.
+std::string LowerCase(std::string_view text);
+
 // Returns whether the word names layers, so that a number after it counts them:
 // `layers`, `DecoderBlock`.
 bool IsLayerWord(std::string_view word);

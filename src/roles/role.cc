@@ -409,14 +409,6 @@ namespace {
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 bool IsLetter(char c) { return IsUpper(c) || (c >= 'a' && c <= 'z'); }
 
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (IsUpper(c)) c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
 // The last parts of what quantised checkpoints store next to weights and
 // scales: GPTQ, compressed-tensors and bitsandbytes.
 constexpr std::string_view kStoredWords[] = {
@@ -425,8 +417,9 @@ constexpr std::string_view kStoredWords[] = {
     "quant_state", "nested_quant_map", "bitsandbytes__nf4", "input_scale",
     "k_scale",     "v_scale",          "bitsandbytes__fp4", "weight_scale_2"};
 
-// Parts of words in published models that no file of this program describes:
-// Zamba 2's list of adapters, Chameleon's tables of codes, Baichuan's W_pack.
+// Parts of words of published models for which there is neither a description
+// of the family nor a rule pack: `adapter_list` of Zamba 2,
+// `codebook_embeddings` of models of sound, and `W_pack` of Baichuan.
 constexpr std::string_view kMoreParts[] = {"list", "codebook", "pack"};
 
 bool IsRoleWord(std::string_view part) {
@@ -460,7 +453,7 @@ bool IsPublishedWord(std::string_view part) {
   // Many words are there in the singular and in the plural.
   const auto has = [](std::span<const std::string_view> words,
                       std::string_view word) {
-    const std::string small = Lower(word);
+    const std::string small = LowerCase(word);
     return std::binary_search(words.begin(), words.end(), small) ||
            std::binary_search(words.begin(), words.end(), small + "s") ||
            (small.ends_with('s') &&

@@ -72,8 +72,9 @@ struct Given {
   const T& value;
 };
 
-// Returns a value that `write(json, arguments...)` writes. It refers to the
-// arguments.
+// Returns a function of a writer that calls `write(json, arguments...)`, for
+// Member() and lists: `json.Member("spec", WrittenBy(WriteSpec, spec))`. It
+// refers to `write` and to the arguments, which must outlive it.
 template <class Write, class... T>
 auto WrittenBy(const Write& write, const T&... arguments) {
   return
@@ -164,9 +165,9 @@ class JsonWriter {
     Key(key);
     List(JsonLayout::kLines, values, project);
   }
-  // Writes an array of objects. `write` writes the members of an element. In
-  // Rows() each object is a line, in Blocks() each member, and in Records() all
-  // are on one line.
+  // Writes an array of objects, whose members `write(element)` writes. Rows()
+  // writes each object on a line of its own, Blocks() each member of an object,
+  // and Records() the entire array on one line.
   template <class Range, class Write>
   void Rows(std::string_view key, const Range& values, const Write& write) {
     Objects(key, JsonLayout::kLines, JsonLayout::kInline, values, write);

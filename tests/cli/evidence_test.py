@@ -445,16 +445,16 @@ class Evidence(DescribedCase):
 
     def test_square_weights_have_the_orientation_of_the_others(self):
         """Names say [out, in] where the sizes of siblings say [in, out]."""
-        turned = {key: shape[::-1] if "embed" not in key else shape
+        transposed = {key: shape[::-1] if "embed" not in key else shape
                   for key, shape in self.layer().items()}
         rules = {"rules": [
             {"match": r"(q|k|v|gate|up)_proj\.\w+$", "spec": ["fsdp", "tp"]},
             {"match": r"(o|down)_proj\.\w+$", "spec": ["tp", "fsdp"]},
             {"match": ".", "spec": "Replicated"}]}
         kernels = {key.replace("weight", "kernel") if "proj" in key else key:
-                   shape for key, shape in turned.items()}
+                   shape for key, shape in transposed.items()}
         by_name, by_sizes = (self.of("tree", one, rules)[0]["communication"]
-                             for one in (kernels, turned))
+                             for one in (kernels, transposed))
         self.assertEqual(by_name, by_sizes)
         self.assertTrue(any(one["part"].startswith("attention")
                             for one in by_sizes))

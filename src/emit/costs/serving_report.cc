@@ -96,34 +96,26 @@ std::string TimesPart(const ServingReport& report) {
   return out + rates.Text();
 }
 
-void WriteBetween(JsonWriter& json, std::string_view key, const Between& of) {
-  json.Key(key);
-  json.BeginObject();
-  json.Member("least", of.least);
-  json.Member("expected", of.expected);
-  json.Member("most", of.most);
-  json.EndObject();
+void WriteBetween(JsonWriter& json, const Between& of) {
+  json.Object("least", of.least, "expected", of.expected, "most", of.most);
 }
 
 void WriteServingTimes(JsonWriter& json, const ServingReport& report) {
   const ServingTimes& times = *report.times;
-  const bool decode = report.mode != Mode::kPrefill;
   json.BeginObject(JsonLayout::kLines);
   WriteTimeParts(json, times.parts, JsonLayout::kLines);
-  json.Member("step_s", times.step);
-  json.Member("prefill_s", times.prefill);
-  if (decode) {
-    json.Member("between_s", times.between);
-    json.Member("running", times.running);
-    WriteBetween(json, "tpot_s", times.token);
+  json.Members("step_s", times.step, "prefill_s", times.prefill);
+  if (report.mode != Mode::kPrefill) {
+    json.Members("between_s", times.between, "running", times.running, "tpot_s",
+                 WrittenBy(WriteBetween, times.token));
   }
+  json.Key("ttft_s");
   if (times.first) {
-    WriteBetween(json, "ttft_s", *times.first);
+    WriteBetween(json, *times.first);
   } else {
-    json.Key("ttft_s");
     json.Null();
   }
-  WriteBetween(json, "tokens_s_device", times.rate);
+  json.Member("tokens_s_device", WrittenBy(WriteBetween, times.rate));
   json.EndObject();
 }
 
@@ -155,65 +147,44 @@ std::string ServingReportText(const ServingReport& report, bool explain) {
 
 void WriteServingJson(const ServingReport& report, Sink& out) {
   const cost::ServingRequest& request = report.request;
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.serving/v1");
-  json.Member("target", report.target);
-  json.Member("mode", ModeName(report.mode));
-  json.Key("mesh");
-  WriteMesh(json, report.mesh, MeshDetail::kSizes);
-  json.Member(
-      "profile",
-      TextOrNull(report.profile == nullptr ? "" : report.profile->name));
-  json.Key("engine");
-  if (request.engine == nullptr) {
-    json.Null();
-  } else {
-    json.BeginObject();
-    json.Member("name", request.engine->name);
-    json.Member("month", request.engine->month);
-    json.Member("versions", request.engine->versions);
-    json.EndObject();
-  }
-  json.Member("slots", request.slots);
-  json.Member("isl", request.input);
-  json.Member("osl", request.output);
-  json.Member("fill", cost::kFillNames[static_cast<size_t>(request.fill)]);
-  json.Member("attention_ranks", report.attention_ranks);
-  json.Key("memory");
-  json.BeginObject();
-  json.Member("capacity", report.capacity);
-  json.Member("reserve", report.reserve);
-  json.Member("weights", report.weights);
-  json.Member("cache_of_token", report.cache_token);
-  json.Member("cache_of_request", report.cache_request);
-  json.EndObject();
-  json.Key("fits");
-  json.BeginObject();
-  json.Member("full_length", report.full_slots);
-  json.Member("mean_length", report.mean_slots);
-  json.Member("tokens_of_request", report.context);
-  json.EndObject();
-  json.Key("read");
-  json.BeginObject();
-  json.Member("weights", std::llround(report.weights_read));
-  json.Member("cache", std::llround(report.cache_read));
-  json.Member("experts", report.experts_read);
-  json.Member("all_experts", report.experts);
-  json.EndObject();
-  json.Key("time");
-  if (report.times) {
-    WriteServingTimes(json, report);
-  } else {
-    json.Null();
-  }
-  WriteNotKnown(json, report.unknown);
-  json.Key("assumptions");
-  json.BeginArray(JsonLayout::kLines);
-  for (const std::string& text : report.assumptions) json.String(text);
-  json.EndArray();
-  json.EndObject();
-  out.Put('\n');
+  WriteDocument(out, "shardc.serving/v1", [&](JsonWriter& json) {
+    json.Members("target", report.target, "mode", ModeName(report.mode));
+    json.Key("mesh");
+    WriteMesh(json, report.mesh, MeshDetail::kSizes);
+    json.Member(
+        "profile",
+        TextOrNull(report.profile == nullptr ? "" : report.profile->name));
+    json.Key("engine");
+    if (request.engine == nullptr) {
+      json.Null();
+    } else {
+      const EngineProfile& engine = *request.engine;
+      json.Object("name", engine.name, "month", engine.month, "versions",
+                  engine.versions);
+    }
+    json.Members(
+        "slots", request.slots, "isl", request.input, "osl", request.output,
+        "fill", cost::kFillNames[static_cast<size_t>(request.fill)],
+        "attention_ranks", report.attention_ranks, "memory",
+        Record("capacity", report.capacity, "reserve", report.reserve,
+               "weights", report.weights, "cache_of_token", report.cache_token,
+               "cache_of_request", report.cache_request),
+        "fits",
+        Record("full_length", report.full_slots, "mean_length",
+               report.mean_slots, "tokens_of_request", report.context),
+        "read",
+        Record("weights", std::llround(report.weights_read), "cache",
+               std::llround(report.cache_read), "experts", report.experts_read,
+               "all_experts", report.experts));
+    json.Key("time");
+    if (report.times) {
+      WriteServingTimes(json, report);
+    } else {
+      json.Null();
+    }
+    WriteNotKnown(json, report.unknown);
+    json.Lines("assumptions", report.assumptions);
+  });
 }
 
 }  // namespace shardc

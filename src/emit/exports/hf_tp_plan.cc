@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,7 @@
 #include "emit/exports/hf_modules.h"
 #include "model/name.h"
 #include "roles/classify.h"
+#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -448,19 +450,18 @@ bool KnowsModules(const Request& request, const std::string& axis,
                   Findings& findings) {
   Finding finding;
   std::vector<std::string> names;
+  std::set<std::string, std::less<>> listed;
   int64_t split = 0;
   for (const ReadParam& param : request.plan.params) {
     const Spec& spec = param.SpecOf(request.options.mode);
     if (!SplitBy(request.plan.mesh, axis, spec)) continue;
     ++split;
-    const std::string generic =
+    std::string generic =
         NameTemplate(param.name, '.', TemplateNumbers::kParts);
     if (!IsOfUnknownModule(param, generic)) continue;
     if (finding.params.empty()) finding.place = param.place;
     finding.params.push_back(param.name);
-    if (std::find(names.begin(), names.end(), generic) == names.end()) {
-      names.push_back(generic);
-    }
+    if (listed.insert(generic).second) names.push_back(std::move(generic));
   }
   if (2 * std::ssize(finding.params) <= split) return true;
   constexpr size_t kListed = 3;
@@ -468,10 +469,8 @@ bool KnowsModules(const Request& request, const std::string& axis,
   finding.message = "`hf-tp-plan` has no style for " +
                     Counted(std::ssize(names), "matrix", "matrices") +
                     " that the plan splits over `" + axis +
-                    "`: nothing shows what the modules do";
-  for (size_t i = 0; i < std::min(kListed, names.size()); ++i) {
-    finding.message += (i == 0 ? ": " : ", ") + ShortQuote(names[i]);
-  }
+                    "`: nothing shows what the modules do: " +
+                    Join(First(names, kListed), ", ", ShortQuote);
   if (names.size() > kListed) {
     finding.message +=
         " and " + CountText(std::ssize(names) - int64_t{kListed}) + " more";

@@ -116,13 +116,14 @@ std::string Iota(const Grid& grid, const std::vector<size_t>& order) {
   std::sort(by_rank.begin(), by_rank.end(),
             [&](size_t a, size_t b) { return runs[a].first < runs[b].first; });
   std::vector<int64_t> sizes;
-  std::vector<size_t> turned(runs.size());
+  std::vector<size_t> transposed(runs.size());
   for (size_t i = 0; i < by_rank.size(); ++i) {
     sizes.push_back(runs[by_rank[i]].size);
-    turned[by_rank[i]] = i;
+    transposed[by_rank[i]] = i;
   }
   const std::string reshape = "[" + Join(sizes, ",") + "]";
-  return runs.size() == 1 ? reshape : reshape + "T(" + Join(turned, ",") + ")";
+  return runs.size() == 1 ? reshape
+                          : reshape + "T(" + Join(transposed, ",") + ")";
 }
 
 // Returns the list of device numbers in the order of the tiles.
