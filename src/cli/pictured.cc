@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "cost/settings.h"
 #include "cost/stage_cost.h"
 #include "lint/analysis/facts.h"
+#include "plan/kv_layout.h"
 #include "plan/staged_plan.h"
 #include "source/join.h"
 #include "source/wording.h"
@@ -114,6 +116,20 @@ std::optional<CacheArray> CacheIn(const Planned& planned,
     heads = planned.model->kv_heads ? planned.model->kv_heads
                                     : planned.model->heads;
     width = planned.model->head_dim;
+  }
+  // The kinds of layers that keep keys and values of all tokens or the last.
+  std::set<int64_t> kinds;
+  for (const KvKind& kind : view.kv) {
+    if (kind.kind == KvKindName::kFull || kind.kind == KvKindName::kWindow) {
+      kinds.insert(kind.heads);
+    }
+  }
+  if (kinds.size() == 1) heads = *kinds.begin();
+  if (kinds.size() > 1) {
+    heads.reset();
+    std::vector<std::string> each;
+    for (const int64_t count : kinds) each.push_back(CountText(count));
+    out.title += ", layers with " + Join(each, ", ") + " heads";
   }
   out.input.dims = {{.name = "batch", .size = settings.batch, .axes = {}},
                     {.name = "length", .size = settings.kv_length, .axes = {}},

@@ -405,6 +405,7 @@ std::optional<PlanTable> ShortTableOf(const Compiled& compiled,
   if (!table) return std::nullopt;
   table->classes.plan.mesh = compiled.mesh;
   table->classes.plan.fingerprint = Fingerprint(plan);
+  table->classes.kv = plan.kv;
   table->names.reserve(plan.names.size());
   table->names.assign(plan.names.begin(), plan.names.end());
   // Two classes of the plan (`classes`) may have the same text. The table then

@@ -358,8 +358,36 @@ class StepCollectives {
     if (!missing.params.empty()) out_.unknown.push_back(std::move(missing));
   }
 
+  // Lists fused matrices that are split as one, although their parts follow one
+  // another. No device then has its share of each part, and how a compiler
+  // moves the outputs is its own choice.
+  void ListPartsInOneRange() {
+    NotKnown missing{
+        .what =
+            "the collectives that give each device its share of the parts of "
+            "fused matrices, which are split in one range",
+        .settled_by =
+            "`parts` in the rules of these matrices, or a `model:` "
+            "section"};
+    for (const ParamClass& param : work_.params) {
+      const Role role = param.role.module_role;
+      const bool fused = role == Role::kFusedQkv ||
+                         role == Role::kFusedKeyValue ||
+                         role == Role::kFusedGateUp;
+      if (!fused || param.by_part || param.described || param.mixes ||
+          !param.IsApplied()) {
+        continue;
+      }
+      if (work_.Parts(work_.KeptAt(param, param.out_dim)) > 1) {
+        missing.params.push_back(param.name);
+      }
+    }
+    if (!missing.params.empty()) out_.unknown.push_back(std::move(missing));
+  }
+
   void Blocks() {
     ListUnusualProjections();
+    ListPartsInOneRange();
     Block("attention", {Role::kQuery, Role::kFusedQkv}, Role::kOutput,
           RecomputesOutputProjection(settings_));
     Block("mlp", {Role::kGate, Role::kFusedGateUp, Role::kUp}, Role::kDown,

@@ -29,6 +29,7 @@
 #include "plan/compile.h"
 #include "plan/placement.h"
 #include "resolve/resolve.h"
+#include "roles/interleaved.h"
 #include "roles/layer_stacks.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -241,6 +242,16 @@ void KeepHeadsOnly(CostInputs& work) {
   }
 }
 
+// Marks fused matrices whose parts are interleaved, as those of GPT-NeoX are.
+void FindInterleaved(CostInputs& work, char separator) {
+  const std::string_view family =
+      work.model ? std::string_view(work.model->model_type) : "";
+  for (ParamClass& param : work.params) {
+    param.by_part |=
+        InterleavesParts(family, param.role.module_role, param.name, separator);
+  }
+}
+
 void OrientAll(CostInputs& work, char separator) {
   SetAsideStrangeNames(work, separator);
   const std::vector<int> layer_dims = MoveStacksFirst(work, separator);
@@ -255,6 +266,7 @@ void OrientAll(CostInputs& work, char separator) {
   FindOrientation(work, separator);
   FindNorms(work, separator, layer_dims);
   FindPacking(work, width);
+  FindInterleaved(work, separator);
   SetStreams(work, separator);
   KeepHeadsOnly(work);
   FindSharedBlocks(work, separator);
@@ -468,6 +480,7 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
       Finish(one, std::move(name), plan.types[layout.type],
              LayoutIn(layout, mode).spec, separator,
              uses == nullptr || uses->empty() ? nullptr : &(*uses)[i]);
+      one.by_part = !layout.parts.empty();
       if (slice != nullptr) Take(*slice, one);
       if (param.IsPlaced() && layout.rule >= 0) {
         one.placed_along = PlacementAxis(plan, layout);
@@ -578,6 +591,9 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   }
   DropUnevenHeads(compiled, out);
   if (compiled.rules.model != nullptr) {
+    for (ParamClass& param : out.params) {
+      param.by_part |= compiled.rules.model->IsFusedByPart();
+    }
     // The mask is assumed to be causal if the model has the mode decode,
     // because only models with a causal mask are decoded.
     out.causal =
@@ -634,6 +650,7 @@ CostInputs MakeCostInputs(const PlanView& plan,
     ParamClass& one = folder.At(name + Key(param.type, spec), fresh);
     if (fresh) {
       Finish(one, std::move(name), param.type, spec, separator, nullptr);
+      one.by_part = !param.parts.empty();
     }
     ++one.count;
     if (param.placement) {

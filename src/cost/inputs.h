@@ -79,6 +79,9 @@ struct ParamClass {
   bool frozen = false;
   // Whether a `model:` section gives the role, and not the name.
   bool described = false;
+  // Whether a device holds a share of each part of a fused matrix (`parts` in
+  // its rule, or interleaved parts), in place of one range of all parts.
+  bool by_part = false;
   // Whether the name has a word of no published model, so that its other words
   // are no evidence of a role (SetAsideStrangeNames()).
   bool strange = false;

@@ -89,8 +89,11 @@ std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
     if (!used.gathers) continue;
     const Bytes whole = used.bytes;
     if (!whole) return std::nullopt;
+    // A matrix under a strange name is a layer's as well.
+    const bool weight =
+        param.IsWeight() || (param.strange && param.type.shape->size() > 1);
     const bool one = param.role.module_role == Role::kEmbedding ||
-                     param.role.module_role == Role::kHead || !param.IsWeight();
+                     param.role.module_role == Role::kHead || !weight;
     if (one) {
       if (param.role.module_role != Role::kNorm &&
           param.role.leaf != Leaf::kBias) {

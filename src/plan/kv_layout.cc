@@ -7,11 +7,19 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "comm/memory.h"
 #include "model/mesh_layout.h"
+#include "model/name.h"
 #include "plan/compile.h"
+#include "roles/classify.h"
+#include "roles/layer_stacks.h"
+#include "roles/role.h"
 #include "source/json_writer.h"
 
 namespace shardc {
@@ -204,10 +212,96 @@ std::vector<KvKind> KvKindsOf(const ModelConfig& model) {
   return large ? std::vector<KvKind>{} : out;
 }
 
+namespace {
+
+// The sizes of the keys by layer, as the projections of keys show them. The
+// towers of images and sounds have no cache.
+std::map<int64_t, std::set<int64_t>> KeySizes(const Compiled& compiled) {
+  const char separator = compiled.manifest.separator;
+  std::map<int64_t, std::set<int64_t>> out;
+  std::unordered_map<std::string_view, bool> keys;  // whether a word means keys
+  for (size_t i = 0; i < compiled.plan.params.size(); ++i) {
+    const std::string_view name = compiled.plan.names[i];
+    const size_t leaf = name.rfind(separator);
+    if (leaf == name.npos || leaf == 0) continue;
+    const size_t before = name.rfind(separator, leaf - 1);
+    const size_t begin = before == name.npos ? 0 : before + 1;
+    const std::string_view word = name.substr(begin, leaf - begin);
+    const auto [known, fresh] = keys.try_emplace(word, false);
+    if (fresh) {
+      known->second = RoleOfWord(word, {.in_attention = true},
+                                 Confidence::kSure) == Role::kKey;
+    }
+    if (!known->second || HasPart(name, separator, kTowerWords)) continue;
+    const ParameterRole role =
+        Classify(NameTemplate(name, separator), separator);
+    const PlannedParam& param = compiled.plan.params[i];
+    const TensorType& type =
+        compiled.plan.types[compiled.plan.layouts[param.layout].type];
+    const auto& shape = type.shape;
+    const auto layer = LayerOf(name, separator);
+    const int dim = OutDim(role, 2);
+    if (role.module_role != Role::kKey || !IsWeight(role) || !layer ||
+        dim < 0 || !shape || shape->size() != 2 || !type.dtype ||
+        MayPack(*type.dtype)) {
+      continue;
+    }
+    out[layer->layer].insert((*shape)[static_cast<size_t>(dim)]);
+  }
+  return out;
+}
+
+// Divides kinds of attention by the KV heads that the shapes of the keys show,
+// because models whose layers have different numbers of heads state only one in
+// their config.json. Leaves no kinds if the shapes contradict them in another
+// way.
+void DivideByHeads(const Compiled& compiled, std::vector<KvKind>& kinds) {
+  std::optional<std::map<int64_t, std::set<int64_t>>> sizes;
+  std::vector<KvKind> out;
+  for (const KvKind& kind : kinds) {
+    if (kind.kind != KvKindName::kFull && kind.kind != KvKindName::kWindow) {
+      out.push_back(kind);
+      continue;
+    }
+    if (!sizes) sizes = KeySizes(compiled);
+    std::map<int64_t, std::vector<LayerRange>> by_heads;
+    for (const LayerRange& range : kind.layers) {
+      for (int64_t layer = range.first; layer < range.end; ++layer) {
+        int64_t heads = kind.heads;
+        const auto at = sizes->find(layer);
+        if (at != sizes->end() &&
+            !at->second.contains(kind.heads * kind.head_dim)) {
+          const int64_t size = *at->second.begin();
+          if (at->second.size() != 1 || size % kind.head_dim != 0) {
+            kinds.clear();
+            return;
+          }
+          heads = size / kind.head_dim;
+        }
+        std::vector<LayerRange>& ranges = by_heads[heads];
+        if (!ranges.empty() && ranges.back().end == layer) {
+          ++ranges.back().end;
+        } else {
+          ranges.push_back({layer, layer + 1});
+        }
+      }
+    }
+    for (auto& [heads, layers] : by_heads) {
+      out.push_back(kind);
+      out.back().heads = heads;
+      out.back().layers = std::move(layers);
+    }
+  }
+  kinds = std::move(out);
+}
+
+}  // namespace
+
 void SetKv(const ModelConfig* model, Compiled& compiled) {
   if (model == nullptr) return;
   Plan& plan = compiled.plan;
   plan.kv = KvKindsOf(*model);
+  DivideByHeads(compiled, plan.kv);
   if (!compiled.rules.policy.kv_replicate.value_or(false)) return;
   for (const ModeAttention& mode : plan.attention) {
     for (const AttentionLayout& tensor : mode.tensors) {

@@ -126,7 +126,9 @@ class CountedLayers(CostCase):
                                 "num_attention_heads": 4,
                                 "num_hidden_layers": 2}),
                     ("rules", {"version": 1, "rules": [
-                        {"match": "Wqkv|fc1", "spec": ["tp", None]},
+                        {"match": "Wqkv", "spec": ["tp", None],
+                         "parts": [3]},
+                        {"match": "fc1", "spec": ["tp", None]},
                         {"match": "out_proj|fc2", "spec": [None, "tp"]},
                         {"match": ".*", "spec": []}]})):
                 paths[name] = os.path.join(self.folder.name,

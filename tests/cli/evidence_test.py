@@ -459,6 +459,90 @@ class Evidence(DescribedCase):
         self.assertTrue(any(one["part"].startswith("attention")
                             for one in by_sizes))
 
+    def test_fused_parts_in_one_range_are_gathered_by_a_compiler(self):
+        """`check` says so (SHD230), and `cost` does not know how."""
+        shapes = self.layer()
+        for part in ("q", "k", "v"):
+            del shapes[f"model.layers.0.self_attn.{part}_proj.weight"]
+        for part in ("gate", "up"):
+            del shapes[f"model.layers.0.mlp.{part}_proj.weight"]
+        gate = "model.layers.0.mlp.gate_up_proj.weight"
+        qkv = "model.layers.0.self_attn.{}.weight"
+        shapes[gate] = [28672, 4096]
+        last = [{"match": r"(o|down)_proj\.\w+$", "spec": ["fsdp", "tp"]},
+                {"match": ".", "spec": "Replicated"}]
+
+        def unknown(name, qkv_spec, gate_rule):
+            tree = {**shapes, qkv.format(name): [6144, 4096]}
+            rules = {"rules": [{"match": name, "spec": qkv_spec}, gate_rule,
+                               *last]}
+            value, _ = self.of("tree", tree, rules)
+            return [one["params"] for one in value["not_known"]
+                    if "fused" in one["what"]]
+
+        whole = {"match": "gate_up", "spec": ["fsdp", None]}
+        split = {"match": "gate_up", "spec": ["tp", "fsdp"]}
+        self.assertEqual(unknown("qkv_proj", ["fsdp", None], whole), [])
+        self.assertEqual(unknown("qkv_proj", ["fsdp", None], split),
+                         [[gate.replace(".0.", ".*.")]])
+        self.assertEqual(
+            unknown("qkv_proj", ["fsdp", None], {**split, "parts": [2]}), [])
+        self.assertEqual(unknown("qkv_proj", ["tp", "fsdp"], whole),
+                         [[qkv.format("qkv_proj").replace(".0.", ".*.")]])
+        # Megatron-Core's are interleaved by head.
+        self.assertEqual(unknown("linear_qkv", ["tp", "fsdp"], whole), [])
+
+    def test_towers_under_odd_names_are_gathered_as_well(self):
+        shapes = self.layer()
+        for part, shape in (("attn.qkv", [3840, 1280]),
+                            ("attn.proj", [1280, 1280]),
+                            ("mlp.fc1", [5120, 1280]),
+                            ("mlp.fc2", [1280, 5120])):
+            shapes[f"model.visual.blocks.0.{part}.weight"] = shape
+        rules = {"rules": [
+            {"match": r"\.weight$", "spec": ["fsdp"]}]}
+        named = self.of("named", shapes, rules)
+        for word in ("qkv", "proj", "fc1", "fc2", "attn", "blocks"):
+            odd = {".".join("drosk" if one == word and "visual" in key else one
+                            for one in key.split(".")): shape
+                   for key, shape in shapes.items()}
+            with self.subTest(word=word):
+                self.agree(named, self.of("odd", odd, rules))
+
+    def test_a_plan_has_the_heads_of_each_layer(self):
+        """The config states 8 KV heads; layers have 8, 4, 2 and 8."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        with open(os.path.join(TESTDATA, "configs", "llama-3-8b.config.json"),
+                  encoding="utf-8") as file:
+            config = {**json.load(file), "num_hidden_layers": 4}
+        params = []
+        for layer, heads in enumerate((8, 4, 2, 8)):
+            for part, size in (("q", 4096), ("k", 128 * heads),
+                               ("v", 128 * heads)):
+                params.append({
+                    "name": f"model.layers.{layer}.self_attn.{part}_proj.weight",
+                    "shape": [size, 4096], "dtype": "BF16"})
+        rules = [{"match": "q_proj", "spec": ["tp"]}, *self.ALL["rules"]]
+        inputs = {"model": config, "rules": {"version": 1, "rules": rules},
+                  "manifest": {"schema": "shardc.manifest/v1",
+                               "params": params}}
+        arguments = ["--no-project", "--mesh", "tp:2"]
+        for kind, value in inputs.items():
+            path = os.path.join(folder.name, kind + ".json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(value, file)
+            arguments += ["--" + kind, path]
+        plan = os.path.join(folder.name, "plan.json")
+        self.check(run("plan", "-q", *arguments, "-o", plan), 0)
+        with open(plan, encoding="utf-8") as file:
+            kv = json.load(file)["kv"]
+        self.assertEqual({one["heads"]: one["layers"] for one in kv},
+                         {2: [[2, 3]], 4: [[1, 2]], 8: [[0, 1], [3, 4]]})
+        shown = self.check(run("show", "cache", *arguments, "--ascii"), 0)
+        self.assertIn("layers with 2, 4, 8 heads", shown.out)
+        self.assertNotRegex(shown.out, r"head +8")
+
     def test_each_fact_about_a_stage_has_a_text(self):
         tree = self.tree(0)
         tree.words = {name: word for name, word in tree.words.items()

@@ -407,21 +407,35 @@ class FusedReader {
                       role == Role::kFusedQkv || role == Role::kFusedGateUp;
     if (!open || matrix == nullptr) return std::nullopt;
     for (const size_t out : {size_t{0}, size_t{1}}) {
-      if (!matrix->MayBe(out) || !ShowsOutput(*matrix)) continue;
+      if (!matrix->MayBe(out) || !ShowsOutput(*matrix, out)) continue;
       if (auto cell = Cell(*matrix, out)) return cell;
       if (auto found = BySize(*matrix, out)) return found;
     }
     return std::nullopt;
   }
 
-  // Returns whether it is known which side of a matrix is its output. A square
-  // matrix needs a known orientation and a name that shows keys and values, or
-  // gate and up of an inner size that is half of the width.
-  bool ShowsOutput(const Matrix& matrix) const {
+  // Returns whether it is known that side `out` of a matrix may be its output.
+  // A square matrix needs a known orientation and a name that shows keys and
+  // values, or gate and up of an inner size that is half of the width. Square
+  // matrices of experts are gate and up if the one other matrix of the experts
+  // reads half of the width, and they are oriented as that one.
+  bool ShowsOutput(const Matrix& matrix, size_t out) const {
     const Role role = matrix.group->role.module_role;
-    return matrix.sizes[0] != matrix.sizes[1] || NamesKeyValue(*matrix.group) ||
-           (matrix.group->role.in_first &&
-            (role == Role::kUp || role == Role::kFusedGateUp));
+    if (matrix.sizes[0] != matrix.sizes[1] || NamesKeyValue(*matrix.group) ||
+        (matrix.group->role.in_first &&
+         (role == Role::kUp || role == Role::kFusedGateUp))) {
+      return true;
+    }
+    if (matrix.lead.empty()) return false;
+    const Matrix* other = nullptr;
+    const auto path = blocks_.PathsOf(matrix.group->name).front();
+    for (const Matrix& one : blocks_.At(path).matrices) {
+      if (one.group == matrix.group || one.lead != matrix.lead) continue;
+      if (other != nullptr) return false;
+      other = &one;
+    }
+    return other != nullptr && other->sizes[out] == matrix.sizes[0] &&
+           2 * other->sizes[1 - out] == matrix.sizes[0];
   }
 
   // Finds the parts of a matrix whose output dimension is `matrix.dims[out]`.

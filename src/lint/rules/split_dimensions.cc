@@ -23,6 +23,7 @@
 #include "model/name.h"
 #include "plan/quantised_modules.h"
 #include "roles/classify.h"
+#include "roles/interleaved.h"
 #include "roles/layer_stacks.h"
 #include "roles/role.h"
 #include "source/size.h"
@@ -94,46 +95,10 @@ void CheckFusedParts(const Facts& facts, FindingSink& sink) {
 // activations, because its projections are then gathered in any case.
 namespace {
 
-// Tensors of these names are interleaved by head: `query_key_value` in BLOOM,
-// GPT-NeoX and Falcon (in ChatGLM it is not), `linear_qkv` in Megatron-Core,
-// and the others in Qwen3-Next.
-constexpr std::array<std::string_view, 4> kByHead = {
-    "query_key_value", "linear_qkv", "in_proj_qkvz", "in_proj_ba"};
-constexpr std::array<std::string_view, 2> kContiguousFamilies = {"chatglm",
-                                                                 "glm"};
-// Families that interleave the parts of tensors whose names do not show it:
-// MiniMax, InternLM2 and PLaMo 2 by head, and CodeGen in four blocks, each of
-// which has queries, values and keys.
-struct InterleavedName {
-  std::string_view family;
-  std::array<std::string_view, 1> part;
-};
-constexpr std::array<InterleavedName, 6> kInterleavedNames = {{
-    {"codegen", {"qkv_proj"}},
-    {"internlm2", {"wqkv"}},
-    {"minimax", {"qkv_proj"}},
-    {"minimax_m1", {"qkv_proj"}},
-    {"minimax_text_01", {"qkv_proj"}},
-    {"plamo2", {"in_proj"}},
-}};
-// The model family in which the columns of gate and up alternate.
-constexpr std::string_view kInterleavedGates = "gpt_oss";
-
 bool Interleaves(const Facts& facts, const ParameterGroup& group) {
-  const std::string_view family =
-      facts.model() == nullptr ? ""
-                               : std::string_view(facts.model()->model_type);
-  if (group.role.module_role == Role::kFusedGateUp)
-    return family == kInterleavedGates;
-  for (const InterleavedName& one : kInterleavedNames) {
-    if (one.family == family &&
-        HasPart(group.name, facts.separator(), one.part)) {
-      return true;
-    }
-  }
-  return HasPart(group.name, facts.separator(), kByHead) &&
-         std::find(kContiguousFamilies.begin(), kContiguousFamilies.end(),
-                   family) == kContiguousFamilies.end();
+  return InterleavesParts(
+      facts.model() == nullptr ? "" : facts.model()->model_type,
+      group.role.module_role, group.name, facts.separator());
 }
 
 // Returns whether the order of the parts is an assumption: shapes show the
@@ -145,10 +110,7 @@ bool AssumesOrder(const Facts& facts, const ParameterGroup& group,
   if (facts.model() != nullptr && !facts.model()->model_type.empty()) {
     return false;
   }
-  return std::any_of(kInterleavedNames.begin(), kInterleavedNames.end(),
-                     [&](const InterleavedName& one) {
-                       return HasPart(group.name, facts.separator(), one.part);
-                     });
+  return MayInterleaveParts(group.name, facts.separator());
 }
 
 // Returns whether the rule states that the dimension has these parts, so that

@@ -90,6 +90,16 @@ TEST_CASE("the parts of a matrix follow from the shapes of its block") {
         {"a.0.c", "[8, 512, 768]", "[null, null, tp]"}},
        "dimension 1 of `a.0.b` holds several parts (of unknown sizes; `a.0.c` "
        "reads 768)"},
+      {"square gate and up of experts, oriented as their down projection",
+       {{"a.0.bank.wi", "[8, 2048, 2048]", "[null, null, tp]"},
+        {"a.0.bank.wo", "[8, 1024, 2048]", "[null, tp]"}},
+       "dimension 2 of `a.0.bank.wi` holds several parts (gate and up each "
+       "1024; `a.0.bank.wo` reads 1024)"},
+      {"square gate and up of experts, [out, in]",
+       {{"a.0.b", "[8, 2048, 2048]", "[null, tp]"},
+        {"a.0.c", "[8, 2048, 1024]", "[null, null, tp]"}},
+       "dimension 1 of `a.0.b` holds several parts (of unknown sizes; `a.0.c` "
+       "reads 1024)"},
       {"gate and up in one matrix, before one whose name is that of an up "
        "projection elsewhere",
        {{"a.0.mlp.w12.weight", "[11264, 2048]"},
@@ -166,6 +176,10 @@ TEST_CASE("matrices that hold one part are not reported") {
        {{"a.0.bank.wi", "[8, 2048, 2048]", "[null, null, tp]"},
         {"a.0.bank.wo", "[8, 2048, 2048]", "[null, tp]"},
         {"a.0.norm.scale", "[2048]", "[]"}}},
+      {"square matrices of experts next to two others",
+       {{"a.0.bank.b", "[8, 2048, 2048]", "[null, null, tp]"},
+        {"a.0.bank.c", "[8, 1024, 2048]", "[null, tp]"},
+        {"a.0.bank.d", "[8, 1024, 2048]", "[null, tp]"}}},
       {"a gate, an up and a down projection of Meta's names",
        {{"a.0.mlp.w1.weight", "[2048, 1024]"},
         {"a.0.mlp.w3.weight", "[2048, 1024]"},
