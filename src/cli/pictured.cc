@@ -62,7 +62,7 @@ MemoryBars BarsOf(std::span<const cost::Report> reports) {
     for (const auto& bytes : memory.most.by) {
       bar.parts.push_back(bytes.value_or(0));
     }
-    bar.at_least = memory.at_least;
+    bar.at_least = memory.at_least || !memory.unknown.empty();
     if (memory.least.total != memory.most.total) bar.least = memory.least.total;
     out.bars.push_back(std::move(bar));
     out.devices = report.mesh.devices;

@@ -373,18 +373,12 @@ void NoteExpertAxes(CostInputs& work) {
   }
 }
 
-// Finds axes of the mesh that rules write in the specs of matrices, and that no
-// axis rule of the mode names. The axis rules say which axes shard tokens,
-// heads and hidden states. So an axis that only specs name, as `tensor` in
-// `[tensor, fsdp]`, may shard activations as well, or may not.
-std::optional<NotKnown> AxesWithoutRule(const Compiled& compiled,
-                                        const CostInputs& work) {
-  AxisGroup named;
-  for (size_t i = 0; i < kAxisRuleCount; ++i) {
-    const AxisGroup axes =
-        compiled.resolver->axes().Value(static_cast<AxisRule>(i)).axes;
-    named.insert(named.end(), axes.begin(), axes.end());
-  }
+// Finds axes of the mesh that specs of matrices have, and that neither `named`
+// nor a spec of attention has. `named` are the axes of the axis rules, which
+// say which axes shard tokens, heads and hidden states. So an axis that only
+// specs of parameters name, as `tensor` in `[tensor, fsdp]`, may shard
+// activations as well, or may not.
+AxisGroup AxesWithoutRule(AxisGroup named, const CostInputs& work) {
   for (const Spec* spec : {&work.query, &work.key, &work.value, &work.output}) {
     for (const AxisGroup& axes : *spec) {
       named.insert(named.end(), axes.begin(), axes.end());
@@ -403,12 +397,51 @@ std::optional<NotKnown> AxesWithoutRule(const Compiled& compiled,
       }
     }
   }
-  if (found.empty()) return std::nullopt;
-  return NotKnown{
-      .what = "what " + GroupText(found) +
-              " shards besides parameters, such as tokens or heads",
-      .settled_by = "`axes:` in the rules, such as `axes: {batch: " + found[0] +
-                    "}` or `axes: {head: " + found[0] + "}`"};
+  return found;
+}
+
+void SetUnknownAxes(const AxisGroup& axes, std::string settled_by,
+                    CostInputs& work) {
+  work.unknown_axes =
+      NotKnown{.what = "what " + GroupText(axes) +
+                       " shards besides parameters, such as tokens or heads",
+               .settled_by = std::move(settled_by)};
+}
+
+void FindUnknownAxes(const Compiled& compiled, CostInputs& work) {
+  AxisGroup named;
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const AxisGroup axes =
+        compiled.resolver->axes().Value(static_cast<AxisRule>(i)).axes;
+    named.insert(named.end(), axes.begin(), axes.end());
+  }
+  const AxisGroup found = AxesWithoutRule(std::move(named), work);
+  if (found.empty()) return;
+  SetUnknownAxes(found,
+                 "`axes:` in the rules, such as `axes: {batch: " + found[0] +
+                     "}` or `axes: {head: " + found[0] + "}`",
+                 work);
+}
+
+// The same of a plan, which does not have the axis rules. Its axes of experts
+// are taken for those of their rule (NoteExpertAxes()).
+void FindUnknownAxesOfFile(CostInputs& work) {
+  AxisGroup named;
+  for (const ParamClass& param : work.params) {
+    if (!param.role.expert) continue;
+    for (ptrdiff_t dim = 0; dim + 2 < std::ssize(param.spec); ++dim) {
+      const AxisGroup& axes = param.spec[AsIndex(dim)];
+      named.insert(named.end(), axes.begin(), axes.end());
+    }
+  }
+  const AxisGroup found = AxesWithoutRule(std::move(named), work);
+  if (found.empty()) return;
+  SetUnknownAxes(
+      found,
+      "the mesh, rules and manifest in place of the plan, if `axes:` "
+      "of the rules has " +
+          GroupText(found),
+      work);
 }
 
 // Marks the parameters that LoRA adapters leave as they are, as PEFT does.
@@ -603,7 +636,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   out.hidden = compiled.resolver->axes().Value(AxisRule::kHiddenState).axes;
   out.hidden_known = true;
   out.expert_axes = compiled.resolver->axes().Value(AxisRule::kExpert).axes;
-  out.unknown_axes = AxesWithoutRule(compiled, out);
+  FindUnknownAxes(compiled, out);
   if (compiled.manifest.dtype_assumed) out.notes.emplace_back(kDtypeAssumed);
   const std::vector<std::string>& notes = compiled.manifest.notes;
   out.before_quantisation =
@@ -670,6 +703,8 @@ CostInputs MakeCostInputs(const PlanView& plan,
     specs.insert(specs.end(), {out.key, out.value});
     if (const auto mesh = RefinedMesh(out.mesh, specs)) Refine(*mesh, out);
   }
+  // Before axes that do not divide the heads are left out: they are known.
+  FindUnknownAxesOfFile(out);
   DropUnevenHeadsOfFile(out);
   OrientAll(out, separator);
   NoteExpertAxes(out);

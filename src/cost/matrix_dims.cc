@@ -795,7 +795,8 @@ void FindOrientation(CostInputs& work, char separator) {
   const auto width = work.Hidden();
   const auto leaf = [&](const ParamClass& param) {
     const std::string_view name = param.name;
-    return name.substr(name.rfind(separator) + 1);
+    const size_t at = name.rfind(separator);
+    return at == name.npos ? name : name.substr(at + 1);
   };
   // Square matrices have the orientation of the others with their last part,
   // also where the last part's name shows another one.

@@ -75,8 +75,10 @@ void Frames::Add(std::string_view line) {
                                       NumberOf(value, "function_name_id"),
                                       NumberOf(value, "line")});
     case Table::kFrames:
-      return add(frames_, Frame{NumberOf(value, "file_location_id"),
-                                NumberOf(value, "parent_frame_id") - 1});
+      return add(
+          frames_,
+          Frame{NumberOf(value, "file_location_id"),
+                std::max<int64_t>(NumberOf(value, "parent_frame_id"), 1) - 1});
   }
 }
 

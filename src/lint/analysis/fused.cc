@@ -435,7 +435,8 @@ class FusedReader {
       other = &one;
     }
     return other != nullptr && other->sizes[out] == matrix.sizes[0] &&
-           2 * other->sizes[1 - out] == matrix.sizes[0];
+           matrix.sizes[0] % 2 == 0 &&
+           other->sizes[1 - out] == matrix.sizes[0] / 2;
   }
 
   // Finds the parts of a matrix whose output dimension is `matrix.dims[out]`.
