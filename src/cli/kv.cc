@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/kv_report.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "emit/kv/kv_map.h"
@@ -161,43 +162,6 @@ bool ReadFlags(const KvFlags& flags, KvMapReport& report, Findings& findings) {
   return !findings.HasErrors();
 }
 
-// Makes the map. Returns false after a finding.
-bool MakeReport(const PlanView& from, const PlanView& to,
-                const std::vector<KvKind>& fallback, KvMapReport& report,
-                Findings& findings) {
-  kv::Map& map = report.map;
-  const auto kinds = kv::KindsOf(from, fallback, report.from.settings.draft);
-  const auto others = kv::KindsOf(to, fallback, report.to.settings.draft);
-  if (kinds.empty() || others.empty()) {
-    map.complete = false;
-    map.not_known.push_back(
-        {.what =
-             "what the layers keep for each request: " +
-             std::string(kinds.empty() ? "the source's" : "the destination's") +
-             " plan has no `kv`, and no config.json states it of each layer",
-         .settled_by = "--model, here or when the plan is written"});
-    return true;
-  }
-  map.refused = kv::KindsRefused(kinds, others);
-  const auto ordered = kv::InOrderOf(kinds, others);
-  if (!map.refused.empty() || !ordered) return true;
-  std::vector<std::string> refused;
-  report.from.side = kv::SideOf(from, kinds, report.from.settings, "source",
-                                refused, findings);
-  report.to.side = kv::SideOf(to, *ordered, report.to.settings, "destination",
-                              refused, findings);
-  if (!report.from.side || !report.to.side) return false;
-  if (!refused.empty()) {
-    map.refused = std::move(refused);
-    return true;
-  }
-  auto made = kv::MakeMap(kinds, *report.from.side, *report.to.side,
-                          report.settings, findings);
-  if (!made) return false;
-  map = std::move(*made);
-  return true;
-}
-
 int RunKv(const KvFlags& flags, const Common& common, Findings& findings) {
   KvMapReport report;
   report.from.plan = flags.from;
@@ -223,7 +187,7 @@ int RunKv(const KvFlags& flags, const Common& common, Findings& findings) {
   if (!from || !to) return kFailed;
   report.from.mesh = MeshText(from->classes.plan.mesh);
   report.to.mesh = MeshText(to->classes.plan.mesh);
-  if (!MakeReport(from->classes, to->classes, fallback, report, findings)) {
+  if (!MakeKvReport(from->classes, to->classes, fallback, report, findings)) {
     return kFailed;
   }
   const auto write = [&](Sink& out) {
@@ -313,6 +277,42 @@ Options OptionsOf(KvFlags& flags) {
 }
 
 }  // namespace
+
+bool MakeKvReport(const PlanView& from, const PlanView& to,
+                  const std::vector<KvKind>& fallback, KvMapReport& report,
+                  Findings& findings) {
+  kv::Map& map = report.map;
+  const auto kinds = kv::KindsOf(from, fallback, report.from.settings.draft);
+  const auto others = kv::KindsOf(to, fallback, report.to.settings.draft);
+  if (kinds.empty() || others.empty()) {
+    map.complete = false;
+    map.not_known.push_back(
+        {.what =
+             "what the layers keep for each request: " +
+             std::string(kinds.empty() ? "the source's" : "the destination's") +
+             " plan has no `kv`, and no config.json states it of each layer",
+         .settled_by = "--model, here or when the plan is written"});
+    return true;
+  }
+  map.refused = kv::KindsRefused(kinds, others);
+  const auto ordered = kv::InOrderOf(kinds, others);
+  if (!map.refused.empty() || !ordered) return true;
+  std::vector<std::string> refused;
+  report.from.side = kv::SideOf(from, kinds, report.from.settings, "source",
+                                refused, findings);
+  report.to.side = kv::SideOf(to, *ordered, report.to.settings, "destination",
+                              refused, findings);
+  if (!report.from.side || !report.to.side) return false;
+  if (!refused.empty()) {
+    map.refused = std::move(refused);
+    return true;
+  }
+  auto made = kv::MakeMap(kinds, *report.from.side, *report.to.side,
+                          report.settings, findings);
+  if (!made) return false;
+  map = std::move(*made);
+  return true;
+}
 
 Declared DeclareKv() { return Declare(OptionsOf, RunKv); }
 

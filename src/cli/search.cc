@@ -18,6 +18,9 @@
 #include "cli/committed_plan.h"
 #include "cli/output.h"
 #include "cli/search_inputs.h"
+#include "cli/search_project.h"
+#include "cli/search_proof.h"
+#include "cli/serve.h"
 #include "cli/suggested.h"
 #include "cli/verify_request.h"
 #include "cli/verify_step.h"
@@ -76,10 +79,6 @@ std::string CostCommandOf(const search::Pipeline& one,
 
 namespace fs = std::filesystem;
 
-// The most devices of a step that is proved. A mesh of up to 16 devices shows
-// the same mistakes as a larger mesh, in a fraction of the time.
-constexpr int64_t kMostProofDevices = 16;
-
 template <typename Found>  // Found is a sharding or a pipeline.
 bool IsGivenAsIs(const Found& one) {
   return one.base == search::Base::kGiven &&
@@ -94,67 +93,6 @@ int64_t ProvedMicrobatches(int64_t parts) {
   return out;
 }
 
-std::string ReducedText(const verify::StepReport& report) {
-  return "passes `verify step` at reduced sizes on " +
-         MeshWords(report.reduced_mesh) +
-         (report.stages ? ", in stages: " : ": ") +
-         Counted(report.gradients, "gradient") + ", " +
-         Counted(report.updates, "updated parameter") +
-         ", every value equal to the dense model's";
-}
-
-std::vector<std::string> FromFolder(const std::vector<std::string>& files,
-                                    const std::string& folder) {
-  std::vector<std::string> out;
-  for (const std::string& one : files) {
-    const bool pack = one.starts_with("builtin:");
-    // fs::proximate must get the folder's absolute path. For a relative folder
-    // that does not exist yet, it would return an absolute path.
-    out.push_back(
-        pack ? one : fs::proximate(one, fs::absolute(folder)).generic_string());
-  }
-  return out;
-}
-
-std::string RulesText(const std::vector<std::string>& given) {
-  return Join(given, ", ", JsonString);
-}
-
-// The paths of the model's files, which all targets of the written project use.
-struct ModelFiles {
-  // The manifest, and the config.json (empty if the model has none).
-  std::string manifest, config;
-};
-
-// The mesh file that `search` writes does not state the memory of a device.
-// Returns this memory in bytes if the project file must state it: the value of
-// `--memory`, or the memory in the input mesh file if it differs from the
-// profile's. Otherwise returns nullopt.
-std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
-  const cost::Settings& given = inputs.request.settings;
-  if (given.memory) return given.memory;
-  const auto memory = cost::CapacityOf(inputs.request.device, given);
-  return memory == given.profile->DeviceMemory() ? std::nullopt : memory;
-}
-
-std::string TargetText(const std::string& name, const std::string& mesh,
-                       const std::string& rules, const ModelFiles& model,
-                       const cost::Settings& settings,
-                       const SearchInputs& inputs) {
-  std::string out = "  " + JsonString(name) + ":\n    mesh: " + mesh +
-                    "\n    rules: [" + rules +
-                    "]\n    manifest: " + JsonString(model.manifest) + "\n";
-  if (!model.config.empty()) {
-    out += "    model: " + JsonString(model.config) + "\n";
-  }
-  out += "    modes: [train]\n    batch: " +
-         std::to_string(settings.batch.value_or(1)) + "\n";
-  if (const auto memory = OwnMemory(inputs)) {
-    out += "    memory: " + std::to_string(*memory) + "\n";
-  }
-  return out;
-}
-
 std::string LayersText(const search::Pipeline& one) {
   return Join(one.layers, ",");
 }
@@ -165,22 +103,6 @@ std::string StagesText(const search::Pipeline& one) {
          "\n      virtual: " + std::to_string(one.virtual_stages) +
          "\n      microbatches: " + std::to_string(one.settings.microbatches) +
          "\n      assign: [" + LayersText(one) + "]\n";
-}
-
-// Returns the beginning of the file names of the model's files. It is the
-// target's name. If there is no target, or its name has a slash or backslash,
-// it is "searched".
-std::string FileStem(const SearchInputs& inputs) {
-  const bool plain = inputs.target.find_first_of("/\\") == std::string::npos;
-  return plain && !inputs.target.empty() ? inputs.target : "searched";
-}
-
-void TakePolicy(const Policy& from, Policy& to) {
-  if (from.unmatched) to.unmatched = from.unmatched;
-  if (from.illegal) to.illegal = from.illegal;
-  if (from.min_size) to.min_size = from.min_size;
-  if (from.compat) to.compat = from.compat;
-  if (from.kv_replicate) to.kv_replicate = from.kv_replicate;
 }
 
 std::string PolicyAsFlags(const Policy& policy) {
@@ -314,81 +236,26 @@ int64_t MicrobatchesOf(const search::Pipeline& one) {
   return nearest.value_or(given);
 }
 
-std::string UnprovedText(const Findings& findings) {
-  return "not proved: " + (findings.all().empty()
-                               ? std::string("no step can be built")
-                               : findings.all().front().message);
-}
-
-SearchProof VerdictOf(const std::optional<verify::StepReport>& report, int zero,
-                      const Findings& findings) {
-  SearchProof out;
-  out.status = SearchProof::Status::kUnsupported;
-  if (!report) {
-    out.text = UnprovedText(findings);
-  } else if (report->status == verify::StepStatus::kPass) {
-    out.status = SearchProof::Status::kPass;
-    out.text = ReducedText(*report);
-    if (zero > 0) {
-      out.text +=
-          "; ZeRO " + std::to_string(zero) + " is not part of the proof";
-    }
-  } else if (report->status == verify::StepStatus::kFail) {
-    out.status = SearchProof::Status::kFail;
-    out.text = "fails, which is a defect of shardc: " +
-               (report->problems.empty() ? std::string("a value differs")
-                                         : report->problems.front());
-  } else {
-    out.text = "not proved: " + report->reason;
-  }
-  return out;
-}
-
-// Proves the step at reduced sizes: smaller sizes of the model, and at most
-// kMostProofDevices devices. If `divide` is not empty, the step is divided into
-// stages and has `staged_microbatches` micro-batches.
+// Proves the training step with these settings. If `divide` is not empty, the
+// step is divided into stages and has `staged_microbatches` micro-batches.
 SearchProof Proof(const Mesh& mesh, const search::RulesFile& file,
                   const cost::Settings& settings, const SearchInputs& inputs,
                   int64_t staged_microbatches, const Divide& divide) {
-  SearchProof out;
-  out.status = SearchProof::Status::kUnsupported;
-  const search::Request& request = inputs.request;
-  Findings findings;
-  auto rules = request.read(file);
-  std::unique_ptr<const Compiled> compiled;
-  if (rules) {
-    ChoosePackAxes(*rules, request.model ? &*request.model : nullptr, mesh);
-    compiled = Compile(mesh, std::move(*rules), request.manifest,
-                       request.options, findings);
-  }
-  if (compiled == nullptr) {
-    out.status = SearchProof::Status::kFail;
-    out.text = "fails, which is a defect of shardc: the rules do not compile";
-    return out;
-  }
-  if (compiled->rules.model == nullptr) {
-    out.text = "not proved: no rules file describes the model's step";
-    return out;
-  }
-  verify::StepRequest step =
-      UsualStep(*compiled, request.model, settings.batch);
-  step.length = *settings.length;
-  step.remat = settings.remat;
-  step.microbatches = ProvedMicrobatches(settings.microbatches);
-  step.dtype = Dtype::kF64;
-  step.threads = request.threads;
-  step.most_devices = kMostProofDevices;
   std::optional<verify::StageSettings> stages;
-  if (divide) {
-    step.microbatches = staged_microbatches;
-    stages = divide(*compiled, step.microbatches, findings);
-    if (!stages) {
-      out.text = UnprovedText(findings);
-      return out;
-    }
-    step.stages = &*stages;
-  }
-  return VerdictOf(verify::VerifyStep(step, findings), settings.zero, findings);
+  return ProveStep(mesh, file, inputs, settings.zero,
+                   [&](const Compiled& compiled, verify::StepRequest& step,
+                       Findings& findings) {
+                     if (settings.batch) step.batch = *settings.batch;
+                     step.length = *settings.length;
+                     step.remat = settings.remat;
+                     step.microbatches =
+                         ProvedMicrobatches(settings.microbatches);
+                     if (!divide) return true;
+                     step.microbatches = staged_microbatches;
+                     stages = divide(compiled, step.microbatches, findings);
+                     if (stages) step.stages = &*stages;
+                     return stages.has_value();
+                   });
 }
 
 SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs) {
@@ -413,55 +280,21 @@ bool WriteSearched(const search::Sharding& one,
                    const search::Pipeline* pipeline, const SearchInputs& inputs,
                    const std::string& folder, const Common& common,
                    Findings& findings) {
-  const std::string name = inputs.target.empty() ? "searched" : inputs.target;
-  std::vector<NewFile> files;
-  const Policy& policy = inputs.request.options.policy;
-  // Adds a mesh file. Also adds a rules file if the search changed the rules
-  // (`own`) or if a flag sets a policy. Returns the value of `rules:` in the
-  // project file.
-  const auto add = [&](const Mesh& mesh, search::RulesFile rules, bool own) {
-    files.push_back({"mesh.yaml", MeshFileYaml(mesh)});
-    rules.extends = FromFolder(rules.extends, folder);
-    if (!own && PolicyMembers(policy).empty() && !policy.kv_replicate) {
-      return RulesText(rules.extends);
-    }
-    TakePolicy(policy, rules.own.policy);
-    files.push_back({"rules.yaml", SearchedRulesYaml(rules)});
-    return std::string("rules.yaml");
-  };
+  const cost::Settings& settings = one.report.settings;
   const bool given =
       pipeline == nullptr ? IsGivenAsIs(one) : IsGivenAsIs(*pipeline);
-  const std::string rules = add(one.mesh, one.file, !given);
-  ModelFiles model = {FileStem(inputs) + ".manifest.json", ""};
-  files.push_back({model.manifest, TextOf([&](Sink& sink) {
-                     WriteManifestJson(inputs.request.manifest, sink);
-                   })});
-  if (!inputs.model_path.empty()) {
-    const SourceRef text = ReadSource(inputs.model_path, findings);
-    if (text == nullptr) return false;
-    model.config = FileStem(inputs) + ".config.json";
-    files.push_back({model.config, std::string(text->text())});
+  std::string lines = "    modes: [train]\n    batch: " +
+                      std::to_string(settings.batch.value_or(1)) + "\n";
+  if (const auto memory = OwnMemory(inputs)) {
+    lines += "    memory: " + std::to_string(*memory) + "\n";
   }
-  const cost::Settings& settings = one.report.settings;
-  std::string project =
-      "# Found by `shardc search`: " + SearchSettingsText(settings) +
-      ".\nversion: 1\ntargets:\n" +
-      TargetText(name, "mesh.yaml", rules, model, settings, inputs);
-  if (pipeline != nullptr) project += StagesText(*pipeline);
-  // The project file is written last, so that it exists only if all other files
-  // exist.
-  files.push_back({"shardc.yaml", std::move(project)});
-  if (!AllAreNew(folder, files, findings)) return false;
-  NewFileWriter writer(folder);
-  if (!writer.Write(files, findings)) return false;
-  writer.Keep();
-  std::string text;
-  for (const NewFile& file : files) {
-    const fs::path path = fs::path(folder) / file.path;
-    text += "wrote       " + Printable(path.lexically_normal().string()) + "\n";
-  }
-  PrintMessage(common, text);
-  return true;
+  if (pipeline != nullptr) lines += StagesText(*pipeline);
+  SearchProject project(inputs, folder);
+  project.AddTarget(inputs.target.empty() ? "searched" : inputs.target, "",
+                    one.mesh, one.file, !given, lines);
+  return project.Write(
+      "Found by `shardc search`: " + SearchSettingsText(settings) + ".", common,
+      findings);
 }
 
 std::string CostCommandOf(const search::Sharding& one,
@@ -542,6 +375,7 @@ bool Failed(const SearchProof& proof) {
 
 int RunSearch(const SearchFlags& flags, const Common& common,
               Findings& findings) {
+  if (!CheckServeOptions(flags, common, findings)) return kFailed;
   const auto inputs = ReadSearchInputs(flags, common, findings);
   if (inputs == nullptr) return kFailed;
   if (inputs->has_rules_stages && !flags.output.empty()) {
@@ -554,6 +388,7 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   }
   const ExitStatus planned = PlanGivenRules(*inputs, findings);
   if (planned != kDone) return planned;
+  if (flags.serve.serve) return RunServe(flags, *inputs, common, findings);
   inputs->request.progress = SearchProgressLine(common);
   SearchReport report;
   report.target = inputs->target;

@@ -35,8 +35,8 @@ constexpr int64_t kUsualLength = 8192;
 // about serving, pipelines or hosts.
 bool IsOfServing(const Option& option) {
   return option.name == "--mode" || option.name == "--modes" ||
-         option.name == "--kv-len" || option.name == "--kv-dtype" ||
-         option.name == "--pipeline-axis" || option.name == "--processes";
+         option.name == "--kv-len" || option.name == "--pipeline-axis" ||
+         option.name == "--processes";
 }
 
 std::optional<Manifest> ReadTree(const SearchFlags& flags, const Target& target,
@@ -112,7 +112,8 @@ std::optional<RuleSet> ReadSearched(const search::RulesFile& file,
   if (plain) {
     return OpenRules(file.extends, "", &manifest, model_type, unreported);
   }
-  const SourceRef source = MakeSource("rules.yaml", SearchedRulesYaml(file));
+  const SourceRef source =
+      MakeSource(std::string(kSearchedRules), SearchedRulesYaml(file));
   const std::string word = "builtin:searched";
   auto rules = ReadRules(
       std::span(&word, 1),
@@ -197,6 +198,38 @@ bool ReadCounts(const SearchFlags& flags, SearchInputs& out,
 
 }  // namespace
 
+Options OptionsOfServe(ServeFlags& flags) {
+  Options options = {
+      {.name = "--serve",
+       .to = &flags.serve,
+       .help = "search layouts of a server, and not of a training step"},
+      {.name = "--ttft",
+       .to = &flags.first,
+       .value = "T",
+       .help = "most time to the first token: milliseconds, or 800ms, 2s"},
+      {.name = "--tpot",
+       .to = &flags.token,
+       .value = "T",
+       .help = "most time of each further token: milliseconds, or 20ms, 0.1s"},
+      {.name = "--requests",
+       .to = &flags.arriving,
+       .value = "R",
+       .help = "requests that arrive each second: use the fewest devices that "
+               "serve them (default: all devices, as many as they serve)"},
+      {.name = "--aggregated",
+       .to = &flags.aggregated,
+       .help = "try only instances that prefill and decode"}};
+  for (Option& option : OptionsOf(flags.engine)) {
+    if (option.name == "--slots" || option.name == "--fill") continue;
+    if (option.name == "--engine") option.help = "engine that serves the model";
+    if (option.name == "--disaggregated") {
+      option.help = "try only pairs of instances for prefill and for decode";
+    }
+    options.push_back(std::move(option));
+  }
+  return options;
+}
+
 Options OptionsOfSearch(SearchFlags& flags) {
   Options options = OptionsOfCost(flags.cost);
   std::erase_if(options, IsOfServing);
@@ -211,6 +244,8 @@ Options OptionsOfSearch(SearchFlags& flags) {
           "device)";
     } else if (option.name == "--seq") {
       option.help = "tokens per row (default: 8192)";
+    } else if (option.name == "--kv-dtype") {
+      option.group = kServeGroup;
     }
   }
   Append(options,
@@ -247,6 +282,7 @@ Options OptionsOfSearch(SearchFlags& flags) {
            .help = "folder to write the winner to: mesh.yaml, rules.yaml, and "
                    "a project that uses them",
            .letter = 'o'}});
+  Append(options, Under(kServeGroup, OptionsOfServe(flags.serve)));
   return options;
 }
 
@@ -306,6 +342,11 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
     if (!has_mesh) inputs.devices.clear();
     auto opened = LoadTarget(inputs, whole, common, findings);
     if (!opened) return nullptr;
+    // A server loads the tensors of the published checkpoint, which may be
+    // quantised. The tree is that of `cost --mode decode`.
+    if (flags.serve.serve && target.manifest.empty() && flags.naming == "hf") {
+      manifest = std::move(opened->manifest);
+    }
     request.options = opened->options;
     out->has_stages = opened->stages.has_value();
     Findings unreported;

@@ -7,23 +7,37 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/cost_flags.h"
+#include "cli/serving_flags.h"
 #include "search/request.h"
 
 namespace shardc::cli {
 
+// The heading of the options of `--serve`.
+inline constexpr char kServeGroup[] = "Serving";
+// The name of the text of a rules file that the search made.
+inline constexpr std::string_view kSearchedRules = "rules.yaml";
+
+struct ServeFlags {
+  ServingFlags engine;
+  std::string first, token, arriving;
+  bool serve = false, aggregated = false;
+};
+
 struct SearchFlags {
   CostFlags cost;
+  ServeFlags serve;
   Strings keep;
   std::string seconds, prove, output, naming = "hf", scan_axis;
   bool unmeasured = false;
 };
 
 // Returns the options of `search`. They include the options of `cost`, except
-// those about serving, pipelines or hosts.
+// those about modes, pipelines or hosts.
 Options OptionsOfSearch(SearchFlags& flags);
 
 struct SearchInputs {

@@ -97,6 +97,9 @@ Options OptionsOf(ServingFlags& flags) {
            .value = "FORMAT[,FORMAT]",
            .help = "format of the weights of layers, and of experts: bf16, "
                    "fp8, fp8_block, nvfp4, mxfp4 or int4 (default: as stored)"},
+          {.name = "--disaggregated",
+           .to = &flags.disaggregated,
+           .help = "other devices prefill, or with `--mode prefill` decode"},
           {.name = "--fill",
            .to = &flags.fill,
            .value = "slots|context",
@@ -107,11 +110,13 @@ Options OptionsOf(ServingFlags& flags) {
 
 bool CheckServingFlags(const ServingFlags& flags, Findings& findings) {
   if (flags.Given()) return true;
+  const std::string disaggregated = flags.disaggregated ? "true" : "";
   for (const auto& [name, value] :
        {std::pair<std::string_view, const std::string&>{"--slots", flags.slots},
         {"--isl", flags.input},
         {"--osl", flags.output},
-        {"--served-dtype", flags.format}}) {
+        {"--served-dtype", flags.format},
+        {"--disaggregated", disaggregated}}) {
     if (value.empty()) continue;
     findings.Add(code::kUsage, FlagPlace(name, value),
                  "`" + std::string(name) + "` describes what an engine serves",
@@ -146,6 +151,7 @@ std::optional<cost::ServingRequest> ServingRequestOf(const ServingFlags& flags,
                  "give `--slots`, `--isl` and `--osl`");
   }
   cost::ServingRequest out;
+  out.disaggregated = flags.disaggregated;
   out.engine = ReadEngine(flags.engine, findings);
   out.slots = ReadCount("--slots", flags.slots, findings);
   const auto input = ReadCount("--isl", flags.input, findings);

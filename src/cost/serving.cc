@@ -25,6 +25,7 @@
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
+#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cost {
@@ -49,6 +50,9 @@ constexpr double kLeastLatentHeads = 16;
 constexpr double kExchangedBytes = 3;
 constexpr double kFarShare = 0.8;  // of a network link
 constexpr double kQueue = 0.4;     // of prompts that wait for a prefill
+// Devices that only prefill are kept busy for this fraction of the time, and
+// prompts wait as in an open queue.
+constexpr double kBusyPrefill = 0.7;
 constexpr int64_t kRuntimeBytes = 2'000'000'000;
 constexpr double kMostMeasuredRequests = 512;  // of an attention rank
 constexpr int64_t kMostContext = int64_t{1} << 30;
@@ -144,6 +148,11 @@ AxisGroup ExpertAxes(const CostInputs& work, const ParamClass& experts) {
   }
   if (!experts.placed_along.empty()) out = Joined(out, {experts.placed_along});
   return out;
+}
+
+// The bytes per second at which one device sends to other hosts.
+double FarRate(const Network& network) {
+  return kFarShare * network.leaving / Real(network.inside);
 }
 
 bool Overlap(const AxisGroup& a, const AxisGroup& b) {
@@ -355,17 +364,13 @@ class Operators {
     return out;
   }
 
-  // The bytes per second at which one device sends to other hosts.
-  double FarRate() const {
-    return kFarShare * network_.leaving / Real(network_.inside);
-  }
-
   double ReduceSeconds(const Place& place, double tokens) const {
     const double bytes =
         2 * Real(place.members - 1) / Real(place.members) * tokens * width_ * 2;
     const double near = rates_.all_reduce * NearRate(network_, place);
     return rates_.all_reduce_start +
-           bytes / (place.domains > 1 ? std::min(near, FarRate()) : near);
+           bytes /
+               (place.domains > 1 ? std::min(near, FarRate(network_)) : near);
   }
 
   double ExchangeSeconds(double tokens) const {
@@ -376,7 +381,7 @@ class Operators {
     return 2 * rates_.all_to_all_start +
            bytes * ((1 - far) /
                         (rates_.all_to_all * NearRate(network_, exchange_)) +
-                    far / FarRate());
+                    far / FarRate(network_));
   }
 
   const CostInputs& work_;
@@ -596,8 +601,14 @@ class Evaluator {
     }
     const Operators operators(work_, *out_.profile, *request.engine, *linear,
                               *experts, settings_.cache);
-    unmeasured_ = operators.LeavesHost() || out_.profile->serving->assumed ||
-                  request.engine->points == 0;
+    const auto unmeasured = [&](bool is, std::string why) {
+      if (is) out_.unmeasured.push_back(std::move(why));
+    };
+    unmeasured(operators.LeavesHost(), "collectives that leave a host");
+    unmeasured(out_.profile->serving->assumed,
+               "operators of " + std::string(out_.profile->name));
+    unmeasured(request.engine->points == 0,
+               "steps of the engine " + Printable(request.engine->name));
     out_.experts = operators.Experts();
     if (out_.mode == Mode::kPrefill) {
       PrefillTimes(operators);
@@ -606,15 +617,27 @@ class Evaluator {
     }
   }
 
+  // Sets the time to the first token of a prompt that waits for other prompts,
+  // and for the decode step that runs.
+  void First(double queue, double step, ServingTimes& times) const {
+    times.first_parts = {{"prefill", times.prefill},
+                         {"engine", out_.request.engine->prefill_call},
+                         {"decode_step", step},
+                         {"queue", queue}};
+    times.first =
+        Around(SumOf(times.first_parts), 1 / kUnmeasured, kUnmeasured);
+  }
+
   void PrefillTimes(const Operators& operators) {
     ServingTimes times;
+    const double busy = out_.request.disaggregated ? kBusyPrefill : 0;
     times.parts = operators.Prefill(out_.request.input);
     times.step = times.prefill = SumOf(times.parts);
-    times.first = Around(times.step + out_.request.engine->prefill_call,
-                         1 / kUnmeasured, kUnmeasured);
-    times.rate = Around(Real(ranks_) * Real(out_.request.input) / times.step /
-                            Real(work_.mesh.devices),
-                        1 / kUnmeasured, kUnmeasured);
+    First(busy / 2 / (1 - busy) * times.prefill, 0, times);
+    times.rate =
+        Around((busy > 0 ? busy : 1) * Real(ranks_) * Real(out_.request.input) /
+                   times.step / Real(work_.mesh.devices),
+               1 / kUnmeasured, kUnmeasured);
     out_.times = std::move(times);
   }
 
@@ -627,36 +650,38 @@ class Evaluator {
     const int64_t length = request.input + request.output / 2;
     const double cache = Real(CacheAt(length).value_or(0));
     ServingTimes times;
-    times.prefill = SumOf(operators.Prefill(request.input));
+    times.prefill =
+        request.disaggregated ? 0 : SumOf(operators.Prefill(request.input));
     times.running = std::min(slots, room);
     constexpr int kMostRounds = 100;
-    double token = 0, first = 0, requests = 1;
+    double token = 0, requests = 1;
     for (int i = 0; i < kMostRounds; ++i) {
       requests = std::max(times.running / ranks, 1.0);
       times.parts = operators.Decode(requests, cache, Real(length));
-      times.step = SumOf(times.parts);
+      times.step = token = SumOf(times.parts);
+      if (request.disaggregated) break;
       const double prompts = times.running / steps / ranks;
       times.between = engine.prefill_share * prompts *
                       std::max(times.prefill - kSharedReads * times.step,
                                kLeastPrefill * times.prefill);
-      token = times.step + times.between;
+      token += times.between;
       const double busy = std::min(prompts * times.prefill / token, 0.95);
-      first = times.prefill + engine.prefill_call + token / 2 +
-              kQueue * busy / (1 - busy) * times.prefill;
+      First(kQueue * busy / (1 - busy) * times.prefill, token / 2, times);
+      const double decode = steps * token;
       const double next =
-          std::min(slots * steps * token / (steps * token + first), room);
+          std::min(slots * decode / (decode + times.first->expected), room);
       times.running = (times.running + next) / 2;
     }
-    unmeasured_ |= requests > kMostMeasuredRequests;
-    const double wider = unmeasured_ ? kUnmeasured : 1;
+    if (requests > kMostMeasuredRequests) {
+      out_.unmeasured.emplace_back("more than 512 requests on a device");
+    }
+    const double wider = out_.unmeasured.empty() ? 1 : kUnmeasured;
     const double least = kLeastToken / wider, most = kMostToken * wider;
     times.token = Around(token, least, most);
     const double rate = times.running * Real(request.output) / (steps * token) /
                         Real(work_.mesh.devices);
     times.rate = Around(rate, 1 / most, 1 / least);
-    if (slots <= room) {
-      times.first = Around(first, 1 / kUnmeasured, kUnmeasured);
-    }
+    if (slots > room) times.first.reset();
     out_.experts_read = operators.DistinctExperts(requests);
     out_.cache_read = requests * cache;
     const double experts =
@@ -688,10 +713,11 @@ class Evaluator {
         "not modelled: speculative decoding, several predicted tokens, cached "
         "prefixes, pipeline stages, and experts that get more tokens than "
         "usual");
-    if (out_.times && unmeasured_) {
-      out.emplace_back(
-          "no published step supports these times: their bounds are twice as "
-          "wide");
+    if (!out_.unmeasured.empty()) {
+      out.push_back(
+          "no published step supports these times, so their bounds are twice "
+          "as wide: " +
+          Join(out_.unmeasured, ", "));
     }
     for (const std::string& note : work_.notes) out.push_back(note);
   }
@@ -700,7 +726,6 @@ class Evaluator {
   Settings settings_;
   ServingReport out_;
   int64_t ranks_ = 1;
-  bool unmeasured_ = false;
 };
 
 }  // namespace
@@ -708,6 +733,16 @@ class Evaluator {
 ServingReport ServingOf(const CostInputs& work, const Settings& settings,
                         const ServingRequest& request) {
   return Evaluator(work, settings, request).Run();
+}
+
+int64_t ExpertGroups(const CostInputs& work) {
+  const ParamClass* const down = work.Find(Role::kDown, true);
+  return down == nullptr ? 1 : work.Parts(ExpertAxes(work, *down));
+}
+
+double TransferSeconds(const DeviceProfile& profile, const Mesh& mesh,
+                       int64_t bytes) {
+  return Real(bytes) / FarRate(NetworkOf(profile, mesh));
 }
 
 }  // namespace shardc::cost

@@ -33,6 +33,8 @@ struct ServingRequest {
   // format is that of the stored tensors.
   std::optional<ServedFormat> linear, experts;
   Fill fill = Fill::kNone;
+  // True if some devices only prefill, and others only decode.
+  bool disaggregated = false;
 };
 
 struct Between {
@@ -49,8 +51,10 @@ struct ServingTimes {
   double prefill = 0;  // the prefill of a prompt
   double between = 0;  // added to each decode step by the prefill of others
   Between token;       // TPOT
-  // TTFT; nullopt if requests wait for room in the cache.
+  // TTFT; nullopt if requests wait for room in the cache, or if other devices
+  // prefill. The parts sum to the expected time.
   std::optional<Between> first;
+  std::vector<TimePart> first_parts;
   Between rate;  // tokens per second and device
 };
 
@@ -75,6 +79,8 @@ struct ServingReport {
   double weights_read = 0, cache_read = 0;
   double experts_read = 0, experts = 0;
   std::optional<ServingTimes> times;
+  // Why no published step supports the times; empty if one does.
+  std::vector<std::string> unmeasured;
   std::vector<NotKnown> unknown;
   std::vector<std::string> assumptions;
 };
@@ -83,6 +89,13 @@ struct ServingReport {
 // have the dtype of the cache, and may have a profile and a memory.
 ServingReport ServingOf(const CostInputs& work, const Settings& settings,
                         const ServingRequest& request);
+
+// Returns the number of groups of devices that have different experts.
+int64_t ExpertGroups(const CostInputs& work);
+
+// Returns the seconds in which a device sends this many bytes to other hosts.
+double TransferSeconds(const DeviceProfile& profile, const Mesh& mesh,
+                       int64_t bytes);
 
 }  // namespace shardc::cost
 

@@ -107,6 +107,11 @@ class Evaluator {
 
   // Compiles the rules for a mesh. Returns nullopt if the compilation fails.
   std::optional<Prepared> On(const Mesh& mesh) const;
+  // Returns the inputs of the cost model in another mode than train.
+  cost::CostInputs WorkOf(const Prepared& on, Mode mode) const {
+    return cost::MakeCostInputs(*on.compiled, request_.model, mode,
+                                &representatives_);
+  }
   // Returns why the mesh is illegal with every setting; empty if it is legal.
   std::vector<std::string> ReasonsAgainst(const Prepared& on) const;
   // Returns whether the number of micro-batches divides the rows of the batch

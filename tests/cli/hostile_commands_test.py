@@ -85,6 +85,10 @@ OTHERS = [
     "search --devices 4 --profile h100-sxm --prove 0 --project {F}",
     f"search --mesh {{F}} --profile h100-sxm --prove 0 {TREE} {CONFIG}",
     f"search --devices 4 --profile {{F}} --prove 0 {TREE} {CONFIG}",
+    f"search --serve --devices 4 --profile h100-sxm --engine {{F}} --isl 8 "
+    f"--osl 8 --ttft 1s --tpot 1s --prove 0 {TREE} {CONFIG} -o {{O}}/s",
+    "search --serve --devices 4 --profile h100-sxm --engine vllm --isl 8 --osl 8 "
+    "--ttft 1s --tpot 1s --prove 0 --model {F} -o {O}/s",
     f"verify {MESH} {RULES} {CONFIG} --settings {{F}}",
     "split --plan {P} --checkpoint {F} --out {O}/s",
     "split --plan {P} --checkpoint {D} --out {O}/s",

@@ -7,6 +7,7 @@ errors of each model, device and engine are printed.
 
 import collections
 import csv
+import math
 import os
 import statistics
 import tempfile
@@ -105,6 +106,94 @@ class ServingPoints(unittest.TestCase):
         print("real / expected: " + ", ".join(
             f"{share}: {of([1 / one[1] for one in ratios], share):.2f}"
             for share in (0.01, 0.02, 0.05, 0.1, 0.5, 0.9, 0.95, 0.98)))
+
+    def test_the_list_of_a_search_has_a_layout_near_the_best_measured(self):
+        """Targets between the floors of measured layouts."""
+        cases = near = first = 0
+        with tempfile.TemporaryDirectory() as path:
+            for family, curves in families():
+                floors = [min(curve)[0] for curve in curves.values()]
+                for share in (0.2, 0.5, 0.8):
+                    target = min(floors) + share * (max(floors) - min(floors))
+                    real = {shape: value for shape, curve in curves.items()
+                            if (value := at(curve, target)) is not None}
+                    rates = searched(Folder(path), family, target)
+                    rates = {shape: rate for shape, rate in rates.items()
+                             if shape in curves}
+                    if len(real) < 2 or not rates:
+                        continue
+                    cases += 1
+                    best = max(rates.values())
+                    listed = [shape for shape, rate in rates.items()
+                              if rate >= 0.85 * best]
+                    winner = max(rates, key=rates.get)
+                    most = max(real.values())
+                    near += any(real.get(shape, 0) >= 0.9 * most
+                                for shape in listed)
+                    first += real.get(winner, 0) >= 0.9 * most
+        if os.environ.get("SHARDC_POINTS_TABLE"):
+            print(f"searches {cases}: the list {near}, its first {first} are "
+                  "within 10 % of the best measured")
+        self.assertGreater(near, 0.75 * cases)
+
+
+def families():
+    """The measured (tpot, rate) of the layouts of each family."""
+    groups = collections.defaultdict(lambda: collections.defaultdict(list))
+    for point in points():
+        shape = tuple(int(point[key]) for key in ("tp", "dp", "ep"))
+        n = shape[0] * shape[1]
+        if point["mode"] == "d" or n > 8 or n != int(point["ep"]) * int(
+                point["moe_tp"]) and (shape[1] > 1 or shape[2] > 1):
+            continue
+        family = tuple(point[key] for key in (
+            "model", "linear", "experts", "kv", "device", "engine", "isl",
+            "osl"))
+        groups[family][shape].append((float(point["tpot_ms"]),
+                                      float(point["tokens_s_device"])))
+    out = []
+    for family, curves in sorted(groups.items()):
+        curves = {shape: sorted(curve) for shape, curve in curves.items()
+                  if len(curve) >= 3}
+        if len(curves) >= 2:
+            out.append((family, curves))
+    return out[::1 if STRIDE == 1 else 6]
+
+
+def at(curve, target):
+    """The rate at a target, interpolated in logarithms; None below the floor."""
+    if target < curve[0][0]:
+        return None
+    best = None
+    for (x, y), (x2, y2) in zip(curve, curve[1:]):
+        if x <= target <= x2:
+            share = math.log(target / x) / math.log(x2 / x) if x2 > x else 1
+            best = y * (y2 / y)**share
+    return best or max(rate for _, rate in curve)
+
+
+def searched(folder, family, target):
+    """The predicted rates of layouts."""
+    model, linear, experts, kv, device, engine, isl, osl = family
+    inputs = folder.inputs(model, (1, 1, 1, 1))
+    value = run("search", "--serve", "--aggregated", "--prove", "0",
+                "--no-project", *inputs[inputs.index("--model"):],
+                "--devices", "8", "--profile", device, "--engine", engine,
+                "--isl", isl, "--osl", osl, "--kv-dtype", KV[kv],
+                "--served-dtype", linear + "," + experts, "--ttft", "1000s",
+                "--tpot", f"{target}ms", "--format", "json").json()
+    if not value["layouts"]:
+        return {}
+    best = 1 / value["layouts"][0]["tokens_s_device"]
+    out = {}
+    for one in value["layouts"] + value["others"]:
+        side = one["sides"][0]
+        shape = (side["tp"], side["attention_dp"], side["ep"])
+        if "tokens_s_device" in one:
+            out[shape] = one["tokens_s_device"]
+        elif one["shortfall"] == "rate":
+            out[shape] = 1 / (best + one["value"])
+    return out
 
 
 if __name__ == "__main__":

@@ -125,12 +125,6 @@ std::string CommunicationText(const Report& report) {
   return table.Text() + SourceText(report.communication);
 }
 
-std::string PartName(std::string_view name) {
-  std::string out(name);
-  std::replace(out.begin(), out.end(), '_', ' ');
-  return out;
-}
-
 std::string RateText(const cost::ExpectedTime& time) {
   return ShareText(static_cast<int64_t>(time.model_flops_share * 1e6),
                    1'000'000) +
@@ -304,6 +298,12 @@ void WriteTime(JsonWriter& json, const Report& report) {
 }
 
 }  // namespace
+
+std::string PartName(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
 
 std::string CostReportText(const Report& report, const CostText& how) {
   std::string out = std::string(ModeName(report.mode)) + " on " +

@@ -75,6 +75,12 @@ std::string PipelineReportText(const cost::PipelineCost& cost,
 void WritePipelineJson(const cost::PipelineCost& cost,
                        const std::string& target, Sink& out);
 
+// Returns the name of a part of a time as text: "all reduce".
+std::string PartName(std::string_view name);
+std::string DigitsOf(double value);  // "62.9", "1467"
+// Writes {"least", "expected", "most"}.
+void WriteBetween(JsonWriter& json, const cost::Between& of);
+
 // Returns the report of an engine that serves the plan. If `explain` is true,
 // the text also lists the assumptions.
 std::string ServingReportText(const cost::ServingReport& report, bool explain);

@@ -18,12 +18,6 @@ using cost::Between;
 using cost::ServingReport;
 using cost::ServingTimes;
 
-std::string DigitsOf(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, value < 99.5 ? "%.3g" : "%.0f", value);
-  return text;
-}
-
 template <class Text>
 std::string BoundsText(const Between& of, const Text& text) {
   return text(of.expected) + "  from " + text(of.least) + " to " +
@@ -74,9 +68,7 @@ std::string TimesPart(const ServingReport& report) {
              std::string(report.profile->name)});
   for (const cost::TimePart& part : times.parts) {
     if (part.seconds <= 0) continue;
-    std::string name(part.name);
-    for (char& c : name) c = c == '_' ? ' ' : c;
-    table.Row({"  " + name, SecondsText(part.seconds)});
+    table.Row({"  " + PartName(part.name), SecondsText(part.seconds)});
   }
   table.Row({prefill ? "  prefill" : "  step", SecondsText(times.step)});
   if (!prefill) {
@@ -88,16 +80,14 @@ std::string TimesPart(const ServingReport& report) {
     rates.Row({"requests at once", DigitsOf(times.running)});
     rates.Row({"tpot", BoundsText(times.token, SecondsText)});
   }
-  rates.Row({"ttft", times.first
-                         ? BoundsText(*times.first, SecondsText)
-                         : "not known: requests wait for room in the cache"});
+  if (prefill || !report.request.disaggregated) {
+    rates.Row({"ttft", times.first
+                           ? BoundsText(*times.first, SecondsText)
+                           : "not known: requests wait for room in the cache"});
+  }
   rates.Row({prefill ? "input tokens/s a device" : "tokens/s a device",
              BoundsText(times.rate, DigitsOf)});
   return out + rates.Text();
-}
-
-void WriteBetween(JsonWriter& json, const Between& of) {
-  json.Object("least", of.least, "expected", of.expected, "most", of.most);
 }
 
 void WriteServingTimes(JsonWriter& json, const ServingReport& report) {
@@ -121,6 +111,17 @@ void WriteServingTimes(JsonWriter& json, const ServingReport& report) {
 
 }  // namespace
 
+std::string DigitsOf(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, std::abs(value) < 99.5 ? "%.3g" : "%.0f",
+                value);
+  return text;
+}
+
+void WriteBetween(JsonWriter& json, const Between& of) {
+  json.Object("least", of.least, "expected", of.expected, "most", of.most);
+}
+
 std::string ServingReportText(const ServingReport& report, bool explain) {
   const cost::ServingRequest& request = report.request;
   std::string out = std::string(ModeName(report.mode)) + " on " +
@@ -133,7 +134,13 @@ std::string ServingReportText(const ServingReport& report, bool explain) {
   out += "\n" + CountOr(request.slots) + " slots in " +
          Counted(report.attention_ranks, "attention rank", "attention ranks") +
          ", prompts of " + CountText(request.input) + " tokens, " +
-         CountText(request.output) + " generated\n";
+         CountText(request.output) + " generated" +
+         (request.disaggregated
+              ? ", on other devices than " +
+                    std::string(report.mode == Mode::kPrefill ? "decode"
+                                                              : "prefill")
+              : "") +
+         "\n";
   out += BytesPart(report);
   if (report.times) out += ReadPart(report) + TimesPart(report);
   out += NotKnownLines(report.unknown);
@@ -165,7 +172,8 @@ void WriteServingJson(const ServingReport& report, Sink& out) {
     json.Members(
         "slots", request.slots, "isl", request.input, "osl", request.output,
         "fill", cost::kFillNames[static_cast<size_t>(request.fill)],
-        "attention_ranks", report.attention_ranks, "memory",
+        "disaggregated", request.disaggregated, "attention_ranks",
+        report.attention_ranks, "memory",
         Record("capacity", report.capacity, "reserve", report.reserve,
                "weights", report.weights, "cache_of_token", report.cache_token,
                "cache_of_request", report.cache_request),

@@ -1,0 +1,313 @@
+// Writes the layouts that `search --serve` found. A line of the text has the
+// instances of a layout, what each serves, and its bounds:
+//
+//   1  4 x tp 2  64  1467 (978 to 2717)  24 ms (13 ms to 36 ms)  ...
+#include "emit/costs/serve_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "emit/costs/cost_report.h"
+#include "emit/emit.h"
+#include "source/join.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+using cost::Between;
+using cost::TimePart;
+using search::NotServing;
+using search::Serving;
+using search::ServingSide;
+using search::Shortfall;
+
+// The parts that a line about another layout lists by name.
+constexpr size_t kListedParts = 4;
+constexpr size_t kListedOthers = 16;
+
+template <class Text>
+std::string BoundsCell(const Between& of, const Text& text) {
+  return text(of.expected) + " (" + text(of.least) + " to " + text(of.most) +
+         ")";
+}
+
+std::string SideText(const ServingSide& side, bool instances) {
+  std::string out =
+      instances ? std::to_string(side.instances) + " x " : std::string();
+  out += search::LayoutText(side.layout);
+  if (side.serves != search::Serves::kBoth) {
+    out += " ";
+    out += search::kServesNames[static_cast<size_t>(side.serves)];
+  }
+  return out;
+}
+
+std::string SidesText(const std::vector<ServingSide>& sides, bool instances) {
+  return Join(sides, " + ", [&](const ServingSide& side) {
+    return SideText(side, instances);
+  });
+}
+
+std::string SlotsText(const Serving& one) {
+  return CountText(one.sides.back().report.request.slots.value_or(0));
+}
+
+std::string SignedText(double value, bool bytes, bool differs) {
+  const std::string size = bytes ? BytesText(std::llround(std::abs(value)))
+                                 : SecondsText(std::abs(value));
+  const std::string sign = value < 0 ? "-" : "+";
+  return (differs || value < 0 ? sign : "") + size;
+}
+
+// Lists the largest parts, and the sum of the others.
+std::string PartsText(std::vector<TimePart> parts, bool bytes, bool differs) {
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const TimePart& a, const TimePart& b) {
+                     return std::abs(a.seconds) > std::abs(b.seconds);
+                   });
+  std::string out;
+  double others = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i >= kListedParts) {
+      others += parts[i].seconds;
+    } else if (parts[i].seconds != 0) {
+      AppendItem(out, ", ",
+                 PartName(parts[i].name) + " " +
+                     SignedText(parts[i].seconds, bytes, differs));
+    }
+  }
+  if (others != 0) {
+    AppendItem(out, ", ", "others " + SignedText(others, bytes, differs));
+  }
+  return out;
+}
+
+std::string OtherText(const NotServing& one) {
+  const bool bytes = one.shortfall == Shortfall::kMemory;
+  const bool chosen = one.shortfall == Shortfall::kRate ||
+                      one.shortfall == Shortfall::kRequests;
+  std::string out = SidesText(one.sides, chosen) + ": ";
+  const auto text = [&](double value) {
+    return SignedText(value, bytes, false);
+  };
+  const std::string limit = text(one.limit);
+  switch (one.shortfall) {
+    case Shortfall::kRate:
+      out += text(one.value) + " more of a device for each token";
+      break;
+    case Shortfall::kToken:
+      out += "tpot is at least " + text(one.value) + ", the target is " + limit;
+      break;
+    case Shortfall::kFirst:
+      out += "ttft is at least " + text(one.value) + ", the target is " + limit;
+      break;
+    case Shortfall::kMemory:
+      out += "one request takes " + text(one.value) + " of " + limit;
+      break;
+    case Shortfall::kRequests:
+      return out + DigitsOf(one.value) + " of " + DigitsOf(one.limit) +
+             " requests a second";
+  }
+  if ((one.shortfall == Shortfall::kToken ||
+       one.shortfall == Shortfall::kFirst) &&
+      one.value < one.limit * (1 + search::kNearFloor)) {
+    out += ", which is within the error of the time";
+  }
+  return out + ": " +
+         PartsText(one.parts, bytes, one.shortfall == Shortfall::kRate);
+}
+
+std::string LayoutLines(const ServeReport& report) {
+  const auto& layouts = report.found.layouts;
+  Columns table;
+  table.Row({"", "instances", "slots of each", "tokens/s a device",
+             "requests/s", "tpot", "ttft", "target above floor"});
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const Serving& one = layouts[i];
+    table.Row({std::to_string(i + 1), SidesText(one.sides, true),
+               SlotsText(one), DigitsOf(one.rate),
+               BoundsCell(one.requests, DigitsOf),
+               BoundsCell(one.token, SecondsText),
+               BoundsCell(one.first, SecondsText), PercentText(one.margin)});
+  }
+  return table.Text();
+}
+
+std::vector<std::string> NotSearchedServing() {
+  return {
+      "pipeline stages and context parallelism, which no published step "
+      "supports",
+      "experts over devices that do not divide their number",
+      "tp above 16, or without `--unmeasured` other than a power of two",
+      "several prompts in one prefill"};
+}
+
+std::vector<std::string> UnmeasuredOf(const Serving& one) {
+  std::vector<std::string> out;
+  for (const ServingSide& side : one.sides) {
+    for (const std::string& text : side.report.unmeasured) {
+      if (std::find(out.begin(), out.end(), text) == out.end()) {
+        out.push_back(text);
+      }
+    }
+  }
+  return out;
+}
+
+std::string NotesOf(const ServeReport& report) {
+  std::string out;
+  for (size_t i = 0; i < report.found.layouts.size(); ++i) {
+    const Serving& one = report.found.layouts[i];
+    const std::string begin = "note: " + std::to_string(i + 1) + ": ";
+    if (one.margin < search::kNearFloor) {
+      out += begin + "the target is " + PercentText(one.margin) +
+             " above the least tpot of this layout, " + SecondsText(one.floor) +
+             ", which is within the error of the time\n";
+    }
+    const auto unmeasured = UnmeasuredOf(one);
+    if (!unmeasured.empty()) {
+      out +=
+          begin + "no published step supports " + Join(unmeasured, ", ") + "\n";
+    }
+  }
+  return out;
+}
+
+void WriteSide(JsonWriter& json, const ServingSide& side) {
+  const search::ServingLayout& layout = side.layout;
+  json.BeginObject(JsonLayout::kLines);
+  json.Members("serves", search::kServesNames[static_cast<size_t>(side.serves)],
+               "instances", side.instances, "tp", layout.tensor, "attention_dp",
+               layout.ranks, "ep", layout.experts);
+  json.Key("mesh");
+  WriteMesh(json, layout.mesh, MeshDetail::kSizes);
+  json.Members("rules", layout.rules, "slots", side.report.request.slots, "osl",
+               side.report.request.output);
+  json.Key("instance");
+  if (side.report.times) {
+    const cost::ServingTimes& times = *side.report.times;
+    json.BeginObject();
+    json.Member("step_s", times.step);
+    if (side.serves != search::Serves::kPrefill) {
+      json.Members("running", times.running, "tpot_s",
+                   WrittenBy(WriteBetween, times.token));
+    }
+    if (times.first)
+      json.Member("ttft_s", WrittenBy(WriteBetween, *times.first));
+    json.Member("tokens_s_device", WrittenBy(WriteBetween, times.rate));
+    json.EndObject();
+  } else {
+    json.Null();
+  }
+  json.Lines("unmeasured", side.report.unmeasured);
+  json.EndObject();
+}
+
+void WriteSides(JsonWriter& json, const std::vector<ServingSide>& sides) {
+  json.Key("sides");
+  json.BeginArray(JsonLayout::kLines);
+  for (const ServingSide& side : sides) WriteSide(json, side);
+  json.EndArray();
+}
+
+void WriteParts(JsonWriter& json, const std::vector<TimePart>& parts) {
+  json.Rows("parts", parts, [&](const TimePart& part) {
+    json.Members("name", part.name, "value", part.seconds);
+  });
+}
+
+}  // namespace
+
+std::string ServeReportText(const ServeReport& report) {
+  const search::FoundServing& found = report.found;
+  const cost::ServingRequest& requests = report.targets.requests;
+  std::string out = CountText(report.devices) + " x " + report.profile +
+                    " with " + Printable(requests.engine->name) + " of " +
+                    Printable(requests.engine->month) + ": prompts of " +
+                    CountText(requests.input) + " tokens, " +
+                    CountText(requests.output) + " generated; tpot up to " +
+                    SecondsText(report.targets.token) + ", ttft up to " +
+                    SecondsText(report.targets.first);
+  if (report.targets.arriving) {
+    out += ", " + DigitsOf(*report.targets.arriving) + " requests a second";
+  }
+  out += "\n";
+  if (!found.not_known.empty()) {
+    return out + "no layout is compared, because its time is not known\n" +
+           NotKnownLines(found.not_known);
+  }
+  if (found.layouts.empty()) {
+    out += "no layout meets the targets\n";
+  } else {
+    out += "layouts within 15 % of the best\n" + LayoutLines(report) +
+           NotesOf(report);
+  }
+  if (!found.others.empty()) out += "others\n";
+  for (const NotServing& one : First(found.others, kListedOthers)) {
+    out += "  " + OtherText(one) + "\n";
+  }
+  if (found.others.size() > kListedOthers) {
+    out += "  and " + std::to_string(found.others.size() - kListedOthers) +
+           " more: `--format json` lists them\n";
+  }
+  for (const search::RefusedServing& one : found.refused) {
+    out += "not possible: " + Join(one.layouts, "; ") + ": " +
+           Join(one.reasons, "; ") + "\n";
+  }
+  for (const auto& [mode, proof] : report.proofs) {
+    out += std::string(ModeName(mode)) + ": " + Printable(proof.text) + "\n";
+  }
+  if (!report.map.empty()) out += "kv map: " + report.map + "\n";
+  return out + "not searched: " + Join(NotSearchedServing(), "; ") + "\n";
+}
+
+void WriteServeJson(const ServeReport& report, Sink& out) {
+  const search::FoundServing& found = report.found;
+  const search::ServeTargets& targets = report.targets;
+  const EngineProfile& engine = *targets.requests.engine;
+  WriteDocument(out, "shardc.serve/v1", [&](JsonWriter& json) {
+    json.Members("target", report.target, "devices", report.devices, "profile",
+                 report.profile, "engine",
+                 Record("name", engine.name, "month", engine.month, "versions",
+                        engine.versions),
+                 "isl", targets.requests.input, "osl", targets.requests.output,
+                 "ttft_s", targets.first, "tpot_s", targets.token, "requests_s",
+                 targets.arriving, "evaluated", found.evaluated);
+    json.Blocks("layouts", found.layouts, [&](const Serving& one) {
+      json.Members("used_devices", one.used, "tokens_s_device", one.rate,
+                   "requests_s", WrittenBy(WriteBetween, one.requests),
+                   "tpot_s", WrittenBy(WriteBetween, one.token), "ttft_s",
+                   WrittenBy(WriteBetween, one.first), "transfer_s",
+                   one.transfer, "floor_tpot_s", one.floor, "margin",
+                   one.margin, "near_floor", one.margin < search::kNearFloor);
+      WriteParts(json, one.device_time);
+      WriteSides(json, one.sides);
+    });
+    json.Blocks("others", found.others, [&](const NotServing& one) {
+      json.Members("shortfall",
+                   search::kShortfallNames[static_cast<size_t>(one.shortfall)],
+                   "value", one.value, "limit", one.limit);
+      WriteParts(json, one.parts);
+      WriteSides(json, one.sides);
+    });
+    json.Blocks("refused", found.refused,
+                [&](const search::RefusedServing& one) {
+                  json.Lines("layouts", one.layouts);
+                  json.Lines("reasons", one.reasons);
+                });
+    json.Rows("proofs", report.proofs, [&](const ServeReport::Proof& one) {
+      json.Member("mode", ModeName(one.mode));
+      WriteProved(json, one.proof);
+      json.Member("text", one.proof.text);
+    });
+    json.Member("kv_map", TextOrNull(report.map));
+    WriteNotKnown(json, found.not_known);
+    json.Lines("not_searched", NotSearchedServing());
+    json.Lines("assumptions", found.assumptions);
+  });
+}
+
+}  // namespace shardc
