@@ -2,6 +2,7 @@
 and the public names of the modules that docs/parity.md lists."""
 
 import ast
+import functools
 import glob
 import importlib.util
 import json
@@ -61,6 +62,7 @@ mesh_utils = loaded(os.path.join(package("fjformer"), "partition_utils",
                                  "mesh_utils.py"))
 
 
+@functools.cache
 def function_of(path, *names):
     """Functions of a module of which nothing else is run."""
     with open(path, encoding="utf-8") as file:
