@@ -23,6 +23,7 @@ import jax  # noqa: E402
 import jax.experimental.pjit  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+from eformer import escale  # noqa: E402
 from eformer.escale.mesh import creation  # noqa: E402
 from eformer.escale.partition import manager  # noqa: E402
 from eformer.pytree import auto_pytree  # noqa: E402
@@ -307,7 +308,7 @@ def cases(seed, counts):
     return out
 
 
-# -- The public names of the five modules -----------------------------------------
+# -- The public names of the modules ----------------------------------------------
 
 def modules():
     easydel, earlier_one = package("easydel"), earlier_easydel()
@@ -363,7 +364,9 @@ def names_in(path):
 
 
 def names():
-    return {module: names_in(path) for module, path in modules()}
+    """Those of eformer.escale are what it exports."""
+    return {"eformer.escale": sorted(escale.__all__),
+            **{module: names_in(path) for module, path in modules()}}
 
 
 def record():

@@ -23,7 +23,10 @@ class Live(unittest.TestCase):
     def test_names_are_recorded(self):
         recorded = records.load("reference/names")["modules"]
         names = reference_answers.names()
-        self.assertEqual(names, {name: recorded[name] for name in names})
+        wanted = set(recorded)
+        if reference_answers.earlier_easydel() is None:
+            wanted.remove("easydel.modules.flax_modelling_utils")
+        self.assertEqual(names, {name: recorded[name] for name in wanted})
         self.assertEqual(reference_test.missing(names), [])
 
     def test_records_hold(self):
@@ -54,6 +57,8 @@ class Live(unittest.TestCase):
                     operation, SEED, NEW_CASES)
                 print(f"{operation}: {dict(kinds)}", flush=True)
                 self.assertEqual(failed[:5], [], len(failed))
+                self.assertLess(kinds["refused"] + kinds["refused-alone"],
+                                NEW_CASES / 2)
 
     def test_every_function_of_the_table_has_new_cases(self):
         """Those of eformer's tables have them in parity_live_test.py."""

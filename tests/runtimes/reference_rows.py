@@ -11,10 +11,8 @@ import contextlib
 import functools
 import glob
 import importlib.util
-import json
 import os
 import random
-import re
 import sys
 import types
 import unittest.mock

@@ -9,7 +9,6 @@ import json
 import random
 import re
 
-import parity_live_test
 import reference_commands
 import reference_rows
 from parity_live_test import product_test
