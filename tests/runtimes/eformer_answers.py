@@ -181,7 +181,8 @@ def correct(given):
         with unittest.mock.patch.object(
                 constraints, "_with_sharding_constraint",
                 wraps=constraints._with_sharding_constraint) as applied:
-            # Traced: JAX checks the spec, and no array of the mesh is made.
+            # Traced, so that no array is made: eformer has left out the axes that
+            # do not divide, and JAX checks the others before it traces.
             jax.eval_shape(
                 lambda x: with_sharding_constraint(
                     x, PartitionSpec(*tuples(given["spec"]))),
