@@ -110,6 +110,10 @@ def decode_twin(rule: str) -> str | None:
     return twin if twin in AXIS_RULES else None
 
 
+# The bundles whose mode is decode if dimension 1 of the array is 1 long, else train.
+OF_ACTIVATIONS = ("HiddenState", "AttnQ", "AttnKV")
+
+
 def bundle_of(name: str) -> str | None:
     """The built-in bundle of a class of eformer: HiddenState of HiddenStateSharding."""
     name = name[: -len("Sharding")] if name.endswith("Sharding") else name

@@ -860,7 +860,13 @@ def _resolved(given: list[Any], named: dict[str, Any]) -> Resolved:
     )
     chosen = "dynamic_axes" if dynamic else "axes"
     has_mode = not dynamic and "mode" in all_of
-    return Resolved(all_of.get(chosen), all_of.get("mode"), chosen in all_of, has_mode)
+    return Resolved(
+        all_of.get(chosen),
+        all_of.get("mode"),
+        chosen in all_of,
+        has_mode,
+        "shape" in all_of,
+    )
 
 
 def _functions_in(values: Iterable[Any]) -> list[Any]:

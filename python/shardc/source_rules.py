@@ -22,6 +22,7 @@ from shardc import patterns
 from shardc.logical_axes import (
     AXIS_RULES,
     GENERATION,
+    OF_ACTIVATIONS,
     axes_of_rule,
     bundle_of,
     decode_twin,
@@ -598,6 +599,14 @@ class RulesReader:
             if not value.has_axes:
                 raise self.refuse("this resolves nothing", node)
             what = self.reader.seen(self.resolved(value.axes))
+            if isinstance(what, Symbol) and value.has_shape and bundle_of(
+                what.name
+            ) in OF_ACTIVATIONS:
+                raise self.refuse(
+                    f"`{what.name}` has the mode of a dimension of this shape; in a rule it"
+                    " has the mode of the plan", node,
+                    "resolve its axes in a mode, such as `MODE_TRAIN`",
+                )  # fmt: skip
             if isinstance(what, (Symbol, Resolved)):
                 return self.spec(what, node)
             if isinstance(what, (list, tuple)) and not isinstance(what, Spec):

@@ -152,6 +152,7 @@ class Resolved:
     mode: Any = None
     has_axes: bool = True
     has_mode: bool = True
+    has_shape: bool = False
 
 
 @dataclasses.dataclass(eq=False)

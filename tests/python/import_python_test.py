@@ -198,6 +198,20 @@ class Tables(unittest.TestCase):
                     continue
                 self.assertEqual(len(import_python.read(source).rules), count)
 
+    def test_a_bundle_with_the_mode_of_a_shape_is_refused(self):
+        head = "from eformer.common_types import *\nR = [('h', m.resolve(%s))]\n"
+        for call, refused in (
+                ("AttnQSharding, shape=(2, 1, 2, 2)", True),
+                ("dynamic_axes=HiddenStateSharding, shape=x.shape", True),
+                ("AttnKVSharding", False), ("ColumnWise, shape=(2, 2)", False)):
+            source = (head % call).encode()
+            with self.subTest(call):
+                if refused:
+                    with self.assertRaises(import_python.Failure):
+                        import_python.read(source)
+                    continue
+                self.assertEqual(len(import_python.read(source).rules), 1)
+
     def test_every_axis_rule_has_a_value(self):
         for rule in logical_axes.AXIS_RULES:
             logical_axes.axes_of_rule(rule, {})

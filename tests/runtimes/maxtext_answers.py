@@ -112,6 +112,36 @@ def asked(model, more):
             "params": params}
 
 
+def trained(model, more):
+    """By parameter, its shape, the spec in the state that MaxText's trainer makes,
+    the sizes of the mesh's axes, and whether JAX accepts the spec."""
+    config = config_of(model, *more)
+    mesh = maxtext_utils.get_mesh_from_config(config)
+    state, _, shardings = maxtext_utils.get_abstract_state(
+        config, mesh, model_creation_utils.get_nnx_create_model_fn(config, mesh),
+        False)
+    params = {path: tuple(variable.get_value().shape)
+              for path, variable in nnx.to_flat_state(state)
+              if isinstance(variable, nnx.Param)}
+    out = {}
+    for path, where in nnx.to_flat_state(shardings):
+        if path in params:
+            shape = params[path]
+            out["/".join(map(str, path))] = (
+                list(shape), entries(where.spec), dict(mesh.shape),
+                is_legal(where, shape))
+    return out
+
+
+def is_legal(sharding_of, shape):
+    try:
+        sharding_of.check_compatible_aval(shape)
+        sharding_of.shard_shape(shape)
+    except ValueError:
+        return False
+    return True
+
+
 def answers():
     """The record: rules by number, as most cases have the same."""
     made, rules = [], []

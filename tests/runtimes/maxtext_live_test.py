@@ -2,8 +2,12 @@
 the rules that `export maxtext` writes come to by its own function; its own
 base.yml is imported as it stands."""
 
+import collections
+import contextlib
+import io
 import json
 import os
+import random
 import re
 import sys
 import tempfile
@@ -17,6 +21,26 @@ import jax
 import numpy as np
 import yaml
 from maxtext.utils import sharding
+
+
+NEW_SETTINGS = int(os.environ.get("SHARDC_CASES", "8"))
+
+
+def drawn_settings(rng):
+    """A model of MaxText's list and parallelism of it over all devices."""
+    folder = os.path.join(os.path.dirname(maxtext_answers.base()), "models")
+    model = rng.choice(sorted(name.removesuffix(".yml")
+                              for name in os.listdir(folder)
+                              if name.endswith(".yml")))
+    left, sizes = maxtext_answers.DEVICES, {"data": 1, "fsdp": 1}
+    for axis in rng.sample(["tensor", "data", "context", "fsdp_transpose",
+                            "tensor_sequence", "expert"], rng.randrange(0, 4)):
+        size = rng.choice([2, 4])
+        sizes[axis], left = size, left // size
+    sizes["fsdp"] = left
+    return model, [f"ici_{axis}_parallelism={size}"
+                   for axis, size in sizes.items()] + (
+                       ["scan_layers=false"] if rng.random() < 0.2 else [])
 
 
 def groups(spec, rank, mesh):
@@ -67,6 +91,57 @@ class MaxText(unittest.TestCase):
             while spec and spec[-1] is None:
                 spec.pop()
             self.assertEqual(found[name], tuple(spec), name)
+
+    def test_new_settings_by_one_command(self):
+        """Of models and meshes that are in no record, the plans of the rules that
+        one command writes have the shardings of the state that MaxText's
+        trainer makes."""
+        sys.path.insert(0, os.path.join(records.ROOT, "python"))
+        rng = random.Random(os.environ.get("SHARDC_SEED", "71"))
+        counts = collections.Counter()
+        while counts["settings"] < NEW_SETTINGS:
+            model, more = drawn_settings(rng)
+            try:
+                theirs = maxtext_answers.trained(model, more)
+            except Exception as error:  # a model that needs other settings
+                counts["refused by MaxText"] += 1
+                print(f"{model} {more}: {error!r}"[:300])
+                continue
+            counts["settings"] += 1
+            status, ours = self.by_one_command(model, more, {
+                name: param[0] for name, param in theirs.items()})
+            self.assertEqual(status, 0 if all(
+                legal for *_, legal in theirs.values()) else 1)
+            self.assertEqual(set(theirs), set(ours), (model, more))
+            for name, (shape, spec, mesh, legal) in theirs.items():
+                if not legal:
+                    counts["illegal in JAX"] += 1
+                    continue
+                self.assertEqual(groups(ours[name]["spec"], len(shape), mesh),
+                                 groups(spec, len(shape), mesh),
+                                 (model, more, name))
+                counts["specs"] += 1
+        print(f"new settings: {dict(counts)}")
+
+    def by_one_command(self, model, more, shapes):
+        from shardc import rules
+        files = [self.path(name) for name in ("one.yaml", "one-mesh.yaml")]
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            status = rules.main([
+                "--maxtext", maxtext_answers.base(), "model_name=" + model, *more,
+                "-o", files[0], "--mesh-out", files[1], "--devices",
+                str(maxtext_answers.DEVICES)])
+        self.assertIn("0 different", said.getvalue())
+        shardc_answers.run(
+            "plan", "--no-project", "-q", "--illegal", "drop", "--unmatched",
+            "replicate", "--rules", files[0], "--mesh", files[1], "--manifest",
+            self.path("one-manifest.json", {
+                "schema": "shardc.manifest/v1", "separator": "/",
+                "params": [{"name": name, "shape": shape, "dtype": "F32"}
+                           for name, shape in shapes.items()]}),
+            "-o", self.path("one-plan.json"))
+        with open(self.path("one-plan.json"), encoding="utf-8") as file:
+            return status, json.load(file)["params"]
 
     def planned(self, case, params):
         """A plan with the case's specs."""

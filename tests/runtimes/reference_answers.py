@@ -2,6 +2,7 @@
 and the public names of the modules that docs/parity.md lists."""
 
 import ast
+import functools
 import glob
 import importlib.util
 import json
@@ -22,6 +23,7 @@ import jax  # noqa: E402
 import jax.experimental.pjit  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+from eformer import escale  # noqa: E402
 from eformer.escale.mesh import creation  # noqa: E402
 from eformer.escale.partition import manager  # noqa: E402
 from eformer.pytree import auto_pytree  # noqa: E402
@@ -61,6 +63,7 @@ mesh_utils = loaded(os.path.join(package("fjformer"), "partition_utils",
                                  "mesh_utils.py"))
 
 
+@functools.cache
 def function_of(path, *names):
     """Functions of a module of which nothing else is run."""
     with open(path, encoding="utf-8") as file:
@@ -305,7 +308,7 @@ def cases(seed, counts):
     return out
 
 
-# -- The public names of the five modules -----------------------------------------
+# -- The public names of the modules ----------------------------------------------
 
 def modules():
     easydel, earlier_one = package("easydel"), earlier_easydel()
@@ -361,7 +364,9 @@ def names_in(path):
 
 
 def names():
-    return {module: names_in(path) for module, path in modules()}
+    """Those of eformer.escale are what it exports."""
+    return {"eformer.escale": sorted(escale.__all__),
+            **{module: names_in(path) for module, path in modules()}}
 
 
 def record():

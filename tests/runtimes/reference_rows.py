@@ -11,10 +11,8 @@ import contextlib
 import functools
 import glob
 import importlib.util
-import json
 import os
 import random
-import re
 import sys
 import types
 import unittest.mock
@@ -591,57 +589,3 @@ def attention(given):
     return {"output": np.asarray(output).tolist(),
             "weights": np.asarray(weights).tolist(),
             "tolerance": {"rtol": 1e-9, "atol": 1e-12}}
-
-
-# -- All of them ------------------------------------------------------------------
-
-# By operation: the family of recorded cases whose reader compares it.
-FAMILIES = {
-    "attention_shardings": "attn_rules", "fjformer_match": "match",
-    "get_weight_decay_mask": "names", "tree_path_to_string": "names",
-    "get_ranks_and_size": "names", "partition_manager_from_json": "names",
-    "fjformer_create_mesh": "mesh", "get_jax_mesh": "mesh",
-    "rotate_half": "numeric", "precompute_freq_cis": "numeric",
-    "apply_rotary_pos_emb": "numeric", "repeat_kv_bnsh": "numeric",
-    "repeat_kv_bsnh": "numeric", "quantize_int8": "numeric",
-    "concatenate_to_cache": "numeric", "attention": "numeric"}
-# The functions of `eval` with other names than their operations.
-FUNCTIONS = {
-    "fjformer_match": "match_partition_rules",
-    "partition_manager_from_json": "partition_axis",
-    "fjformer_create_mesh": "create_mesh",
-    "get_jax_mesh": "parse_mesh_from_string", "repeat_kv_bnsh": "repeat_kv",
-    "repeat_kv_bsnh": "repeat_kv"}
-# Which environment an operation needs as well.
-NEEDS = {"get_ranks_and_size": "sources", "rotate_half": "sources",
-         "precompute_freq_cis": "sources", "repeat_kv_bsnh": "sources",
-         "repeat_kv_bnsh": "sources", "apply_rotary_pos_emb": "sources",
-         "quantize_int8": "int8_cache", "concatenate_to_cache": "int8_cache"}
-# What the readers call errors with these words.
-KINDS = (("nested tuple", "nested_tuple_in_spec"),)
-
-
-def beyond_re2(given):
-    patterns = [rule["pattern"] for rule in given.get("rules", [])] + \
-        given.get("exclusions", [])
-    return any(re.search(r"\(\?[!=<]", pattern) for pattern in patterns)
-
-
-def cases(operation, seed, count):
-    """New cases of an operation, each with what the packages return."""
-    rng = random.Random(f"{seed}/{operation}")
-    for number in range(count):
-        given = globals()["draw_" + operation](rng)
-        try:
-            answer = {"expect": globals()[operation](given)}
-        except Exception as error:
-            message = str(error)
-            answer = {"error": {
-                "type": type(error).__name__, "message": message,
-                "kind": next((kind for words, kind in KINDS
-                              if words in message), type(error).__name__)}}
-        if FAMILIES[operation] not in ("attn_rules", "match"):
-            given = {"op": operation, **given}
-        yield json.loads(json.dumps({
-            "id": f"{seed}/{operation}/{number}", "input": given, **answer,
-            "tags": ["python_only_syntax"] if beyond_re2(given) else []}))
