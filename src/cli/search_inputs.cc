@@ -108,7 +108,8 @@ std::optional<RuleSet> ReadSearched(const search::RulesFile& file,
                                     const Manifest& manifest,
                                     const std::string& model_type) {
   Findings unreported;
-  const bool plain = file.own.rules.empty() && file.own.axes == AxisRules{};
+  const bool plain = file.own.rules.empty() && file.own.axes == AxisRules{} &&
+                     !file.own.policy.kv_replicate;
   if (plain) {
     return OpenRules(file.extends, "", &manifest, model_type, unreported);
   }

@@ -291,13 +291,6 @@ int RunServe(const SearchFlags& flags, SearchInputs& inputs,
   report.targets = std::move(*targets);
   search::Request& request = inputs.request;
   request.options.modes = {Mode::kTrain, Mode::kPrefill, Mode::kDecode};
-  // Engines replicate KV heads that are fewer than the devices.
-  request.options.policy.kv_replicate = true;
-  request.read = [read = request.read](const search::RulesFile& file) {
-    auto rules = read(file);
-    if (rules) rules->policy.kv_replicate = true;
-    return rules;
-  };
   report.target = inputs.target;
   report.devices = request.devices;
   report.profile = request.settings.profile->name;

@@ -336,6 +336,7 @@ std::optional<RulesFile> Changed(const RulesFile& file, const Compiled& all,
     if (axes.Value(AxisRule::kKvHead).axes.empty()) return std::nullopt;
     out.own.axes.Set(AxisRule::kKvHead, {});
   }
+  if (changes.repeats_keys) out.own.policy.kv_replicate = true;
   if (changes.turns_hidden) {
     const AxisGroup tensor = axes.Value(AxisRule::kTensorParallel).axes;
     if (tensor.empty()) return std::nullopt;
@@ -375,6 +376,7 @@ std::string ChangesText(const RuleChanges& changes, bool hidden_sharded) {
   add(changes.turns_hidden, hidden_sharded ? "hidden states not sharded over tp"
                                            : "hidden states sharded over tp");
   add(changes.replicates_keys, "KV heads replicated over tp");
+  add(changes.repeats_keys, "one KV head on each device");
   add(changes.batch_over_experts, "batch over the experts' axis");
   add(changes.whole_experts, "experts not sharded over tp");
   add(changes.holds_attention, "attention weights not sharded over data axes");

@@ -39,6 +39,9 @@ struct RuleChanges {
   // not sharded over data axes. Such weights are not gathered before use, but
   // need more memory.
   bool holds_attention = false, holds_ends = false;
+  // Whether KV heads that are fewer than the devices are replicated, one on
+  // each device (`kv_replicate`), as serving engines do.
+  bool repeats_keys = false;
 
   auto operator<=>(const RuleChanges&) const = default;
   // Returns whether published runs have used rules with these changes.

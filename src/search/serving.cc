@@ -25,6 +25,7 @@
 #include "search/pricer.h"
 #include "search/rule_options.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::search {
 namespace {
@@ -173,6 +174,8 @@ class Searcher {
     RuleChanges changes;
     changes.batch_over_experts = ranks > 1;
     changes.whole_experts = experts > 1 && tensor > 1;
+    changes.repeats_keys = request_.model && !request_.model->latent_rank &&
+                           tensor > request_.model->kv_heads.value_or(tensor);
     if (options_.bases().empty()) return;
     const Base base = options_.bases().front();
     layout.mesh.axes = {{"ep", ranks, AxisType::kAuto},
@@ -207,8 +210,9 @@ class Searcher {
     }
     const int64_t groups = cost::ExpertGroups(one.decode);
     if (reasons.empty() && groups != experts) {
-      reasons.push_back("the rules spread the experts over " +
-                        std::to_string(groups) + " of these groups");
+      reasons.push_back("the rules put the experts on " +
+                        Counted(groups, "group") + " of devices, and not on " +
+                        std::to_string(experts));
     }
     if (reasons.empty() && prepared->compiled->HasIllegal()) {
       reasons.emplace_back("a spec is illegal on this mesh");

@@ -210,7 +210,7 @@ class ServeSearch(DescribedCase):
                             "60ms")
         reasons = {text: one["reasons"] for one in value["refused"]
                    for text in one["layouts"]}
-        self.assertIn("the rules spread the experts over 4 of these groups",
+        self.assertIn("the rules put the experts on 4 groups of devices, and not on 8",
                       reasons["tp 2, attention dp 4, ep 8"])
 
     def test_the_written_project_is_checked_and_gives_the_figures(self):
@@ -327,6 +327,14 @@ class ServeSearch(DescribedCase):
         tried = {side["tp"] for one in value["layouts"] + value["others"]
                  for side in one["sides"] if side["instance"]}
         self.assertLessEqual({8, 16}, tried)
+
+    def test_towers_do_not_limit_the_layouts_of_a_language_model(self):
+        value = self.search(*model("gemma-3-27b"), "--devices", "4",
+                            "--profile", "h100-sxm", "--engine", "vllm",
+                            *LENGTHS, *TARGETS)
+        tried = {side["tp"] for one in value["layouts"] + value["others"]
+                 for side in one["sides"] if side["instance"]}
+        self.assertEqual(tried, {1, 2, 4})
 
     def test_heads_that_a_mesh_does_not_divide(self):
         """6 KV heads: tp 4 is refused, and the others are compared."""
