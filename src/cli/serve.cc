@@ -190,8 +190,8 @@ std::optional<KvMapReport> MapOf(const std::vector<ServedTarget>& targets,
   return out;
 }
 
-// Returns the commands that print the figures of the sides. The project has
-// been written to `folder`.
+// Returns the commands that print the figures of the sides from the project
+// that was written.
 std::string CostCommandsOf(const std::vector<ServedTarget>& targets,
                            const SearchFlags& flags,
                            const SearchInputs& inputs) {
