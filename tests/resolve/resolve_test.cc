@@ -222,6 +222,15 @@ TEST_CASE("a name of a mesh axis and of a rule with axes is an error") {
   const Mesh mesh = MeshOf({{"batch", 4}, {"tp", 2}});
   CHECK(TextInFile(decode, mesh, {{"batch"}}, Mode::kTrain)
             .find("`batch` is an axis of the mesh and an axis rule") == 0);
+  // Both meanings are the same axis in one of the modes alone.
+  for (const AxisRule rule : {AxisRule::kBatch, AxisRule::kDecodeBatch}) {
+    RuleSet one;
+    one.axes.Set(AxisRule::kBatch, Value({"tp"}));
+    one.axes.Set(AxisRule::kDecodeBatch, Value({"tp"}));
+    one.axes.Set(rule, Value({"batch"}));
+    CHECK(TextInFile(one, mesh, {{"batch"}}, Mode::kTrain)
+              .find("`batch` is an axis of the mesh and an axis rule") == 0);
+  }
   // Both meanings are the same axis.
   RuleSet same;
   same.axes.Set(AxisRule::kBatch, Value({"batch"}));
