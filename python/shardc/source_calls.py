@@ -245,6 +245,9 @@ class Calls(Expressions):
         """What a function returns. `rest`, if it is given, is what every argument that
         is not may be, apart from its default."""
         values = [*given, *named.values(), *([] if rest is None else [rest])]
+        if of.kind == "cached":
+            self.stored.add(id(of.node))
+            self.is_dirty = True
         again = any(frame.function.node is of.node for frame in self.frames)
         if len(self.frames) >= _DEEP or (again and self.since > 0):
             why = self.forsake([of, *values], node)

@@ -576,6 +576,9 @@ class Reader(Calls):
         Afterwards `is_dirty` states whether it has changed what the module holds."""
         if of.kind == "wrapped":
             return of.why
+        if id(of.node) in self.stored:
+            # Whoever has the stored value may have changed it.
+            return Unknown(f"what `{of.node.name}` has stored", of.node)
         self.steps = 0
         self.base, self.is_dirty = self.born(), False
         self.defaults, self.is_listed = defaults, True

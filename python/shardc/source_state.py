@@ -64,6 +64,7 @@ class State:
         self.changes = 0  # of what is older than an undecided part
         self.base = 0
         self.is_dirty = False  # whether something older than `base` was changed
+        self.stored: set[int] = set()  # cached functions that may have been called
 
     # -- Limits ------------------------------------------------------------------
 
