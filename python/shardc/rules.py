@@ -314,6 +314,7 @@ def _called(found: Any) -> Any:
 def _write(path: str | None, text: str) -> None:
     if path is None or path == "-":
         sys.stdout.write(text)
+        sys.stdout.flush()  # Before what follows on stderr.
         return
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
