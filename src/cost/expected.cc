@@ -568,12 +568,6 @@ class StepTime {
   const double optimizer_bytes_;
 };
 
-double SumOf(const std::vector<TimePart>& parts) {
-  return std::accumulate(
-      parts.begin(), parts.end(), 0.0,
-      [](double sum, const TimePart& part) { return sum + part.seconds; });
-}
-
 // Returns the time of the step, or nullopt when ExpectedTimeOf returns nullopt.
 std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
                                const Memory& memory,
@@ -592,6 +586,12 @@ std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
 }
 
 }  // namespace
+
+double SumOf(const std::vector<TimePart>& parts) {
+  return std::accumulate(
+      parts.begin(), parts.end(), 0.0,
+      [](double sum, const TimePart& part) { return sum + part.seconds; });
+}
 
 std::optional<double> ExpectedSecondsOf(const CostInputs& work,
                                         const Settings& settings,

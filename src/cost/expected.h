@@ -30,6 +30,7 @@ struct TimePart {
   std::string_view name;
   double seconds = 0;
 };
+double SumOf(const std::vector<TimePart>& parts);
 
 struct ExpectedTime {
   double seconds = 0;

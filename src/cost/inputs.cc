@@ -703,7 +703,8 @@ CostInputs MakeCostInputs(const PlanView& plan,
     specs.insert(specs.end(), {out.key, out.value});
     if (const auto mesh = RefinedMesh(out.mesh, specs)) Refine(*mesh, out);
   }
-  // Before axes that do not divide the heads are left out: they are known.
+  // DropUnevenHeadsOfFile() removes axes of attention that do not divide the
+  // heads. What such axes shard is known, so they are looked for first.
   FindUnknownAxesOfFile(out);
   DropUnevenHeadsOfFile(out);
   OrientAll(out, separator);

@@ -483,12 +483,6 @@ class Missing {
   std::vector<NotKnown>& out_;
 };
 
-double SumOf(const std::vector<TimePart>& parts) {
-  double out = 0;
-  for (const TimePart& part : parts) out += part.seconds;
-  return out;
-}
-
 Between Around(double value, double least, double most) {
   return {value * least, value, value * most};
 }

@@ -30,16 +30,20 @@ constexpr size_t kKeyHeadDim = 2;
 constexpr int64_t kMostSize = int64_t{1} << 24;
 constexpr size_t kMostKinds = 64;
 
+// Adds a layer after those of the ranges.
+void AddLayer(std::vector<LayerRange>& ranges, int64_t layer) {
+  if (!ranges.empty() && ranges.back().end == layer) {
+    ++ranges.back().end;
+  } else {
+    ranges.push_back({layer, layer + 1});
+  }
+}
+
 std::vector<LayerRange> LayersThatKeep(const std::vector<KeptTokens>& kept,
                                        KeptTokens what) {
   std::vector<LayerRange> out;
   for (int64_t i = 0; i < std::ssize(kept); ++i) {
-    if (kept[static_cast<size_t>(i)] != what) continue;
-    if (!out.empty() && out.back().end == i) {
-      ++out.back().end;
-    } else {
-      out.push_back({i, i + 1});
-    }
+    if (kept[static_cast<size_t>(i)] == what) AddLayer(out, i);
   }
   return out;
 }
@@ -278,12 +282,7 @@ void DivideByHeads(const Compiled& compiled, std::vector<KvKind>& kinds) {
           }
           heads = size / kind.head_dim;
         }
-        std::vector<LayerRange>& ranges = by_heads[heads];
-        if (!ranges.empty() && ranges.back().end == layer) {
-          ++ranges.back().end;
-        } else {
-          ranges.push_back({layer, layer + 1});
-        }
+        AddLayer(by_heads[heads], layer);
       }
     }
     for (auto& [heads, layers] : by_heads) {

@@ -1,7 +1,8 @@
 // How a matrix with several parts stores them: one after the other, such as all
 // queries before all keys, or interleaved, such as the query, key and value of
 // each head. One range of an interleaved matrix has its share of each part.
-#pragma once
+#ifndef SHARDC_ROLES_INTERLEAVED_H_
+#define SHARDC_ROLES_INTERLEAVED_H_
 
 #include <string_view>
 
@@ -19,3 +20,5 @@ bool InterleavesParts(std::string_view family, Role role, std::string_view name,
 bool MayInterleaveParts(std::string_view name, char separator);
 
 }  // namespace shardc
+
+#endif  // SHARDC_ROLES_INTERLEAVED_H_

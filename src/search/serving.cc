@@ -33,6 +33,7 @@ namespace {
 using cost::Between;
 using cost::Real;
 using cost::ServingReport;
+using cost::SumOf;
 using cost::TimePart;
 
 constexpr int64_t kMostTensor = 16;
@@ -49,26 +50,20 @@ Between Smaller(const Between& a, const Between& b) {
           std::min(a.most, b.most)};
 }
 
-double SumOf(const std::vector<TimePart>& parts) {
-  double out = 0;
-  for (const TimePart& part : parts) out += part.seconds;
-  return out;
-}
-
-// Returns the parts of `a`, minus those of `b` that have the same name.
-std::vector<TimePart> Difference(std::vector<TimePart> a,
-                                 const std::vector<TimePart>& b) {
-  for (const TimePart& part : b) {
-    const auto at = std::find_if(a.begin(), a.end(), [&](const TimePart& one) {
-      return one.name == part.name;
-    });
-    if (at == a.end()) {
-      a.push_back({part.name, -part.seconds});
+// Adds the seconds of each part of `more`, times `factor`, to the part of the
+// same name.
+void AddParts(std::vector<TimePart>& to, const std::vector<TimePart>& more,
+              double factor) {
+  for (const TimePart& part : more) {
+    const auto at = std::find_if(
+        to.begin(), to.end(),
+        [&](const TimePart& one) { return one.name == part.name; });
+    if (at == to.end()) {
+      to.push_back({part.name, factor * part.seconds});
     } else {
-      at->seconds -= part.seconds;
+      at->seconds += factor * part.seconds;
     }
   }
-  return a;
 }
 
 // The decode step and what prefill adds to it. The sum is the expected TPOT.
@@ -328,16 +323,7 @@ class Searcher {
     out.floor = floor.times->token.expected;
     out.margin = targets_.token / out.floor - 1;
     for (const ServingSide& side : out.sides) {
-      for (const TimePart& part : DeviceParts(side, targets_.requests.output)) {
-        const auto at = std::find_if(
-            out.device_time.begin(), out.device_time.end(),
-            [&](const TimePart& known) { return known.name == part.name; });
-        if (at == out.device_time.end()) {
-          out.device_time.push_back(part);
-        } else {
-          at->seconds += part.seconds;
-        }
-      }
+      AddParts(out.device_time, DeviceParts(side, targets_.requests.output), 1);
     }
     out.device_time.push_back(
         {"unused", 1 / out.rate - SumOf(out.device_time)});
@@ -518,8 +504,8 @@ class Searcher {
       if (!fresh) continue;
       NotServing slow;
       slow.sides = std::move(one.sides);
-      slow.parts =
-          Difference(std::move(one.device_time), all.front().device_time);
+      slow.parts = std::move(one.device_time);
+      AddParts(slow.parts, all.front().device_time, -1);
       slow.value = SumOf(slow.parts);
       out_.others.push_back(std::move(slow));
     }
