@@ -375,7 +375,12 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
   request.threads = ThreadsOr(common.threads);
   request.read = [inputs = out.get(),
                   model_type](const search::RulesFile& file) {
-    return ReadSearched(file, inputs->request.manifest, model_type);
+    const search::Request& of = inputs->request;
+    auto rules = ReadSearched(file, of.manifest, model_type);
+    if (rules && of.options.policy.kv_replicate) {
+      rules->policy.kv_replicate = of.options.policy.kv_replicate;
+    }
+    return rules;
   };
   out->rules_given = !target.rules.empty();
   out->target = target.name;

@@ -228,6 +228,19 @@ class KvReplicate(Case):
             one["collective"] == "all_reduce" and
             one["part"] == "attention" and one["phase"] == "backward"])
 
+    def test_a_search_computes_and_proves_with_replicas(self):
+        work = [*LLAMA, *PACK, "--mesh", "tp:16", "--batch", "16", "--seq", "1024",
+                "--profile", "h100-sxm", "--kv-replicate", "--format", "json"]
+        found = json.loads(self.check(
+            run("search", *work, "--keep", "mesh,rules", "--unmeasured"), 0).out)
+        winner = found["winner"]
+        self.assertTrue(winner["proved"])
+        cost = json.loads(run("cost", *work, "--remat", winner["remat"], "--zero",
+                              winner["zero"], "--microbatches",
+                              winner["microbatches"]).out)
+        self.assertEqual(winner["expected_s"], cost["time"]["expected_s"])
+        self.assertEqual(winner["bytes_per_device"], cost["memory"]["peak"]["expected"])
+
     def test_decoding_gathers_no_keys(self):
         got = run("cost", *LLAMA, *PACK, "--mesh", "tp:16", "--kv-replicate",
                   "--mode", "decode", "--batch", "16", "--kv-len", "8192",
