@@ -338,8 +338,9 @@ std::vector<LayerTensor> EncoderTensors(const CostInputs& encoder,
   std::vector<LayerTensor> out;
   for (const int64_t width : widths) {
     const CostInputs tower = WithWidth(encoder, width);
-    for (LayerTensor& tensor : Layers(tower, settings, tokens).Take(width)) {
-      out.push_back(std::move(tensor));
+    for (const LayerTensor& tensor :
+         Layers(tower, settings, tokens).Take(width)) {
+      out.push_back(tensor);
     }
   }
   return out;
@@ -365,8 +366,9 @@ std::vector<LayerTensor> TensorsOf(const CostInputs& work,
   if (IsEncoderAlone(work)) return out;
   const CostInputs decoder =
       WithStreams(work, Stream::kModel, Stream::kCrossed);
-  for (LayerTensor& tensor : Layers(decoder, settings, tokens).Take(hidden)) {
-    out.push_back(std::move(tensor));
+  for (const LayerTensor& tensor :
+       Layers(decoder, settings, tokens).Take(hidden)) {
+    out.push_back(tensor);
   }
   return out;
 }
