@@ -173,14 +173,8 @@ def constrain(
     mode: str = "train",
     mesh: Mesh | None = None,
 ) -> jax.Array:
-    """Inside jit: `x` as the plan has an attention tensor, or by a spec."""
-    if isinstance(tensor, str):
-        specs = plan.attention(mode)
-        if tensor not in specs:
-            raise PlanError(f"attention has no tensor {tensor!r}: {', '.join(specs)}")
-        spec = specs[tensor]
-    else:
-        spec = tensor
+    """Inside jit: `x` as the plan has an activation, or by a spec."""
+    spec = plan.activation(tensor, mode) if isinstance(tensor, str) else tensor
     mesh = _mesh(plan, mesh)
     # Explicit axes are part of an array's type: no constraint may name them.
     if AxisType.Explicit in mesh.axis_types:

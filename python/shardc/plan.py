@@ -252,6 +252,24 @@ class Plan(Mapping[str, Parameter]):
             raise not_planned(mode, self.modes)
         return {name: spec_of(spec) for name, spec in specs[mode].items()}
 
+    def activations(self, mode: str = "train") -> dict[str, Spec]:
+        """The specs of the other activations: "hidden" [batch, length, width], "mlp",
+        "logits", "experts" [batch, expert, rows, width], and those that the rules
+        name. Empty for a plan without them."""
+        specs = self.data.get("activations")
+        if specs is None:
+            return {}
+        if mode not in specs:
+            raise not_planned(mode, self.modes)
+        return {name: spec_of(spec) for name, spec in specs[mode].items()}
+
+    def activation(self, name: str, mode: str = "train") -> Spec:
+        """The spec of an activation or of a tensor of attention, by its name."""
+        specs = {**self.attention(mode), **self.activations(mode)}
+        if name not in specs:
+            raise PlanError(f"no activation is called {name!r}: {', '.join(specs)}")
+        return specs[name]
+
     def folded(self) -> Iterator[Folded]:
         """Parameters of one template, shape and layout together, in order."""
         groups: dict[tuple[str, str], list[str]] = {}
@@ -404,8 +422,8 @@ class Plan(Mapping[str, Parameter]):
         mode: str = "train",
         mesh: jax.sharding.Mesh | None = None,
     ) -> jax.Array:
-        """`x` constrained to the plan's spec of an attention tensor, such as "query", or
-        to a spec."""
+        """`x` constrained to the plan's spec of an activation, such as "hidden" or
+        attention's "query", or to a spec."""
         import shardc.jax
 
         return shardc.jax.constrain(self, x, tensor, mode, mesh)

@@ -333,11 +333,22 @@ def fingerprint(data: Mapping[str, Any]) -> str:
     return _fingerprint(data, [f"{_text(n)}:{_entry(params[n])}" for n in names])
 
 
+def _activations_digest(data: Mapping[str, Any]) -> str | None:
+    """The digest of the activations; None in a plan without them."""
+    if "activations" not in data:
+        return None
+    covered = ("activations", "activations_stated")
+    whole = _canonical({key: data[key] for key in covered if key in data})
+    return "sha256:" + hashlib.sha256(whole.encode()).hexdigest()
+
+
 def _fingerprint(data: Mapping[str, Any], params: list[str]) -> str:
     members = [
         f'"{key}":{_canonical(data[key])}'
-        for key in ("attention", "kv", "mesh", "modes")
-        if key in data and (key != "attention" or data[key])
+        for key in ("activations", "attention", "kv", "mesh", "modes")
+        if key in data
+        and (key != "attention" or data[key])
+        and (key != "activations" or "activations_stated" in data)
     ]
     members.append(f'"params":{{{",".join(params)}}}')
     if "stages" in data:
@@ -442,6 +453,10 @@ def check_seal(data: Mapping[str, Any]) -> None:
     # It counts corrections of modes that are not listed, too.
     if not corrected <= summary["corrected"] <= len(params):
         _equal(summary["corrected"], corrected, ("summary", "corrected"))
+
+    if _activations_digest(data) != data.get("activations_digest"):
+        key = "activations_digest" if "activations_digest" in data else "activations"
+        raise Misfit((key,), "the digest is not that of the activations")
 
     now = _fingerprint(data, canonical)
     if now != data["fingerprint"]:

@@ -90,9 +90,11 @@ std::string PlanOf(const stored::Tree& tree, const Mesh& mesh,
 void RemoveOtherMembers(PlanDifference& difference) {
   difference.rules.clear();
   difference.attention.clear();
+  difference.activations.clear();
   std::erase_if(difference.fields, [](const FieldChange& change) {
     return !change.detailed || change.field.ends_with("rule") ||
-           change.field.starts_with("attention");
+           change.field.starts_with("attention") ||
+           change.field.starts_with("activations");
   });
 }
 

@@ -36,7 +36,7 @@ namespace {
 
 const Spec* AttentionSpec(const PlanView& view, Mode mode,
                           std::string_view tensor) {
-  for (const PlanView::Attention& one : view.attention) {
+  for (const ReadActivation& one : view.attention) {
     if (one.mode == mode && one.tensor == tensor) return &one.spec;
   }
   return nullptr;

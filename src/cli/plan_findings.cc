@@ -382,6 +382,7 @@ Plan FirstOfEach(const Plan& plan, const ParamClasses& classes,
   out.layouts = plan.layouts;
   out.placement_axes = plan.placement_axes;
   out.attention = plan.attention;
+  out.activations = plan.activations;
   out.has_weight_decay = plan.has_weight_decay;
   out.summary = plan.summary;
   return out;

@@ -281,6 +281,7 @@ void OrientAll(CostInputs& work, char separator) {
     work.not_known.push_back(std::move(*experts));
   }
   if (work.unknown_axes) work.not_known.push_back(*work.unknown_axes);
+  AddNotKnown(work.stated_elsewise, work.not_known);
 }
 
 // Returns the spec without axes that the mesh lacks or that have size 1, and
@@ -335,6 +336,42 @@ void TakeSpec(CostInputs& work, std::string_view tensor, const Spec& spec) {
   }
 }
 
+// Returns whether a spec shards the batch as the query does, and the length
+// over the query's axes and maybe further ones.
+bool ShardsTokensAsQuery(const CostInputs& work, const Spec& spec) {
+  const AxisGroup& length = spec[1];
+  return spec[0] == work.Batch() &&
+         std::all_of(
+             work.Length().begin(), work.Length().end(),
+             [&](const std::string& axis) { return Has(length, axis); });
+}
+
+// Takes the spec of an activation. The hidden state may have its length sharded
+// over further axes between the layers, as in Megatron's sequence parallelism:
+// it is gathered over them before a layer's matrices and reduced to them after,
+// as over axes that shard its width, so both are in `hidden`. What other specs
+// that the rules state send and keep is not computed here.
+void TakeActivation(CostInputs& work, std::string_view name, const Spec& spec,
+                    bool stated) {
+  const Spec sound = Sound(work.mesh, spec);
+  bool computed = !stated;
+  if (name == "hidden") {
+    work.hidden = sound[1];
+    for (const std::string& axis : sound[kHiddenWidthDim]) {
+      work.hidden.push_back(axis);
+    }
+    work.hidden_known = true;
+    computed |= ShardsTokensAsQuery(work, sound);
+  }
+  if (name == "experts") work.expert_axes = sound[kExpertsExpertDim];
+  if (computed) return;
+  work.stated_elsewise.push_back(
+      {.what = "what a step sends and keeps where the rules state the spec of "
+               "the activation `" +
+               std::string(name) + "`",
+       .settled_by = "`verify step`, which runs the step with these specs"});
+}
+
 CostInputs Empty(const Mesh& mesh, std::optional<ModelConfig> model,
                  Mode mode) {
   CostInputs out;
@@ -354,10 +391,11 @@ char SeparatorOf(const ReadPlan& plan) {
   return '.';
 }
 
-// Adds a note if experts are sharded over axes of tokens. Without rules it is
-// unknown whether weights are gathered over these axes, or whether tokens are
-// sent over them.
+// Adds a note if experts are sharded over axes of tokens. In a plan without
+// `activations` it is unknown whether weights are gathered over these axes, or
+// whether tokens are sent over them.
 void NoteExpertAxes(CostInputs& work) {
+  if (work.expert_axes) return;
   const AxisGroup tokens = work.TokenAxes();
   for (const ParamClass& param : work.params) {
     for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
@@ -425,8 +463,13 @@ void FindUnknownAxes(const Compiled& compiled, CostInputs& work) {
 
 // The same of a plan, which does not have the axis rules. Its axes of experts
 // are taken for those of their rule (NoteExpertAxes()).
-void FindUnknownAxesOfFile(CostInputs& work) {
+void FindUnknownAxesOfFile(const PlanView& plan, CostInputs& work) {
   AxisGroup named;
+  for (const ReadActivation& one : plan.plan.activations) {
+    for (const AxisGroup& axes : one.spec) {
+      named.insert(named.end(), axes.begin(), axes.end());
+    }
+  }
   for (const ParamClass& param : work.params) {
     if (!param.role.expert) continue;
     for (ptrdiff_t dim = 0; dim + 2 < std::ssize(param.spec); ++dim) {
@@ -633,9 +676,21 @@ CostInputs MakeCostInputs(const Compiled& compiled,
         step::HasMode(*compiled.rules.model, out.model ? &*out.model : nullptr,
                       Mode::kDecode);
   }
-  out.hidden = compiled.resolver->axes().Value(AxisRule::kHiddenState).axes;
-  out.hidden_known = true;
-  out.expert_axes = compiled.resolver->axes().Value(AxisRule::kExpert).axes;
+  for (const ModeActivations& one : compiled.plan.activations) {
+    if (one.mode != mode) continue;
+    for (const ActivationLayout& layout : one.tensors) {
+      TakeActivation(out, layout.tensor, layout.spec, layout.IsStated());
+    }
+  }
+  if (!out.hidden_known) {
+    // The plan lacks the mode.
+    Findings none;  // Stays empty, because the plan's modes resolve.
+    const auto specs = ActivationSpecs(*compiled.resolver, mode, none);
+    for (const ActivationSpec& one :
+         specs.value_or(std::vector<ActivationSpec>{})) {
+      TakeActivation(out, one.name, one.resolved.spec, one.stated);
+    }
+  }
   FindUnknownAxes(compiled, out);
   if (compiled.manifest.dtype_assumed) out.notes.emplace_back(kDtypeAssumed);
   const std::vector<std::string>& notes = compiled.manifest.notes;
@@ -692,8 +747,12 @@ CostInputs MakeCostInputs(const PlanView& plan,
     }
   }
   out.params = folder.Take();
-  for (const PlanView::Attention& one : plan.attention) {
+  for (const ReadActivation& one : plan.attention) {
     if (one.mode == mode) TakeSpec(out, one.tensor, one.spec);
+  }
+  for (const ReadActivation& one : plan.plan.activations) {
+    if (one.mode != mode) continue;
+    TakeActivation(out, one.tensor, one.spec, one.stated);
   }
   std::vector<Spec> specs = {out.key, out.value};
   for (const ParamClass& param : out.params) specs.push_back(param.spec);
@@ -705,7 +764,7 @@ CostInputs MakeCostInputs(const PlanView& plan,
   }
   // DropUnevenHeadsOfFile() removes axes of attention that do not divide the
   // heads. What such axes shard is known, so they are looked for first.
-  FindUnknownAxesOfFile(out);
+  FindUnknownAxesOfFile(plan, out);
   DropUnevenHeadsOfFile(out);
   OrientAll(out, separator);
   NoteExpertAxes(out);

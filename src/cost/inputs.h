@@ -151,21 +151,24 @@ struct CostInputs {
   // the heads are divided or replicated. A device has one head in layers with
   // fewer heads than this. nullopt if no KV heads are replicated.
   std::optional<int64_t> kv_parts;
-  // The axes that shard the hidden state's width. `hidden_known` is false if
-  // the axes are unknown because there are no rules.
+  // The axes that shard the hidden state between the layers besides those of
+  // the tokens: its width, or further its length. `hidden_known` is false if
+  // the axes are unknown because a plan's file has no `activations`.
   AxisGroup hidden;
   bool hidden_known = false;
   // The missing fact if rules write mesh axes in specs that no axis rule of the
   // mode names: whether such an axis also shards tokens or heads.
   std::optional<NotKnown> unknown_axes;
+  // The missing facts about specs of activations that the rules state.
+  std::vector<NotKnown> stated_elsewise;
   // The hidden size of the entire model. It is set if `params` are only a part
   // of the model's parameters, such as those of a stage without the embedding.
   std::optional<int64_t> hidden_size;
   // The layers behind the last layer that predict further tokens, which the
   // parameters do not contain (NextTokenLayers in cost/experts.h).
   int64_t next_token_layers = 0;
-  // The axes of the experts (axis rule `expert`); nullopt if there are no
-  // rules.
+  // The axes over which experts are sharded; nullopt if a plan's file has no
+  // `activations`.
   std::optional<AxisGroup> expert_axes;
   std::vector<std::string> notes;
   // True if the config.json, from which the tree was built, states that the
@@ -302,8 +305,8 @@ CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives = nullptr,
                           const StackSlices* slices = nullptr);
-// Makes the inputs of a plan that was read from a file. A plan's file does not
-// contain the axes of the hidden state, so `hidden_known` is false.
+// Makes the inputs of a plan that was read from a file. If the plan has no
+// `activations`, `hidden_known` is false.
 CostInputs MakeCostInputs(const PlanView& plan,
                           std::optional<ModelConfig> model, Mode mode);
 

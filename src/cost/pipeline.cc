@@ -533,8 +533,8 @@ class Pipeline {
                   (settings_.stack == nullptr ? " (assumed: --stack)" : ""));
     if (!work_.hidden_known) {
       out.emplace_back(
-          "the plan file does not contain the sharding of the hidden state: "
-          "assumed to be that of the query's heads");
+          "the plan has no `activations`: the hidden state is assumed to be "
+          "sharded as the query's heads");
     }
     out.insert(out.end(), work_.notes.begin(), work_.notes.end());
     const auto at = work_.mesh.Find(planned_.axis);

@@ -204,11 +204,10 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
   }
   if (!work.hidden_known) {
     out.emplace_back(
-        "a plan file does not contain the sharding of the hidden size: assumed "
+        "the plan has no `activations`: the hidden size is assumed to be "
         "unsharded");
   } else if (!work.hidden.empty()) {
-    out.push_back("hidden states are sharded over " + GroupText(work.hidden) +
-                  " (axis rule `hidden_state`)");
+    out.push_back("hidden states are sharded over " + GroupText(work.hidden));
   }
   for (const std::string& note : work.notes) out.push_back(note);
   return out;

@@ -78,6 +78,9 @@ std::optional<std::string> SignatureOf(const Compiled& compiled,
   const step::ShardingConstraints constraints =
       step::ShardingConstraintsOf(*compiled.resolver, Mode::kTrain);
   for (const AxisGroup& axes : constraints.by_axis) Add(axes, work.mesh, out);
+  for (const step::ShardingConstraintOverride& one : constraints.overrides) {
+    Add(one.axes, work.mesh, out);
+  }
   Add(constraints.data, work.mesh, out);
   for (const step::ShardingConstraintOverride& one : constraints.overrides) {
     out += one.role + " " + one.token + " ";

@@ -266,8 +266,8 @@ CostInputs StagedPlanInputs(const PlanView& plan,
   if (plan.plan.stages && plan.plan.stages->hidden) {
     out.hidden = *plan.plan.stages->hidden;
     out.hidden_known = true;
-    return out;
   }
+  if (out.hidden_known) return out;
   const auto hidden = out.Hidden();
   const AxisGroup& heads = out.query[2];
   if (hidden && *hidden % out.Parts(heads) == 0) out.hidden = heads;

@@ -21,7 +21,7 @@ constexpr int64_t kMostHolders = 4096;
 constexpr int64_t kEndOfLayers = int64_t{2} * kMostStageLayers;
 
 const Spec* SpecOf(const PlanView& plan, Mode mode, std::string_view tensor) {
-  for (const PlanView::Attention& one : plan.attention) {
+  for (const ReadActivation& one : plan.attention) {
     if (one.mode == mode && one.tensor == tensor) return &one.spec;
   }
   return nullptr;

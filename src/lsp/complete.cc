@@ -175,9 +175,13 @@ class Collector {
     Keys(keys::kPlace, {"rules", "place"});
     Keys(keys::kRegistration, {"register", "*"});
     Keys(keys::kBundle, {"bundles", "*"});
+    Keys(keys::kActivation, {"activations", "*"});
     if (context_.In({"extends"})) Packs(false);
     SpecNames({"rules", "spec"}, true);
     SpecNames({"rules", "modes", "*"}, true);
+    SpecNames({"activations", "*"}, true);
+    SpecNames({"activations", "*", "spec"}, true);
+    SpecNames({"activations", "*", "modes", "*"}, true);
     SpecNames({"bundles", "*"}, false);
     SpecNames({"bundles", "*", "axes"}, false);
     SpecNames({"register", "*", "rule"}, false);
@@ -187,6 +191,7 @@ class Collector {
       Axes();
     }
     Values({"rules", "modes"}, Modes(), Kind::kProperty, "mode");
+    Values({"activations", "*", "modes"}, Modes(), Kind::kProperty, "mode");
     Values({"bundles", "*", "mode"}, Modes(), Kind::kValue, "mode");
     constexpr std::array<std::string_view, 4> kIllegal = {"error", "drop",
                                                           "shrink", "pad"};

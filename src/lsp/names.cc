@@ -34,6 +34,7 @@ class NameReader {
       if (key == "axes") ReadAxes(member.value);
       if (key == "register") ReadRegister(member.value);
       if (key == "bundles") ReadBundles(member.value);
+      if (key == "activations") ReadActivations(member.value);
       if (key == "stages") ReadStages(member.value);
       if (key == "model") ReadModel(member.value);
       if (key != "rules") continue;
@@ -207,6 +208,21 @@ class NameReader {
       Add(NameKind::kBundle, member.key, true);
       const YamlNode* axes = Member(member.value, "axes");
       ReadSpec(axes == nullptr ? member.value : *axes);
+    }
+  }
+
+  void ReadActivations(const YamlNode& node) {
+    for (const YamlMember& member : node.members) {
+      if (!member.value.IsMapping()) {
+        ReadSource(member.value);
+        continue;
+      }
+      if (const YamlNode* spec = Member(member.value, "spec")) {
+        ReadSource(*spec);
+      }
+      const YamlNode* modes = Member(member.value, "modes");
+      if (modes == nullptr) continue;
+      for (const YamlMember& mode : modes->members) ReadSource(mode.value);
     }
   }
 

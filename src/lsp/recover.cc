@@ -104,8 +104,9 @@ Span MemberAt(const YamlNode& map, string_view text, size_t offset) {
 }
 
 Span EntryAt(const YamlNode& root, string_view text, size_t offset) {
-  constexpr std::array<string_view, 6> kDivided = {
-      "rules", "extends", "bundles", "register", "axes", "policy"};
+  constexpr std::array<string_view, 7> kDivided = {
+      "rules",    "extends", "bundles", "activations",
+      "register", "axes",    "policy"};
   for (const YamlMember& member : root.members) {
     const YamlNode& value = member.value;
     const size_t end = std::max(member.key.end, value.end);

@@ -175,6 +175,16 @@ struct Bundle {
   Place place;
 };
 std::span<const Bundle> BuiltinBundles();
+
+// The spec that `activations:` gives to an activation, such as `hidden`.
+struct ActivationRule {
+  std::string name;
+  SpecSource spec;
+  // Specs that replace `spec` in these modes.
+  std::map<Mode, SpecSource> modes;
+  Place place;
+};
+
 // Returns a built-in bundle by its name or by the name of its class in eformer:
 // the class of AttnQ is `AttnQSharding`. Returns null if there is none.
 const Bundle* FindBuiltinBundle(std::string_view name);
@@ -219,6 +229,8 @@ struct RuleSet {
   std::vector<Registration> registrations;
   // The bundles of the files; names are distinct.
   std::vector<Bundle> bundles;
+  // The activations whose specs the files state; names are distinct.
+  std::vector<ActivationRule> activations;
   Policy policy;
   // The KV heads of the model, by which `kv_replicate` finds them in
   // parameters; several if layers differ. Empty without `kv_replicate`, or if

@@ -15,10 +15,10 @@ constexpr std::array<Name, 7> kMeshKeys = {
 constexpr std::array<Name, 2> kDeviceKeys = {"profile", "memory"};
 // `not_known` and `at_least` are facts that the program which wrote the file
 // lacked. They are not read.
-constexpr std::array<Name, 14> kRulesKeys = {
-    "version",  "extends", "separator", "axes",    "kv_replicate",
-    "register", "bundles", "rules",     "policy",  "weight_decay",
-    "model",    "stages",  "not_known", "at_least"};
+constexpr std::array<Name, 15> kRulesKeys = {
+    "version",  "extends",     "separator", "axes",      "kv_replicate",
+    "register", "bundles",     "rules",     "policy",    "weight_decay",
+    "model",    "activations", "stages",    "not_known", "at_least"};
 constexpr std::array<Name, 8> kRuleKeys = {
     "match", "spec", "modes", "parts", "illegal", "min_size", "place", "note"};
 constexpr std::array<Name, 1> kLikeKeys = {"like"};
@@ -27,6 +27,7 @@ constexpr std::array<Name, 5> kRegistrationKeys = {
     "rule", "generation", "override", "unregister", "missing_ok"};
 constexpr std::array<Name, 1> kForcedAxisKeys = {"axis"};
 constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
+constexpr std::array<Name, 2> kActivationKeys = {"spec", "modes"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
@@ -112,6 +113,8 @@ const KeyTable kRegistration{"rules.register", "a registration",
 const KeyTable kForcedAxis{"rules.forced_axis", "`{axis: NAME}`",
                            kForcedAxisKeys};
 const KeyTable kBundle{"rules.bundle", "a bundle", kBundleKeys};
+const KeyTable kActivation{"rules.activation", "an activation",
+                           kActivationKeys};
 const KeyTable kPolicy{"rules.policy", "`policy`", kPolicyKeys};
 const KeyTable kWeightDecay{"rules.weight_decay", "`weight_decay`",
                             kWeightDecayKeys};
@@ -141,22 +144,22 @@ const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 44> kAll = {
-      &keys::kMesh,         &keys::kDevice,      &keys::kRules,
-      &keys::kRule,         &keys::kLike,        &keys::kPlace,
-      &keys::kRegistration, &keys::kForcedAxis,  &keys::kBundle,
-      &keys::kPolicy,       &keys::kWeightDecay, &keys::kModel,
-      &keys::kModelOptions, &keys::kModelRouter, &keys::kModelRope,
-      &keys::kModelLoss,    &keys::kModelNorm,   &keys::kModelSlopes,
-      &keys::kProject,      &keys::kTarget,      &keys::kLint,
-      &keys::kOperations,   &keys::kSettings,    &keys::kModelEncoder,
-      &keys::kProfile,      &keys::kPeaks,       &keys::kProfileMemory,
-      &keys::kEfficiency,   &keys::kMatmul,      &keys::kAttention,
-      &keys::kLinks,        &keys::kLink,        &keys::kChips,
-      &keys::kSources,      &keys::kRateCurves,  &keys::kRun,
-      &keys::kAudit,        &keys::kStages,      &keys::kStacked,
-      &keys::kSchedule,     &keys::kBudget,      &keys::kServing,
-      &keys::kServedRates,  &keys::kEngine};
+  static constexpr std::array<const KeyTable*, 45> kAll = {
+      &keys::kMesh,          &keys::kDevice,       &keys::kRules,
+      &keys::kRule,          &keys::kLike,         &keys::kPlace,
+      &keys::kRegistration,  &keys::kForcedAxis,   &keys::kBundle,
+      &keys::kActivation,    &keys::kPolicy,       &keys::kWeightDecay,
+      &keys::kModel,         &keys::kModelOptions, &keys::kModelRouter,
+      &keys::kModelRope,     &keys::kModelLoss,    &keys::kModelNorm,
+      &keys::kModelSlopes,   &keys::kProject,      &keys::kTarget,
+      &keys::kLint,          &keys::kOperations,   &keys::kSettings,
+      &keys::kModelEncoder,  &keys::kProfile,      &keys::kPeaks,
+      &keys::kProfileMemory, &keys::kEfficiency,   &keys::kMatmul,
+      &keys::kAttention,     &keys::kLinks,        &keys::kLink,
+      &keys::kChips,         &keys::kSources,      &keys::kRateCurves,
+      &keys::kRun,           &keys::kAudit,        &keys::kStages,
+      &keys::kStacked,       &keys::kSchedule,     &keys::kBudget,
+      &keys::kServing,       &keys::kServedRates,  &keys::kEngine};
   return kAll;
 }
 

@@ -19,6 +19,7 @@ extern const KeyTable kPlace;
 extern const KeyTable kRegistration;
 extern const KeyTable kForcedAxis;
 extern const KeyTable kBundle;
+extern const KeyTable kActivation;
 extern const KeyTable kPolicy;
 extern const KeyTable kWeightDecay;
 extern const KeyTable kStages;

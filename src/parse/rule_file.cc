@@ -138,7 +138,9 @@ std::string ModeHelp() {
   return "the modes are `train`, `prefill`, `decode` and `insert`";
 }
 
-void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
+// Reads the specs that replace a spec in some modes.
+void ReadModes(const YamlContext& context, const YamlNode& node,
+               std::map<Mode, SpecSource>& modes) {
   if (node.IsNull()) return;
   if (!node.IsMapping()) {
     context.Add(
@@ -168,7 +170,7 @@ void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
     }
     auto spec = ReadSpecSource(context, member.value, false);
     if (!spec) continue;
-    rule.modes.emplace(*mode, std::move(*spec));
+    modes.emplace(*mode, std::move(*spec));
     // The same mode may be written in two ways, such as `decode` and
     // `__autoregressive__`. If both keys have the same spelling, the YAML
     // reader has already reported the duplicate.
@@ -205,7 +207,7 @@ DimParts ReadParts(const YamlContext& context, const YamlNode& node) {
 
 void ReadOptions(const YamlContext& context, const Fields& fields, Rule& rule) {
   if (const YamlNode* node = fields.Find("modes")) {
-    ReadModes(context, *node, rule);
+    ReadModes(context, *node, rule.modes);
   }
   if (const YamlNode* node = fields.Find("parts")) {
     rule.parts = ReadParts(context, *node);
@@ -297,6 +299,27 @@ std::optional<Bundle> ReadBundle(const YamlContext& context,
   return bundle;
 }
 
+// Reads the spec of an activation, or `{spec: [...], modes: {decode: [...]}}`.
+// The caller sets the name and the place. Returns nullopt after a finding.
+std::optional<ActivationRule> ReadActivation(const YamlContext& context,
+                                             const YamlNode& node) {
+  ActivationRule rule;
+  const YamlNode* spec = &node;
+  if (node.IsMapping()) {
+    const auto fields = Fields::Read(context, node, keys::kActivation);
+    if (!fields) return std::nullopt;
+    spec = fields->Require(context, node, "spec");
+    if (spec == nullptr) return std::nullopt;
+    if (const YamlNode* modes = fields->Find("modes")) {
+      ReadModes(context, *modes, rule.modes);
+    }
+  }
+  auto source = ReadSpecSource(context, *spec, false);
+  if (!source) return std::nullopt;
+  rule.spec = std::move(*source);
+  return rule;
+}
+
 // The separators that occur in the patterns of rules. A separator is an escaped
 // dot, or a slash outside of a character class.
 struct PatternSeparators {
@@ -351,6 +374,9 @@ class RuleFileReader {
       ReadRegistrations(*node);
     }
     if (const YamlNode* node = fields->Find("bundles")) ReadBundles(*node);
+    if (const YamlNode* node = fields->Find("activations")) {
+      ReadActivations(*node);
+    }
     if (const YamlNode* node = fields->Find("policy")) {
       file_.policy = ReadPolicy(context_, *node);
     }
@@ -593,6 +619,24 @@ class RuleFileReader {
       bundle->place = {context_.document.source(), member.key.begin,
                        std::max(member.key.end, member.value.end)};
       file_.bundles.push_back(std::move(*bundle));
+    }
+  }
+
+  void ReadActivations(const YamlNode& node) {
+    if (!IsMap(node, "activations",
+               "activations: {hidden: [BATCH, QUERY_LENGTH, null]}")) {
+      return;
+    }
+    for (const YamlMember& member : node.members) {
+      auto name = ReadKey(context_, member.key, code::kSchema,
+                          "the name of an activation");
+      if (!name) continue;
+      auto rule = ReadActivation(context_, member.value);
+      if (!rule) continue;
+      rule->name = std::move(*name);
+      rule->place = {context_.document.source(), member.key.begin,
+                     std::max(member.key.end, member.value.end)};
+      file_.activations.push_back(std::move(*rule));
     }
   }
 

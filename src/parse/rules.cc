@@ -81,6 +81,10 @@ class Collector {
       CheckSource(rule.spec);
       for (const auto& [mode, source] : rule.modes) CheckSource(source);
     }
+    for (const ActivationRule& rule : set_.activations) {
+      CheckSource(rule.spec);
+      for (const auto& [mode, source] : rule.modes) CheckSource(source);
+    }
     for (const Bundle& bundle : set_.bundles) {
       CheckRepeats(bundle.axes, tokens_, findings_);
     }
@@ -236,6 +240,11 @@ class Collector {
         set_.bundles.push_back(bundle);
       }
     }
+    for (const ActivationRule& rule : file.activations) {
+      if (activations_.insert(rule.name).second) {
+        set_.activations.push_back(rule);
+      }
+    }
     if (set_.model == nullptr) set_.model = file.model;
     if (!set_.weight_decay_exclude) {
       set_.weight_decay_exclude = file.weight_decay_exclude;
@@ -277,6 +286,7 @@ class Collector {
   // has registered so far.
   std::map<std::string, Registration, std::less<>> missing_;
   std::set<std::string> bundles_;
+  std::set<std::string> activations_;
 };
 
 }  // namespace

@@ -69,6 +69,7 @@ struct RuleFile {
   // file that was read before has an entry for it.
   std::vector<Registration> required;
   std::vector<Bundle> bundles;
+  std::vector<ActivationRule> activations;
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
   bool has_model = false;  // whether the file has a `model:` section

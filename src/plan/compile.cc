@@ -105,7 +105,10 @@ class Compiler {
   void FindKvHeads();
   void PlanParams();
   void PlanRules();
+  ActivationLayout LegalLayout(std::string_view tensor, Resolved resolved,
+                               IllegalPolicy illegal) const;
   void PlanAttention();
+  void PlanActivations();
   void MarkWeightDecay();
 
   bool IsScalar(const TensorType& type) const {
@@ -434,31 +437,71 @@ void Compiler::PlanRules() {
   }
 }
 
-void Compiler::PlanAttention() {
+// Returns the layout of a tensor of attention or of another activation, whose
+// spec is legalized under the policy.
+ActivationLayout Compiler::LegalLayout(std::string_view tensor,
+                                       Resolved resolved,
+                                       IllegalPolicy illegal) const {
   LegalizeOptions options;
-  options.illegal = c_.IllegalFor(kNoRule);
+  options.illegal = illegal;
   options.compat = c_.CompatMode();
+  ActivationLayout layout;
+  layout.tensor = tensor;
+  layout.why = std::move(resolved);
+  Legal legal = Legalize(layout.why.spec, std::nullopt, c_.mesh, options);
+  layout.problems = std::move(legal.problems);
+  if (layout.problems.empty()) {
+    layout.edits = std::move(legal.edits);
+    layout.spec = std::move(legal.spec);
+  } else {
+    layout.spec = layout.why.spec;
+  }
+  return layout;
+}
+
+void Compiler::PlanAttention() {
   for (Mode mode : c_.plan.modes) {
-    ModeAttention attention;
+    ModeActivations attention;
     attention.mode = mode;
     for (AttentionTensor& tensor : AttentionSpecs(*c_.resolver, mode, {})) {
-      AttentionLayout layout;
-      layout.tensor = tensor.name;
-      layout.why = std::move(tensor.resolved);
-      Legal legal = Legalize(layout.why.spec, std::nullopt, c_.mesh, options);
-      layout.edits = std::move(legal.edits);
-      layout.problems = std::move(legal.problems);
-      layout.spec =
-          layout.problems.empty() ? std::move(legal.spec) : layout.why.spec;
+      ActivationLayout layout = LegalLayout(
+          tensor.name, std::move(tensor.resolved), c_.IllegalFor(kNoRule));
       const bool keys = layout.tensor == "key" || layout.tensor == "value";
       if (keys && layout.problems.empty() && layout.spec.size() > kKvHeadDim) {
         AxisGroup& heads = layout.spec[kKvHeadDim];
         heads = AttentionKvAxes(c_.rules, c_.mesh, heads);
       }
-      if (!layout.problems.empty()) layout.edits.clear();
       attention.tensors.push_back(std::move(layout));
     }
     c_.plan.attention.push_back(std::move(attention));
+  }
+}
+
+// An activation that the rules do not state never makes a plan illegal: nothing
+// states that the model has it. What it cannot be sharded over is left out, and
+// the plan lists it as a correction.
+void Compiler::PlanActivations() {
+  const IllegalPolicy stated = c_.IllegalFor(kNoRule);
+  // eformer drops all axes of a dimension that has one which the mesh lacks.
+  const IllegalPolicy derived = c_.CompatMode() == Compat::kEformer
+                                    ? IllegalPolicy::kDrop
+                                    : IllegalPolicy::kShrink;
+  for (Mode mode : c_.plan.modes) {
+    auto found = ActivationSpecs(*c_.resolver, mode, findings_);
+    if (!found) return;
+    ModeActivations activations;
+    activations.mode = mode;
+    for (ActivationSpec& one : *found) {
+      ActivationLayout layout =
+          LegalLayout(one.name, one.resolved, one.stated ? stated : derived);
+      if (!one.stated && !layout.problems.empty()) {
+        layout = LegalLayout(one.name, std::move(one.resolved),
+                             IllegalPolicy::kShrink);
+      }
+      layout.place = one.place;
+      activations.tensors.push_back(std::move(layout));
+    }
+    c_.plan.activations.push_back(std::move(activations));
   }
 }
 
@@ -512,6 +555,8 @@ bool Compiler::Run() {
   if (findings_.HasErrors()) return false;
   PlanRules();
   PlanAttention();
+  PlanActivations();
+  if (findings_.HasErrors()) return false;
   MarkWeightDecay();
   if (auto refined = RefinedMeshOf(plan)) {
     c_.step_mesh = std::move(*refined);
@@ -551,15 +596,15 @@ UnmatchedPolicy Compiled::Unmatched() const {
 }
 
 bool Compiled::HasIllegal() const {
-  const auto illegal = [](const AttentionLayout& layout) {
+  const auto illegal = [](const ActivationLayout& layout) {
     return !layout.problems.empty();
   };
+  const auto any = [&](const ModeActivations& mode) {
+    return std::any_of(mode.tensors.begin(), mode.tensors.end(), illegal);
+  };
   return plan.summary.illegal > 0 ||
-         std::any_of(plan.attention.begin(), plan.attention.end(),
-                     [&](const ModeAttention& mode) {
-                       return std::any_of(mode.tensors.begin(),
-                                          mode.tensors.end(), illegal);
-                     });
+         std::any_of(plan.attention.begin(), plan.attention.end(), any) ||
+         std::any_of(plan.activations.begin(), plan.activations.end(), any);
 }
 
 Compat Compiled::CompatMode() const {

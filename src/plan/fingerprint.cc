@@ -108,18 +108,30 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
   return out;
 }
 
-// Writes the attention specs, with modes and tensors sorted by name. Writes
-// nothing if the plan has no attention specs.
-void WriteAttention(JsonWriter& json, const Plan& plan) {
-  if (plan.attention.empty()) return;
+// Returns whether the rules state the spec of an activation.
+bool StatesActivations(const Plan& plan) {
+  return std::any_of(
+      plan.activations.begin(), plan.activations.end(),
+      [](const ModeActivations& mode) {
+        return std::any_of(
+            mode.tensors.begin(), mode.tensors.end(),
+            [](const ActivationLayout& layout) { return layout.IsStated(); });
+      });
+}
+
+// Writes the specs of activations, with modes and tensors sorted by name.
+// Writes nothing if there are none.
+void WriteActivations(JsonWriter& json, std::string_view key,
+                      const std::vector<ModeActivations>& of) {
+  if (of.empty()) return;
   std::map<std::string_view, std::map<std::string_view, const Spec*>> modes;
-  for (const ModeAttention& mode : plan.attention) {
+  for (const ModeActivations& mode : of) {
     auto& tensors = modes[ModeName(mode.mode)];
-    for (const AttentionLayout& layout : mode.tensors) {
+    for (const ActivationLayout& layout : mode.tensors) {
       tensors[layout.tensor] = &layout.spec;
     }
   }
-  json.Key("attention");
+  json.Key(key);
   json.BeginObject();
   for (const auto& [mode, tensors] : modes) {
     json.Key(mode);
@@ -279,7 +291,10 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
   }
   JsonWriter json(out, JsonStyle::kCanonical);
   json.BeginObject();
-  WriteAttention(json, plan);
+  if (StatesActivations(plan)) {
+    WriteActivations(json, "activations", plan.activations);
+  }
+  WriteActivations(json, "attention", plan.attention);
   if (!plan.kv.empty()) {
     json.Member("kv", WrittenBy(WriteKv, plan.kv));
   }
@@ -328,6 +343,24 @@ void WritePlacement(JsonWriter& json, const Plan& plan,
   if (!coordinate) return;
   WritePlacement(json, PlacementAxis(plan, plan.layouts[param.layout]),
                  *coordinate);
+}
+
+void WriteStatedActivations(JsonWriter& json, const Plan& plan) {
+  std::vector<std::string_view> stated;
+  for (const ActivationLayout& layout : plan.activations.front().tensors) {
+    if (layout.IsStated()) stated.push_back(layout.tensor);
+  }
+  if (!stated.empty()) json.Member("activations_stated", stated);
+}
+
+std::string ActivationsDigest(const Plan& plan) {
+  Sha256Sink digest;
+  JsonWriter json(digest, JsonStyle::kCanonical);
+  json.BeginObject();
+  WriteActivations(json, "activations", plan.activations);
+  WriteStatedActivations(json, plan);
+  json.EndObject();
+  return "sha256:" + digest.Hex();
 }
 
 std::string Fingerprint(const Plan& plan) {

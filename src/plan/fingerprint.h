@@ -22,11 +22,12 @@ class JsonWriter;
 PlanSummary Summarize(const Plan& plan);
 
 // Writes the members of a plan that the fingerprint covers, as canonical JSON
-// (RFC 8785). These are the attention specs, the mesh, the modes, the
-// parameters sorted by name, and the pipeline's stages with a digest of their
-// schedule. Each parameter is written with its dtype, shape, spec, other modes'
-// specs, the parts of its dimensions, placement, stages, weight decay, and
-// whether its shards are uneven.
+// (RFC 8785). These are the attention specs, the other activations if the rules
+// state the spec of one, the mesh, the modes, the parameters sorted by name,
+// and the pipeline's stages with a digest of their schedule. Each parameter is
+// written with its dtype, shape, spec, other modes' specs, the parts of its
+// dimensions, placement, stages, weight decay, and whether its shards are
+// uneven.
 void WriteCanonicalPlan(const Plan& plan, Sink& out);
 
 // Returns the order of names in canonical JSON, by their UTF-16 code units, as
@@ -35,6 +36,15 @@ std::vector<uint32_t> CanonicalOrder(Texts names);
 
 // Returns "sha256:" and the hexadecimal digest of the canonical plan.
 std::string Fingerprint(const Plan& plan);
+
+// Writes the member "activations_stated", the names of the activations whose
+// specs the rules state. Writes nothing if there are none. The plan must have
+// activations.
+void WriteStatedActivations(JsonWriter& json, const Plan& plan);
+// Returns "sha256:" and the hexadecimal digest of the activations. The
+// fingerprint does not cover those that follow from the axis rules, so it is
+// the same as without them; the digest shows whether they were edited.
+std::string ActivationsDigest(const Plan& plan);
 
 // Writes the member "placement" of a parameter that is placed, which means that
 // only the devices at one coordinate of a mesh axis hold it. Writes nothing for

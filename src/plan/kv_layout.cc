@@ -302,8 +302,8 @@ void SetKv(const ModelConfig* model, Compiled& compiled) {
   plan.kv = KvKindsOf(*model);
   DivideByHeads(compiled, plan.kv);
   if (!compiled.rules.policy.kv_replicate.value_or(false)) return;
-  for (const ModeAttention& mode : plan.attention) {
-    for (const AttentionLayout& tensor : mode.tensors) {
+  for (const ModeActivations& mode : plan.attention) {
+    for (const ActivationLayout& tensor : mode.tensors) {
       if (tensor.tensor != "key" || tensor.spec.size() <= kKeyHeadDim) continue;
       const AxisGroup& axes = tensor.spec[kKeyHeadDim];
       for (KvKind& kind : plan.kv) {

@@ -318,8 +318,8 @@ std::optional<Mesh> RefinedMeshOf(const Plan& plan) {
       if (HasSubAxis(mode.spec)) specs.push_back(mode.spec);
     }
   }
-  for (const ModeAttention& mode : plan.attention) {
-    for (const AttentionLayout& one : mode.tensors) {
+  for (const ModeActivations& mode : plan.attention) {
+    for (const ActivationLayout& one : mode.tensors) {
       if (HasSubAxis(one.spec)) specs.push_back(one.spec);
     }
   }

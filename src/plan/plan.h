@@ -98,21 +98,25 @@ struct PlannedRule {
   int64_t matched = 0;
 };
 
-// The spec of a tensor of attention. Only its axes are checked, because its
-// sizes are not known here.
-struct AttentionLayout {
-  std::string tensor;  // The name of the tensor, such as "query".
+// The spec of a tensor of attention or of another activation. Only its axes are
+// checked, because its sizes are not known here.
+struct ActivationLayout {
+  std::string tensor;  // The name, such as "query" or "hidden".
   Resolved why;
+  Place place;  // Where the rules state the spec; empty for other activations.
   // The spec after legalization. If the spec is illegal and was not corrected,
   // this is the spec before legalization.
   Spec spec;
   std::vector<Edit> edits;
   std::vector<Edit> problems;  // Why the spec is illegal; empty if it is legal.
+
+  // Returns whether `activations:` of the rules states the spec.
+  bool IsStated() const { return place.source != nullptr; }
 };
 
-struct ModeAttention {
+struct ModeActivations {
   Mode mode = Mode::kTrain;
-  std::vector<AttentionLayout> tensors;
+  std::vector<ActivationLayout> tensors;
 };
 
 struct PlanSummary {
@@ -154,7 +158,9 @@ struct Plan {
   std::vector<ParamLayout> layouts;
   // Indexed by rule: the axis of the rule's `place`, or an empty text.
   std::vector<std::string> placement_axes;
-  std::vector<ModeAttention> attention;
+  std::vector<ModeActivations> attention;
+  // The other activations, such as the hidden state (ActivationSpecs()).
+  std::vector<ModeActivations> activations;
   // What the layers keep for each request; empty if it is not known.
   std::vector<KvKind> kv;
   bool has_weight_decay = false;

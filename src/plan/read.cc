@@ -53,6 +53,7 @@ class PlanReader {
     if (stages && findings_.errors() == before) {
       plan_.stages = ReadPlanStages(*stages, plan_.mesh, findings_);
     }
+    ReadActivationsOfPlan(root);
     const auto params = Member(root, "params", JsonKind::kObject);
     if (!params || findings_.errors() > before) return std::nullopt;
     plan_.params.reserve(params->size());
@@ -119,6 +120,21 @@ class PlanReader {
         return;
       }
       plan_.modes.push_back(*mode);
+    }
+  }
+
+  void ReadActivationsOfPlan(const JsonValue& root) {
+    const auto activations = root.Find("activations");
+    if (!activations ||
+        !ReadActivations(*activations, plan_.activations, findings_)) {
+      return;
+    }
+    const auto stated = root.Find("activations_stated");
+    if (!stated) return;
+    for (const JsonValue name : stated->items()) {
+      for (ReadActivation& one : plan_.activations) {
+        one.stated |= name.IsString() && one.tensor == name.string();
+      }
     }
   }
 
@@ -727,6 +743,38 @@ bool CheckParamStages(const JsonValue& name, const PlanStages& stages,
   return covered == layers.value() ||
          Refuse(name, "the stages do not have all layers of the parameter",
                 findings);
+}
+
+AxisGroup ReadAxisGroup(const JsonValue& entry) {
+  AxisGroup group;
+  if (entry.IsString()) group.emplace_back(entry.string());
+  if (entry.IsArray()) {
+    for (const JsonValue axis : entry.items()) {
+      if (axis.IsString()) group.emplace_back(axis.string());
+    }
+  }
+  return group;
+}
+
+bool ReadActivations(const JsonValue& modes, std::vector<ReadActivation>& out,
+                     Findings& findings) {
+  for (const JsonMember mode : modes.members()) {
+    const auto parsed = ParseMode(mode.name());
+    if (!parsed || !mode.value.IsObject()) {
+      return Refuse(mode.key, "this is no mode", findings);
+    }
+    for (const JsonMember tensor : mode.value.members()) {
+      ReadActivation one{*parsed, std::string(tensor.name()), {}, false};
+      if (!tensor.value.IsArray()) {
+        return Refuse(tensor.value, "a spec is a list", findings);
+      }
+      for (const JsonValue entry : tensor.value.items()) {
+        one.spec.push_back(ReadAxisGroup(entry));
+      }
+      out.push_back(std::move(one));
+    }
+  }
+  return true;
 }
 
 }  // namespace shardc

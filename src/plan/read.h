@@ -50,6 +50,16 @@ struct ReadParam {
   }
 };
 
+// The spec of a tensor of attention or of another activation. Its axes are not
+// checked.
+struct ReadActivation {
+  Mode mode = Mode::kTrain;
+  std::string tensor;
+  Spec spec;
+  // Whether `activations:` of the rules states the spec.
+  bool stated = false;
+};
+
 struct ReadPlan {
   std::string fingerprint;
   Mesh mesh;  // The mesh's axes, devices, processes and slices.
@@ -58,6 +68,9 @@ struct ReadPlan {
   std::vector<Mode> modes;
   // The parameters in the file's order; names are distinct.
   std::vector<ReadParam> params;
+  // The activations except attention's tensors; empty if the plan does not
+  // state them.
+  std::vector<ReadActivation> activations;
 };
 
 // Whether it is an error if a plan was edited after it was written
@@ -80,6 +93,12 @@ std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
 std::optional<JsonValue> RequiredMember(const JsonValue& object,
                                         std::string_view key, JsonKind kind,
                                         Findings& findings);
+// Returns the axes of an entry of a spec, without members that are no names.
+AxisGroup ReadAxisGroup(const JsonValue& entry);
+// Reads the specs of tensors by mode, such as {"train": {"query": ["dp"]}}.
+// Returns false after a finding.
+bool ReadActivations(const JsonValue& modes, std::vector<ReadActivation>& out,
+                     Findings& findings);
 // Reads the parts of dimensions, such as [null, 2]. Returns nullopt after a
 // finding.
 std::optional<DimParts> ParseDimParts(const JsonValue& value,

@@ -226,6 +226,11 @@ constexpr Field kPlanFields[] = {
     {"params", IsObject, kObject},
     {"attention", IsObject, kObject},
     {"attention_corrections", IsArray, kList, false},
+    {"activations", IsObject, kObject, false},
+    {"activations_stated", IsListOf<IsText>, "a list of names", false},
+    {"activations_digest", IsFingerprint, "`sha256:` and 64 hexadecimal digits",
+     false},
+    {"activation_corrections", IsArray, kList, false},
     {"kv", IsArray, kList, false},
     {"summary", IsObject, kObject},
     {"diagnostics", IsArray, kList, false}};
@@ -277,7 +282,7 @@ constexpr Field kCorrectionFields[] = {
     {"mode", IsMode, kMode, false}};
 constexpr Field kPlacementFields[] = {{"axis", IsText, kText},
                                       {"coordinate", IsCount, kCount}};
-constexpr Field kAttentionFields[] = {
+constexpr Field kActivationFields[] = {
     {"mode", IsMode, kMode},  {"tensor", IsText, kText},
     {"dim", IsCount, kCount}, {"from", IsGroup, kGroup},
     {"to", IsGroup, kGroup},  {"reason", IsAttentionReason, kReason}};
@@ -353,14 +358,23 @@ class FormChecker {
     for (const JsonMember param : root.Find("params")->members()) {
       if (!Param(param.value)) return false;
     }
-    for (const JsonMember mode : root.Find("attention")->members()) {
-      if (!Attention(mode)) return false;
+    for (const std::string_view key : {"attention", "activations"}) {
+      const auto modes = root.Find(key);
+      if (!modes) continue;
+      for (const JsonMember mode : modes->members()) {
+        if (!Activations(mode)) return false;
+      }
     }
-    const auto corrections = root.Find("attention_corrections");
+    for (const std::string_view key :
+         {"attention_corrections", "activation_corrections"}) {
+      const auto corrections = root.Find(key);
+      if (corrections && !Objects(*corrections, "a correction of an activation",
+                                  kActivationFields)) {
+        return false;
+      }
+    }
     const auto diagnostics = root.Find("diagnostics");
-    return (!corrections || Objects(*corrections, "a correction of attention",
-                                    kAttentionFields)) &&
-           (!diagnostics ||
+    return (!diagnostics ||
             Objects(*diagnostics, "a diagnostic", kDiagnosticFields));
   }
 
@@ -441,15 +455,15 @@ class FormChecker {
     return !replicas || Object(*replicas, "`kv_replicate`", kReplicasFields);
   }
 
-  bool Attention(const JsonMember& mode) {
+  bool Activations(const JsonMember& mode) {
     if (!IsMode(mode.key)) return NoMode(mode.key);
     if (!mode.value.IsObject()) {
-      return Refuse(mode.value, "the attention specs of a mode are an object");
+      return Refuse(mode.value, "the activations of a mode are an object");
     }
     for (const JsonMember tensor : mode.value.members()) {
       if (!IsSpec(tensor.value)) {
-        return Refuse(tensor.value, "the spec of an attention tensor is " +
-                                        std::string(kSpec));
+        return Refuse(tensor.value,
+                      "the spec of an activation is " + std::string(kSpec));
       }
     }
     return true;
@@ -605,9 +619,12 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
   Sha256Sink digest;
   JsonWriter json(digest, JsonStyle::kCanonical);
   json.BeginObject();
-  for (const std::string_view key : {"attention", "kv", "mesh", "modes"}) {
+  for (const std::string_view key :
+       {"activations", "attention", "kv", "mesh", "modes"}) {
     const auto value = root.Find(key);
     if (!value || (key == "attention" && value->size() == 0)) continue;
+    // Specs that follow from the axis rules are not part of it.
+    if (key == "activations" && !root.Find("activations_stated")) continue;
     json.Member(key, WrittenBy(WriteCanonical, *value));
   }
   json.Key("params");
@@ -623,6 +640,20 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
     // The fingerprint covers the schedule's tasks instead, by the member
     // `table`.
     WriteSorted(json, *stages, "schedule");
+  }
+  json.EndObject();
+  return "sha256:" + digest.Hex();
+}
+
+// Returns the digest of the activations; an empty text for a plan without them.
+std::string ActivationsDigestOf(const JsonValue& root) {
+  if (!root.Find("activations")) return {};
+  Sha256Sink digest;
+  JsonWriter json(digest, JsonStyle::kCanonical);
+  json.BeginObject();
+  for (const std::string_view key : {"activations", "activations_stated"}) {
+    const auto value = root.Find(key);
+    if (value) json.Member(key, WrittenBy(WriteCanonical, *value));
   }
   json.EndObject();
   return "sha256:" + digest.Hex();
@@ -864,6 +895,16 @@ class Checker {
   }
 
   bool CheckFingerprint() {
+    const auto digest = root_.Find("activations_digest");
+    if (ActivationsDigestOf(root_) != (digest ? digest->string() : "")) {
+      findings_.Add(
+          code::kSchema,
+          root_.Find(digest ? "activations_digest" : "activations")->place(),
+          "the plan was edited: its activations do not have the "
+          "digest that it states",
+          std::string(kHelp));
+      return false;
+    }
     const std::string now = FingerprintOf(root_, classes_);
     if (now == plan_.fingerprint) return true;
     findings_.Add(code::kSchema, root_.Find("fingerprint")->place(),

@@ -30,17 +30,6 @@ bool RefuseSchema(const JsonValue& at, std::string message,
   return false;
 }
 
-AxisGroup GroupOf(const JsonValue& entry) {
-  AxisGroup group;
-  if (entry.IsString()) group.emplace_back(entry.string());
-  if (entry.IsArray()) {
-    for (const JsonValue axis : entry.items()) {
-      if (axis.IsString()) group.emplace_back(axis.string());
-    }
-  }
-  return group;
-}
-
 // Reads the corrections of a parameter, which are the changes that made its
 // spec legal. Malformed members are ignored.
 std::vector<PlanView::Correction> CorrectionsOf(const JsonValue& param) {
@@ -55,7 +44,7 @@ std::vector<PlanView::Correction> CorrectionsOf(const JsonValue& param) {
     }
     const auto dim = entry.Find("dim");
     if (dim && dim->kind() == JsonKind::kInteger) one.dim = dim->integer();
-    if (const auto from = entry.Find("from")) one.from = GroupOf(*from);
+    if (const auto from = entry.Find("from")) one.from = ReadAxisGroup(*from);
     const auto reason = entry.Find("reason");
     if (reason && reason->IsString()) one.reason = reason->string();
     out.push_back(std::move(one));
@@ -93,31 +82,6 @@ bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
       return RefuseSchema(*rule, "the plan has no such rule", findings);
     }
     view.rule_of.push_back(*found);
-  }
-  return true;
-}
-
-bool ReadAttentionSpec(const JsonValue& value, Spec& spec, Findings& findings) {
-  if (!value.IsArray())
-    return RefuseSchema(value, "a spec is a list", findings);
-  for (const JsonValue entry : value.items()) spec.push_back(GroupOf(entry));
-  return true;
-}
-
-bool ReadAttention(const JsonValue& root, PlanView& view, Findings& findings) {
-  const auto attention =
-      RequiredMember(root, "attention", JsonKind::kObject, findings);
-  if (!attention) return false;
-  for (const JsonMember mode : attention->members()) {
-    const auto parsed = ParseMode(mode.name());
-    if (!parsed || !mode.value.IsObject()) {
-      return RefuseSchema(mode.key, "this is no mode", findings);
-    }
-    for (const JsonMember tensor : mode.value.members()) {
-      PlanView::Attention one{*parsed, std::string(tensor.name()), {}};
-      if (!ReadAttentionSpec(tensor.value, one.spec, findings)) return false;
-      view.attention.push_back(std::move(one));
-    }
   }
   return true;
 }
@@ -236,8 +200,10 @@ std::optional<PlanView> ViewPlan(const JsonDocument& document,
   if (!plan) return std::nullopt;
   PlanView out;
   out.plan = std::move(*plan);
-  if (!ReadRules(document.root(), out, findings) ||
-      !ReadAttention(document.root(), out, findings)) {
+  if (!ReadRules(document.root(), out, findings)) return std::nullopt;
+  const auto attention =
+      RequiredMember(document.root(), "attention", JsonKind::kObject, findings);
+  if (!attention || !ReadActivations(*attention, out.attention, findings)) {
     return std::nullopt;
   }
   if (const auto kv = document.root().Find("kv")) {

@@ -23,11 +23,6 @@
 namespace shardc {
 
 struct PlanView {
-  struct Attention {
-    Mode mode = Mode::kTrain;
-    std::string tensor;
-    Spec spec;
-  };
   struct Correction {
     Mode mode = Mode::kTrain;
     // The dimension whose axes were changed; nullopt if the entire spec was
@@ -46,14 +41,14 @@ struct PlanView {
   std::vector<int32_t> rule_of;
   // The corrections of each parameter, indexed by parameter.
   std::vector<std::vector<Correction>> corrections;
-  std::vector<Attention> attention;
+  std::vector<ReadActivation> attention;
   // What the layers keep for each request; empty if the plan does not state it.
   std::vector<KvKind> kv;
 };
 
 // Reads a plan with its rules and attention specs. Returns nullopt and adds a
-// finding if ParsePlan fails, or if a rule, an attention spec or `kv` is
-// malformed (code schema).
+// finding if ParsePlan fails, or if a rule, the spec of an activation or `kv`
+// is malformed (code schema).
 std::optional<PlanView> ViewPlan(const JsonDocument& document,
                                  EditedPlan edited, Findings& findings);
 

@@ -175,6 +175,7 @@ std::optional<Resolver> Resolver::Make(const RuleSet& rules, const Mesh& mesh,
   for (const Registration& registration : rules.registrations) {
     resolver.Register(registration, findings);
   }
+  resolver.activations_ = rules.activations;
   for (const Bundle& bundle : rules.bundles) {
     if (IsBlank(bundle.name)) {
       findings.Add(code::kSchema, bundle.place, "a bundle has an empty name",
@@ -662,6 +663,56 @@ std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
     out.push_back({name, std::move(tokens),
                    resolved ? std::move(*resolved) : Resolved{}});
   }
+  return out;
+}
+
+namespace {
+
+// The logical axes of the activations that every plan has.
+const std::pair<std::string_view, Tokens> kActivations[] = {
+    {"hidden", {"BATCH", "QUERY_LENGTH", "EMBED"}},
+    {"mlp", {"BATCH", "QUERY_LENGTH", "MLP_INTERMEDIATE"}},
+    {"logits", {"BATCH", "QUERY_LENGTH", "VOCAB"}},
+    {"experts", {"BATCH", "EXPERT", "_", "_"}},
+};
+
+// A queue of an expert has rows of all devices whose tokens it may receive, so
+// the axes of the experts shard no other dimension of it.
+void KeepQueuesWhole(Resolved& out) {
+  const AxisGroup experts = out.spec[kExpertsExpertDim];
+  std::erase_if(out.spec[0], [&](const std::string& axis) {
+    return std::find(experts.begin(), experts.end(), axis) != experts.end();
+  });
+}
+
+}  // namespace
+
+std::optional<std::vector<ActivationSpec>> ActivationSpecs(
+    const Resolver& resolver, Mode mode, Findings& findings) {
+  std::vector<ActivationSpec> out;
+  Findings none;  // stays empty, because built-in logical axes always resolve
+  for (const auto& [name, tokens] : kActivations) {
+    auto resolved = resolver.Resolve(ListOf(tokens), mode, none);
+    if (!resolved) continue;
+    if (name == "experts") KeepQueuesWhole(*resolved);
+    out.push_back({std::string(name), std::move(*resolved), false, {}});
+  }
+  const size_t errors = findings.errors();
+  for (const ActivationRule& rule : resolver.activations()) {
+    const auto own = rule.modes.find(mode);
+    auto resolved = resolver.Resolve(
+        own == rule.modes.end() ? rule.spec : own->second, mode, findings);
+    if (!resolved) continue;
+    auto at = std::find_if(
+        out.begin(), out.end(),
+        [&](const ActivationSpec& one) { return one.name == rule.name; });
+    if (at == out.end())
+      at = out.insert(at, ActivationSpec{rule.name, {}, {}, {}});
+    at->resolved = std::move(*resolved);
+    at->stated = true;
+    at->place = rule.place;
+  }
+  if (findings.errors() > errors) return std::nullopt;
   return out;
 }
 

@@ -123,6 +123,10 @@ class Resolver {
   bool MeansMeshAxis(const SpecName& name) const;
 
   const AxisRules& axes() const { return axes_; }
+  // The specs that the rules state for activations.
+  const std::vector<ActivationRule>& activations() const {
+    return activations_;
+  }
   const Mesh& mesh() const { return mesh_; }
 
  private:
@@ -155,6 +159,7 @@ class Resolver {
   // The registrations, keyed by the long form of their name, such as `__X__`.
   std::map<std::string, Registration, std::less<>> registered_;
   std::map<std::string, Bundle, std::less<>> bundles_;
+  std::vector<ActivationRule> activations_;
   std::set<std::string, std::less<>> absent_parallelism_;
 };
 
@@ -178,6 +183,33 @@ struct AttentionTensor {
 // was requested. In the layout thd, cu_seqlens follows, which is replicated.
 std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
                                             const AttentionOptions& options);
+
+// The dimensions of the activations that every plan has, as indices into their
+// specs.
+inline constexpr size_t kHiddenWidthDim = 2;
+inline constexpr size_t kExpertsExpertDim = 1;
+
+struct ActivationSpec {
+  std::string name;
+  Resolved resolved;
+  // Whether `activations:` of the rules states the spec, and where.
+  bool stated = false;
+  Place place;
+};
+
+// Returns the activations between the ops of a model, with their specs in a
+// mode:
+//
+//   hidden   [batch, length, width]           the residual stream
+//   mlp      [batch, length, inner width]     between the two matrices of an
+//   MLP logits   [batch, length, vocabulary] experts  [batch, expert, rows,
+//   width]     rows in the queues of experts
+//
+// Each follows from the axis rules, unless `activations:` of the rules states
+// its spec. Other activations that the rules name follow. Adds findings for
+// stated specs that do not resolve, and returns nullopt.
+std::optional<std::vector<ActivationSpec>> ActivationSpecs(
+    const Resolver& resolver, Mode mode, Findings& findings);
 
 }  // namespace shardc
 

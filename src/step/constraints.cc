@@ -88,6 +88,45 @@ constexpr Role kRoles[] = {
     {"op_positions", {{kBatch}}},
 };
 
+// An activation of the rules (ActivationSpecs()): the roles of the step's
+// values that it is, and the logical axis of each dimension. The step shards no
+// dimension whose axis is empty.
+struct StatedActivation {
+  std::string_view name;
+  std::array<std::string_view, 3> roles;
+  std::array<std::string_view, 4> axes;
+};
+constexpr StatedActivation kStated[] = {
+    {"hidden", {"resid", "normed"}, {"BATCH", "QUERY_LENGTH", "EMBED"}},
+    {"mlp", {"mlp"}, {"BATCH", "QUERY_LENGTH", "MLP_INTERMEDIATE"}},
+    {"logits", {"logits"}, {"BATCH", "QUERY_LENGTH", "VOCAB"}},
+    {"experts", {"moe_exp", "moe_exp_out", "moe_mlp"}, {"BATCH", "EXPERT"}},
+};
+
+void AddStated(const ActivationSpec& one, ShardingConstraints& out) {
+  const auto* const known = std::find_if(
+      std::begin(kStated), std::end(kStated),
+      [&](const StatedActivation& stated) { return stated.name == one.name; });
+  const bool exists = known != std::end(kStated);
+  const Spec& spec = one.resolved.spec;
+  for (size_t r = 0; exists && r < known->roles.size(); ++r) {
+    const std::string_view role = known->roles[r];
+    for (size_t d = 0; !role.empty() && d < known->axes.size(); ++d) {
+      if (known->axes[d].empty()) continue;
+      out.overrides.push_back({std::string(role), std::string(known->axes[d]),
+                               d < spec.size() ? spec[d] : AxisGroup{}});
+    }
+  }
+  for (size_t d = 0; d < spec.size(); ++d) {
+    const bool done =
+        exists && d < known->axes.size() && !known->axes[d].empty();
+    if (done || spec[d].empty()) continue;
+    out.notes.push_back("the step does not shard dimension " +
+                        std::to_string(d) + " of the activation `" + one.name +
+                        "` as the rules state it");
+  }
+}
+
 const Role* FindRole(std::string_view name) {
   const auto* const found =
       std::find_if(std::begin(kRoles), std::end(kRoles),
@@ -185,6 +224,11 @@ ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
   if (!IsGeneration(mode)) {
     out.overrides.push_back({"krep", "KV_LENGTH", {}});
     out.overrides.push_back({"kgather", "KV_LENGTH", {}});
+  }
+  const auto activations = ActivationSpecs(resolver, mode, none);
+  for (const ActivationSpec& one :
+       activations.value_or(std::vector<ActivationSpec>{})) {
+    if (one.stated) AddStated(one, out);
   }
   for (std::string_view token : {"BATCH", "QUERY_LENGTH", "FSDP"}) {
     for (const std::string& axis : resolved(token)) {

@@ -37,7 +37,11 @@ struct ShardingConstraints {
   std::array<AxisGroup, kConstraintAxes.size()> by_axis = {};
   AxisGroup data = {};  // The mesh axes of BATCH, QUERY_LENGTH and FSDP.
   std::vector<ShardingConstraintOverride> overrides = {};
+  // What the rules state of activations and the step does not do.
+  std::vector<std::string> notes = {};
 };
+// Returns the constraints of a mode. Specs that `activations:` of the rules
+// states are overrides of the roles of these activations.
 ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode);
 
 // Returns the sharding that a role requires of a value with these labels.

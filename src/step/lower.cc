@@ -62,6 +62,7 @@ class Lowerer {
     }
     settings_.data = out_.axes.SetOf(request_.constraints.data);
     copies_.resize(graph_.values.size());
+    out_.notes = request_.constraints.notes;
     preferred_ = PropagatePreferred(request_, out_.axes, out_.notes);
     FindRecomputed();
     out_.slots.reserve(graph_.ops.size() * 2);

@@ -271,20 +271,22 @@ void CheckNames(const RuleSet& rules, Findings& findings) {
     if (const auto* list = std::get_if<SpecList>(&source)) add_list(*list);
   };
   for (const Bundle& bundle : rules.bundles) add_list(bundle.axes);
-  for (const Rule& rule : rules.rules) {
-    add(rule.spec);
-    for (const auto& [mode, source] : rule.modes) add(source);
-  }
+  const auto for_specs = [&](const auto& take) {
+    const auto each = [&](const auto& one) {
+      take(one.spec);
+      for (const auto& [mode, source] : one.modes) take(source);
+    };
+    std::for_each(rules.rules.begin(), rules.rules.end(), each);
+    std::for_each(rules.activations.begin(), rules.activations.end(), each);
+  };
+  for_specs(add);
   const auto resolver = Resolver::Make(rules, mesh, findings);
   if (!resolver) return;
   const auto check = [&](const SpecSource& source) {
     if (std::holds_alternative<SpecLike>(source)) return;
     resolver->Resolve(source, Mode::kTrain, findings);
   };
-  for (const Rule& rule : rules.rules) {
-    check(rule.spec);
-    for (const auto& [mode, source] : rule.modes) check(source);
-  }
+  for_specs(check);
 }
 
 namespace {

@@ -121,14 +121,15 @@ class Agreement(CostCase):
         self.assertNotIn(note, inputs["assumptions"])
         given = self.cost(["--plan", path, *step, "--loss", "fused"])
         self.assertNotIn(note, given["assumptions"])
-        # Nor are the axes of the experts, which matter if they shard tokens.
-        for batch, noted in (("[fsdp]", False), ("[fsdp, ep]", True)):
-            _, plan = costs(
+        # The axes of the experts are, which matter if they shard tokens.
+        for batch in ("[fsdp]", "[fsdp, ep]"):
+            inputs, plan = costs(
                 "mixtral-8x7b", "fsdp:2,ep:2", "version: 1\n"
                 f"extends: builtin:mixtral/flax\naxes: {{batch: {batch}}}\n",
                 *step, naming="flax")
-            self.assertIs(any("axes of the experts" in one
-                              for one in plan["assumptions"]), noted)
+            self.assertEqual(plan["memory"], inputs["memory"])
+            self.assertFalse(any("axes of the experts" in one
+                                 for one in plan["assumptions"]))
 
     def test_rows_that_the_axes_do_not_divide_are_stated(self):
         for batch, parts, words in (

@@ -255,7 +255,8 @@ bytes per device 4 KiB -> 2 KiB, -2 KiB (-50.0 %), in every mode
     spec   ["fsdp", "tp"], unchanged, in every mode
     holds  1 KiB -> 512 B per device of each, 4 KiB -> 2 KiB of all
     moves  ppermute over `dp`, `fsdp`, 512 B sent per device, of each
-""" + self.attention_lines(old, new) + "4 parameters resharded, 9 attention specs\n")
+""" + self.attention_lines(old, new) +
+            "4 parameters resharded, 9 attention specs, 4 activations\n")
         data = self.diff(old, new, "--format", "json").json()
         SCHEMA.validate(data)
         self.assertEqual(data["bytes_per_device"]["before"], 4096)
@@ -308,13 +309,14 @@ bytes per device 4 KiB -> 2 KiB, -2 KiB (-50.0 %), in every mode
              for one in data], [(1, 4096, 4096), (2, 2048, 4096)])
 
     def attention_lines(self, old, new):
-        """What the JSON has of attention specs, as text."""
+        """What the JSON has of attention specs and other activations, as text."""
         data = self.diff(old, new, "--format", "json").json()
         return "".join(
-            f"~ attention's {one['tensor']}\n    spec   "
+            f"~ {owner} {one['tensor']}\n    spec   "
             f"{json.dumps(one['before'])} -> {json.dumps(one['after'])}, in "
             "every mode\n"
-            for one in data["attention"])
+            for owner, key in (("attention's", "attention"), ("activation", "activations"))
+            for one in data[key])
 
     def test_every_member_of_a_plan_counts(self):
         """A difference of any member exits with 1 and is printed."""

@@ -109,14 +109,14 @@ WRITTEN_BY_PROGRAMS = [
          "SHD022 1:803 `dream` is not one of `train`, `prefill`, `decode` "
          "and `insert`"),
         (plan("attention", "train", 1),
-         "SHD022 1:785 the attention specs of a mode are an object"),
+         "SHD022 1:785 the activations of a mode are an object"),
         (plan("attention", "train", {"query": 1}),
-         "SHD022 1:795 the spec of an attention tensor is a list with null, "
-         "an axis or a list of axes for each dimension"),
+         "SHD022 1:795 the spec of an activation is a list with null, an axis or a "
+         "list of axes for each dimension"),
         (plan("diagnostics", [1]),
          "SHD022 1:931 a diagnostic is not an object"),
         (plan("attention_corrections", [1]),
-         "SHD022 1:941 a correction of attention is not an object"),
+         "SHD022 1:941 a correction of an activation is not an object"),
         (plan("odd", 1),
          "SHD021 1:915 `odd` is not a member of the plan"),
         (plan("rules", 0, "params", 2),

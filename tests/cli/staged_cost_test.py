@@ -12,7 +12,7 @@ from reported import Page
 CONFIGS = os.path.join(TESTDATA, "configs")
 SIZES = ["--batch", "64", "--seq", "2048", "--profile", "h100-sxm"]
 # What a plan file of an earlier version lacks.
-OF_FILES = "the plan file does not contain the sharding of the hidden state"
+OF_FILES = "the plan has no `activations`"
 
 # Model, pack, mesh, stages. Tied embeddings, experts, biases and windows;
 # every placement of stages; tokens, weights and hidden states sharded.
@@ -94,13 +94,14 @@ class StagedCost(Case):
             with open(plan, encoding="utf-8") as file:
                 value = json.load(file)
             self.assertEqual(value["stages"].pop("hidden"), axes)
-            # A file of an earlier version lacks them.
+            # A file of an earlier version lacks them, and the activations.
+            del value["activations"]
             earlier = self.write("earlier.json", json.dumps(value))
             done = run("cost", "--plan", earlier, "--allow-edited",
                        *model_of("llama-3-8b"), *SIZES, "--format", "json")
             note, = [one for one in done.json()["assumptions"]
                      if one.startswith(OF_FILES)]
-            self.assertIn("assumed to be that of the query's heads", note)
+            self.assertIn("assumed to be sharded as the query's heads", note)
             self.assertIs(done.json()["ranks"] == own["ranks"], hidden != "[]")
         value["stages"]["hidden"] = ["zz"]
         wrong = self.write("wrong.json", json.dumps(value))

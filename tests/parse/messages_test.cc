@@ -226,6 +226,15 @@ constexpr Case kCases[] = {
 1:40: error: the mode of a bundle is the string `never` [schema]
     the modes are `train`, `prefill`, `decode` and `insert`, or a dimension's number
 )"},
+    {"rules",
+     "activations: {hidden: 3, mlp: {spec: [TP], mode: {}}, x: {modes: {}}}\n",
+     R"(
+1:23: error: a spec is the number `3` [spec]
+    write a list such as `[fsdp, tp]`, or a bundle's name
+1:44: error: unknown key `mode` in an activation [unknown-key]
+    did you mean `modes`?
+1:58: error: an activation has no `spec` [schema]
+)"},
     {"rules", "policy: {unmatched: ignore, compat: jax, ilegal: drop}\n",
      R"(
 1:21: error: `unmatched` is the string `ignore` [schema]

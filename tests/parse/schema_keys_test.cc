@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 44> kWhere = {{
+constexpr std::array<Where, 45> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -37,6 +37,7 @@ constexpr std::array<Where, 44> kWhere = {{
     {"rules.register", "rules", "registration"},
     {"rules.forced_axis", "rules", "forcedAxis"},
     {"rules.bundle", "rules", "bundle"},
+    {"rules.activation", "rules", "activation"},
     {"rules.policy", "rules", "policy"},
     {"rules.weight_decay", "rules", "weightDecay"},
     {"rules.stages", "rules", "stages"},

@@ -113,7 +113,7 @@ std::string TextOf(const PlanDifference& all) {
     out << "rule of " << NamesText(one) << ": " << one.before << " -> "
         << one.after << '\n';
   }
-  for (const AttentionChange& one : all.attention) {
+  for (const ActivationChange& one : all.attention) {
     out << "attention " << one.tensor << " in " << ModesText(one.modes) << ": "
         << SpecText(one.before) << " -> " << SpecText(one.after) << '\n';
   }

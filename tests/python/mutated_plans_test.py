@@ -52,7 +52,7 @@ TENSORS = {"l.0.up": ([16, 8], "F32"), "l.1.up": ([16, 8], "F32"),
 # Members that neither the fingerprint nor the other members determine.
 FREE = re.compile(
     r"^(rules\[\d+\]\.(match|source|matched)$|params\.[^/]*/corrections|"
-    r"attention_corrections|diagnostics|summary\.corrected$)")
+    r"(attention|activation)_corrections|diagnostics|summary\.corrected$)")
 
 ODD = [None, True, False, 0, 1, -1, 2**31, 2**63, 2**64, 10**30, 1.5, 1e300,
        "", "tp", "nope", "sha256:0", "train", "\u202e", "x" * 300, [], [[]],

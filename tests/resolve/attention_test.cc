@@ -50,6 +50,55 @@ TEST_CASE("batch, length, heads, dim") {
   CHECK(specs["query3d"] == R"(["dp", "tp", null])");
 }
 
+TEST_CASE("activations follow from the axis rules, or are stated") {
+  RuleSet rules = Distinct();
+  rules.axes.Set(AxisRule::kExpert, {.is_null = false, .axes = {"dp", "ep"}});
+  const auto list = [](std::vector<const char*> names) {
+    SpecList out;
+    for (const char* name : names) out.entries.push_back({{{name, {}}}, false});
+    return out;
+  };
+  rules.activations.push_back(
+      {.name = "mlp", .spec = list({"dp", "tp"}), .modes = {}, .place = {}});
+  rules.activations.push_back({.name = "own",
+                               .spec = SpecBundle{"RowWise", {}},
+                               .modes = {{Mode::kDecode, list({"BATCH"})}},
+                               .place = {}});
+  Mesh mesh;
+  for (const char* name : {"dp", "fsdp", "ep", "tp", "sp"}) {
+    mesh.axes.push_back({name, 2});
+  }
+  Findings findings;
+  const auto resolver = Resolver::Make(rules, mesh, findings);
+  REQUIRE(resolver);
+  const auto text = [&](Mode mode) {
+    std::map<std::string, std::string> out;
+    const auto found = ActivationSpecs(*resolver, mode, findings);
+    REQUIRE(found);
+    for (const ActivationSpec& one : *found) {
+      out[one.name] = SpecText(one.resolved.spec) + (one.stated ? " own" : "");
+    }
+    return out;
+  };
+  CHECK(text(Mode::kTrain) ==
+        std::map<std::string, std::string>{
+            {"hidden", R"(["dp", "sp", "tp"])"},
+            {"mlp", R"(["dp", "tp"] own)"},
+            {"logits", R"(["dp", "sp", "tp"])"},
+            {"experts", R"([null, ["dp", "ep"], null, null])"},
+            {"own", R"(["tp", ["fsdp", "sp"]] own)"}});
+  CHECK(text(Mode::kDecode)["hidden"] == R"(["dp", null, "tp"])");
+  CHECK(text(Mode::kDecode)["own"] == R"(["dp"] own)");
+  CHECK_FALSE(findings.HasErrors());
+
+  rules.activations.push_back(
+      {.name = "odd", .spec = list({"nothing"}), .modes = {}, .place = {}});
+  const auto wrong = Resolver::Make(rules, mesh, findings);
+  REQUIRE(wrong);
+  CHECK_FALSE(ActivationSpecs(*wrong, Mode::kTrain, findings));
+  CHECK(findings.errors() == 1);
+}
+
 TEST_CASE("heads before length, multi-head, decode") {
   AttentionOptions options;
   options.layout = Layout::kBhtd;

@@ -20,6 +20,51 @@ Mesh FourAxes() {
   return mesh;
 }
 
+TEST_CASE("activations that the rules state are overrides of their roles") {
+  const auto stated = [](const char* name, std::vector<AxisGroup> spec) {
+    SpecList list;
+    for (const AxisGroup& group : spec) {
+      SpecEntry entry;
+      for (const std::string& axis : group) entry.names.push_back({axis, {}});
+      list.entries.push_back(std::move(entry));
+    }
+    return ActivationRule{
+        .name = name, .spec = std::move(list), .modes = {}, .place = {}};
+  };
+  RuleSet rules;
+  rules.activations = {stated("hidden", {{"dp"}, {"tp"}}),
+                       stated("experts", {{}, {"tp"}, {"dp"}}),
+                       stated("own", {{}, {"fsdp"}})};
+  Findings findings;
+  const auto resolver = Resolver::Make(rules, FourAxes(), findings);
+  REQUIRE(resolver.has_value());
+  const ShardingConstraints constraints =
+      ShardingConstraintsOf(*resolver, Mode::kDecode);
+  std::string text;
+  for (const ShardingConstraintOverride& one : constraints.overrides) {
+    text += one.role + " " + one.token + " " + GroupText(one.axes) + "\n";
+  }
+  CHECK(text == R"(resid BATCH "dp"
+resid QUERY_LENGTH "tp"
+resid EMBED null
+normed BATCH "dp"
+normed QUERY_LENGTH "tp"
+normed EMBED null
+moe_exp BATCH null
+moe_exp EXPERT "tp"
+moe_exp_out BATCH null
+moe_exp_out EXPERT "tp"
+moe_mlp BATCH null
+moe_mlp EXPERT "tp"
+)");
+  CHECK(constraints.notes ==
+        std::vector<std::string>{
+            "the step does not shard dimension 2 of the activation `experts` "
+            "as the rules state it",
+            "the step does not shard dimension 1 of the activation `own` as "
+            "the rules state it"});
+}
+
 TEST_CASE("roles are sharded by the logical axes of a mode") {
   GraphMaker make;
   const LabelId b = make.Label("b", 8, "BATCH");

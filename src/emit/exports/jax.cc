@@ -62,6 +62,15 @@ def specs(mode="train"):
     return {**SPECS, **MODES.get(mode, {})}
 
 
+def constrain(x, name, mode="train", on=None):
+    """Inside jit: `x` with the sharding of an activation, such as "hidden"."""
+    on = _mesh(on)
+    sharding = NamedSharding(on, ACTIVATIONS[mode][name])
+    if AxisType.Explicit in on.axis_types:
+        return jax.sharding.reshard(x, sharding)
+    return jax.lax.with_sharding_constraint(x, sharding)
+
+
 def tree(mode="train"):
     """The same as nested dicts, split at the names' separator."""
     return nested(specs(mode), SEPARATOR, "use specs() instead")
@@ -194,6 +203,17 @@ void WriteSpecs(const ReadPlan& plan, Sink& out) {
     }
     out.Append("    },\n");
   }
+  out.Append("}\n\n# By mode, the specs of activations.\nACTIVATIONS = {\n");
+  for (const Mode mode : plan.modes) {
+    if (plan.activations.empty()) break;
+    out.Append("    " + PythonString(ModeName(mode)) + ": {\n");
+    for (const ReadActivation& one : plan.activations) {
+      if (one.mode != mode) continue;
+      out.Append("        " + PythonString(one.tensor) + ": " +
+                 PartitionSpecText(one.spec) + ",\n");
+    }
+    out.Append("    },\n");
+  }
   out.Append("}\n");
 }
 
@@ -226,7 +246,9 @@ void WriteJax(const Request& request, Sink& out, Findings& findings) {
 
 constexpr Exporter kJax{
     .name = "jax",
-    .what = "a Python module: mesh, PartitionSpecs by name and mode, `shard`",
+    .what =
+        "a Python module: mesh, PartitionSpecs by name and mode, `shard`, "
+        "`constrain`",
     .formats = "text",
     .flags = "",
     .write = WriteJax,
@@ -275,6 +297,21 @@ void WriteParamSpecs(JsonWriter& json, const ReadParam& param) {
   json.EndObject();
 }
 
+void WriteActivations(JsonWriter& json, const ReadPlan& plan) {
+  json.Key("activations");
+  json.BeginObject(JsonLayout::kLines);
+  for (const Mode mode : plan.modes) {
+    json.Key(ModeName(mode));
+    json.BeginObject();
+    for (const ReadActivation& one : plan.activations) {
+      if (one.mode != mode) continue;
+      json.Member(one.tensor, WrittenBy(WriteSpec, one.spec));
+    }
+    json.EndObject();
+  }
+  json.EndObject();
+}
+
 void WriteJaxJson(const Request& request, Sink& out, Findings& findings) {
   if (!CanListDevices(request.plan.mesh, "jax-json", findings) ||
       !EvenShards(request.plan, {"jax-json", kEqualParts}, findings)) {
@@ -290,6 +327,7 @@ void WriteJaxJson(const Request& request, Sink& out, Findings& findings) {
     json.Member(param.name, WrittenBy(WriteParamSpecs, param));
   }
   json.EndObject();
+  if (!request.plan.activations.empty()) WriteActivations(json, request.plan);
   json.EndObject();
   out.Put('\n');
 }

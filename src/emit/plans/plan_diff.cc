@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,15 @@ int64_t CountNames(const auto& groups) {
     names.insert(group.names.begin(), group.names.end());
   }
   return static_cast<int64_t>(names.size());
+}
+
+// Calls take(owner, change) for each changed activation, where `owner` is the
+// text before its name.
+void ForActivations(const PlanDifference& diff,
+                    const std::function<void(std::string_view,
+                                             const ActivationChange&)>& take) {
+  for (const ActivationChange& one : diff.attention) take("attention's ", one);
+  for (const ActivationChange& one : diff.activations) take("activation ", one);
 }
 
 // Returns "[4096, 4096] BF16".
@@ -129,6 +139,7 @@ std::string DiffSummaryText(const PlanDifference& diff) {
   add(CountNames(diff.removed), "parameter", " removed");
   add(CountNames(diff.rules), "parameter", " under another rule");
   add(static_cast<int64_t>(diff.attention.size()), "attention spec", "");
+  add(static_cast<int64_t>(diff.activations.size()), "activation", "");
   int64_t others = 0;
   for (const FieldChange& field : diff.fields) others += !field.detailed;
   add(others, "other field", "");
@@ -308,15 +319,18 @@ void WriteDiffJson(const PlanDifference& diff, Sink& out) {
                    change.held);
       json.EndObject();
     });
-    WriteList(json, "attention", diff.attention,
-              [&](const AttentionChange& change) {
-                json.BeginObject();
-                json.Member("tensor", change.tensor);
-                WriteModes(json, change.modes);
-                json.Members("before", WrittenBy(WriteSpec, change.before),
-                             "after", WrittenBy(WriteSpec, change.after));
-                json.EndObject();
-              });
+    const auto write_change = [&](const ActivationChange& change) {
+      json.BeginObject();
+      json.Member("tensor", change.tensor);
+      WriteModes(json, change.modes);
+      json.Members("before", WrittenBy(WriteSpec, change.before), "after",
+                   WrittenBy(WriteSpec, change.after));
+      json.EndObject();
+    };
+    WriteList(json, "attention", diff.attention, write_change);
+    if (!diff.activations.empty()) {
+      WriteList(json, "activations", diff.activations, write_change);
+    }
     WriteList(json, "rules", diff.rules, [&](const RuleChange& change) {
       json.BeginObject();
       WriteNames(json, change);
@@ -435,11 +449,12 @@ class DiffMarkdown {
       Row(one.shown, one.names.size(), CodeCell(DiffTypeText(one.type)), "",
           "");
     }
-    for (const AttentionChange& one : diff_.attention) {
-      Row("attention's " + one.tensor, 1, CodeCell(SpecText(one.before)),
+    ForActivations(diff_, [&](std::string_view owner,
+                              const ActivationChange& one) {
+      Row(std::string(owner) + one.tensor, 1, CodeCell(SpecText(one.before)),
           CodeCell(SpecText(one.after)) + " in " + DiffModesText(one.modes),
           "");
-    }
+    });
     if (row_count_ == 0) return;
     const bool folded = row_count_ > kOpenRows;
     if (folded) {
@@ -592,13 +607,14 @@ void WriteDiffText(const PlanDifference& diff, Sink& out) {
   }
   for (const NamedGroup& group : diff.added) Head("+", group, out);
   for (const NamedGroup& group : diff.removed) Head("-", group, out);
-  for (const AttentionChange& change : diff.attention) {
-    out.Append("~ attention's " + Printable(change.tensor) + "\n");
-    Line("spec",
-         SpecText(change.before) + " -> " + SpecText(change.after) + ", in " +
-             DiffModesText(change.modes),
-         out);
-  }
+  ForActivations(
+      diff, [&](std::string_view owner, const ActivationChange& change) {
+        out.Append("~ " + std::string(owner) + Printable(change.tensor) + "\n");
+        Line("spec",
+             SpecText(change.before) + " -> " + SpecText(change.after) +
+                 ", in " + DiffModesText(change.modes),
+             out);
+      });
   for (const FieldChange& field : diff.fields) {
     if (!field.detailed) out.Append("~ " + Printable(field.message) + "\n");
   }

@@ -171,13 +171,14 @@ void WriteParams(JsonWriter& json, const Plan& plan) {
   json.EndObject();
 }
 
-void WriteAttention(JsonWriter& json, const Plan& plan) {
-  json.Key("attention");
+void WriteActivations(JsonWriter& json, std::string_view key,
+                      const std::vector<ModeActivations>& modes) {
+  json.Key(key);
   json.BeginObject(JsonLayout::kLines);
-  for (const ModeAttention& attention : plan.attention) {
-    json.Key(ModeName(attention.mode));
+  for (const ModeActivations& mode : modes) {
+    json.Key(ModeName(mode.mode));
     json.BeginObject();
-    for (const AttentionLayout& layout : attention.tensors) {
+    for (const ActivationLayout& layout : mode.tensors) {
       json.Member(layout.tensor, WrittenBy(WriteSpec, layout.spec));
     }
     json.EndObject();
@@ -185,20 +186,21 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
   json.EndObject();
 }
 
-// Writes the corrections of attention's specs. The member is omitted if there
-// are no corrections.
-void WriteAttentionCorrections(JsonWriter& json, const Plan& plan) {
+// Writes the corrections of these specs. The member is omitted if there are no
+// corrections.
+void WriteActivationCorrections(JsonWriter& json, std::string_view key,
+                                const std::vector<ModeActivations>& modes) {
   bool any = false;
-  for (const ModeAttention& attention : plan.attention) {
-    for (const AttentionLayout& layout : attention.tensors) {
+  for (const ModeActivations& mode : modes) {
+    for (const ActivationLayout& layout : mode.tensors) {
       for (const Edit& edit : layout.edits) {
         if (!any) {
-          json.Key("attention_corrections");
+          json.Key(key);
           json.BeginArray(JsonLayout::kLines);
           any = true;
         }
         json.BeginObject();
-        json.Members("mode", ModeName(attention.mode), "tensor", layout.tensor);
+        json.Members("mode", ModeName(mode.mode), "tensor", layout.tensor);
         WriteEditMembers(json, edit, layout.why.spec, layout.spec);
         json.EndObject();
       }
@@ -239,8 +241,16 @@ void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
         }
         WriteRules(json, plan);
         WriteParams(json, plan);
-        WriteAttention(json, plan);
-        WriteAttentionCorrections(json, plan);
+        WriteActivations(json, "attention", plan.attention);
+        WriteActivationCorrections(json, "attention_corrections",
+                                   plan.attention);
+        if (!plan.activations.empty()) {
+          WriteActivations(json, "activations", plan.activations);
+          WriteStatedActivations(json, plan);
+          json.Member("activations_digest", ActivationsDigest(plan));
+          WriteActivationCorrections(json, "activation_corrections",
+                                     plan.activations);
+        }
         if (!plan.kv.empty()) {
           json.Member("kv", WrittenBy(WriteKv, plan.kv));
         }

@@ -107,6 +107,10 @@ std::optional<AxisValue> WritableValue(const RuleSet& rules, AxisRule rule) {
   return value;
 }
 
+// Writes the members "spec" and "modes".
+void WriteSpecs(JsonWriter& json, const SpecSource& spec,
+                const std::map<Mode, SpecSource>& modes, SpecForm form);
+
 // Writes the member "axes". `value_of` returns the value of an axis rule, or
 // nullopt if the rule is omitted.
 template <class Value>
@@ -281,6 +285,17 @@ void WriteRulesFileJson(const RuleSet& rules, Sink& out) {
     json.Member(bundle.name, WrittenBy(WriteBundle, bundle));
   }
   json.EndObject();
+  if (!rules.activations.empty()) {
+    json.Key("activations");
+    json.BeginObject(JsonLayout::kLines);
+    for (const ActivationRule& rule : rules.activations) {
+      json.Key(rule.name);
+      json.BeginObject();
+      WriteSpecs(json, rule.spec, rule.modes, SpecForm::kShortest);
+      json.EndObject();
+    }
+    json.EndObject();
+  }
   json.Rows("rules", rules.rules, [&](const Rule& rule) {
     WriteRuleMembers(json, rule, SpecForm::kShortest);
   });
@@ -444,17 +459,25 @@ void WriteSpecList(JsonWriter& json, const SpecList& list, SpecForm form) {
   json.EndArray();
 }
 
-void WriteRuleMembers(JsonWriter& json, const Rule& rule, SpecForm form) {
-  json.Members("match", rule.match, "spec",
-               WrittenBy(WriteSource, rule.spec, form));
-  if (!rule.modes.empty()) {
-    json.Key("modes");
-    json.BeginObject();
-    for (const auto& [mode, source] : rule.modes) {
-      json.Member(ModeName(mode), WrittenBy(WriteSource, source, form));
-    }
-    json.EndObject();
+namespace {
+
+void WriteSpecs(JsonWriter& json, const SpecSource& spec,
+                const std::map<Mode, SpecSource>& modes, SpecForm form) {
+  json.Member("spec", WrittenBy(WriteSource, spec, form));
+  if (modes.empty()) return;
+  json.Key("modes");
+  json.BeginObject();
+  for (const auto& [mode, source] : modes) {
+    json.Member(ModeName(mode), WrittenBy(WriteSource, source, form));
   }
+  json.EndObject();
+}
+
+}  // namespace
+
+void WriteRuleMembers(JsonWriter& json, const Rule& rule, SpecForm form) {
+  json.Member("match", rule.match);
+  WriteSpecs(json, rule.spec, rule.modes, form);
   if (!rule.parts.empty()) {
     json.Member("parts", WrittenBy(WriteDimParts, rule.parts));
   }

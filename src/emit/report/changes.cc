@@ -144,45 +144,58 @@ std::string DimName(std::string_view tensor, size_t rank, size_t dim) {
   return "dimension " + std::to_string(dim);
 }
 
-// A change of one dimension of attention's tensors, for example of `batch` from
-// [dp] to [dp, fsdp]. `tensors` has all tensors with this change.
+// A change of one dimension of attention's tensors or of other activations, for
+// example of `batch` from [dp] to [dp, fsdp]. `tensors` has all tensors with
+// this change.
 struct DimChange {
+  std::string_view owner;  // "attention" or "activations"
   std::vector<Mode> modes;
   std::string name;
   AxisGroup before, after;
   std::vector<std::string> tensors;
 };
 
-std::vector<DimChange> DimChanges(const PlanDifference& diff) {
-  std::vector<DimChange> out;
-  for (const AttentionChange& change : diff.attention) {
+void AddDimChanges(std::string_view owner,
+                   const std::vector<ActivationChange>& changes,
+                   std::vector<DimChange>& out) {
+  for (const ActivationChange& change : changes) {
     const size_t rank = std::max(change.before.size(), change.after.size());
     Spec before = change.before, after = change.after;
     before.resize(rank);
     after.resize(rank);
     for (size_t i = 0; i < rank; ++i) {
       if (before[i] == after[i]) continue;
-      const std::string name = DimName(change.tensor, rank, i);
+      const std::string name = owner == "attention"
+                                   ? DimName(change.tensor, rank, i)
+                                   : "dimension " + std::to_string(i);
       const auto same =
           std::find_if(out.begin(), out.end(), [&](const DimChange& one) {
-            return one.modes == change.modes && one.name == name &&
-                   one.before == before[i] && one.after == after[i];
+            return one.owner == owner && one.modes == change.modes &&
+                   one.name == name && one.before == before[i] &&
+                   one.after == after[i];
           });
       if (same == out.end()) {
         out.push_back(
-            {change.modes, name, before[i], after[i], {change.tensor}});
+            {owner, change.modes, name, before[i], after[i], {change.tensor}});
       } else {
         same->tensors.push_back(change.tensor);
       }
     }
   }
+}
+
+std::vector<DimChange> DimChanges(const PlanDifference& diff) {
+  std::vector<DimChange> out;
+  AddDimChanges("attention", diff.attention, out);
+  AddDimChanges("activations", diff.activations, out);
   return out;
 }
 
 void WriteDim(Page& page, const DimChange& change) {
   Html& html = page.html;
   Sign(html, "~", "changed");
-  html.Raw("<span class=q>attention:</span> ").Text(change.name).Raw(" of ");
+  html.Raw("<span class=q>").Text(change.owner).Raw(":</span> ");
+  html.Text(change.name).Raw(" of ");
   if (change.tensors.size() > 4) {
     html.Count(static_cast<int64_t>(change.tensors.size())).Raw(" tensors");
   } else {

@@ -181,7 +181,7 @@ struct Tensors {
 
 Tensors TensorsOf(const Page& page) {
   Tensors out;
-  for (const PlanView::Attention& one : page.plan().table().classes.attention) {
+  for (const ReadActivation& one : page.plan().table().classes.attention) {
     if (std::find(out.names.begin(), out.names.end(), one.tensor) ==
         out.names.end()) {
       out.names.push_back(one.tensor);

@@ -122,6 +122,7 @@ struct Reported {
   // If no file sets the axis rules that cause the problem, a text for the
   // message about their default values (DefaultsText). Otherwise empty.
   std::string defaults;
+  std::string_view owner;  // The text before the names of the tensors.
   std::vector<std::string> tensors;
   std::vector<Mode> modes;
 
@@ -177,7 +178,7 @@ Place WrittenPlace(const Facts& facts, const NameTrace& trace) {
   return {};
 }
 
-Place WrittenPlace(const Facts& facts, const AttentionLayout& layout,
+Place WrittenPlace(const Facts& facts, const ActivationLayout& layout,
                    size_t dim) {
   if (dim >= layout.why.traces.size()) return {};
   for (const NameTrace& trace : layout.why.traces[dim]) {
@@ -190,7 +191,7 @@ Place WrittenPlace(const Facts& facts, const AttentionLayout& layout,
 // Returns the dimensions that an edit concerns. An edit is a problem that
 // legalization found in a spec. It concerns the dimension with the problem and,
 // for a repeated axis, all other dimensions with this axis.
-std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
+std::vector<size_t> DimensionsOf(const ActivationLayout& layout,
                                  const Edit& edit) {
   std::vector<size_t> dims = {static_cast<size_t>(*edit.dim)};
   if (edit.reason != Reason::kRepeatedAxis) return dims;
@@ -209,7 +210,7 @@ std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
 // such as " (defaults of the axis rules `batch` and `head`)". The message has
 // this text if no file sets these rules. Returns an empty text if no axis rule
 // caused the problem.
-std::string DefaultsText(const AttentionLayout& layout, const Edit& edit) {
+std::string DefaultsText(const ActivationLayout& layout, const Edit& edit) {
   std::vector<std::string> rules;
   for (size_t dim : DimensionsOf(layout, edit)) {
     for (const NameTrace& trace : layout.why.traces[dim]) {
@@ -238,9 +239,9 @@ bool Written(const Facts& facts, const NameTrace& trace) {
 
 bool Written(const Facts& facts, Mode mode, std::string_view tensor,
              size_t dim) {
-  for (const ModeAttention& attention : facts.plan().attention) {
+  for (const ModeActivations& attention : facts.plan().attention) {
     if (attention.mode != mode) continue;
-    for (const AttentionLayout& layout : attention.tensors) {
+    for (const ActivationLayout& layout : attention.tensors) {
       if (layout.tensor != tensor || dim >= layout.why.traces.size()) continue;
       const auto& traces = layout.why.traces[dim];
       if (std::any_of(traces.begin(), traces.end(),
@@ -254,9 +255,9 @@ bool Written(const Facts& facts, Mode mode, std::string_view tensor,
 
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise) {
-  for (const ModeAttention& attention : facts.plan().attention) {
+  for (const ModeActivations& attention : facts.plan().attention) {
     if (attention.mode != mode) continue;
-    for (const AttentionLayout& layout : attention.tensors) {
+    for (const ActivationLayout& layout : attention.tensors) {
       if (layout.tensor != tensor || dim >= layout.why.traces.size()) continue;
       const Place written = WrittenPlace(facts, layout, dim);
       if (written.HasPosition()) return written;
@@ -298,9 +299,9 @@ std::string SourceOf(const Facts& facts, const ModeSplit& split,
                      std::string_view tensor, AttentionDim dim,
                      AxisRule standard) {
   const auto parallelism = ParallelismRules();
-  for (const ModeAttention& attention : facts.plan().attention) {
+  for (const ModeActivations& attention : facts.plan().attention) {
     if (attention.mode != split.modes.front()) continue;
-    for (const AttentionLayout& layout : attention.tensors) {
+    for (const ActivationLayout& layout : attention.tensors) {
       if (layout.tensor != tensor || dim >= layout.why.traces.size()) continue;
       for (const NameTrace& trace : layout.why.traces[dim]) {
         if (RegisteredPlace(facts, trace.name).HasPosition()) {
@@ -327,10 +328,11 @@ void ReportAttentionEdits(
     const std::function<std::string(const std::string&, const Edit&)>& observe,
     const std::string& help, FindingSink& sink) {
   std::vector<Reported> all;
-  const auto take = [&](Mode mode, const AttentionLayout& layout,
-                        const Edit& edit, bool illegal) {
+  const auto take = [&](Mode mode, const ActivationLayout& layout,
+                        const Edit& edit, bool illegal,
+                        std::string_view owner) {
     if (edit.reason != reason) return;
-    Place place;
+    Place place = layout.place;
     for (size_t dim : DimensionsOf(layout, edit)) {
       if (!place.HasPosition()) place = WrittenPlace(facts, layout, dim);
     }
@@ -344,19 +346,29 @@ void ReportAttentionEdits(
           return reported.Covers(edit, illegal, place);
         });
     if (at == all.end()) {
-      at = all.insert(at, {edit, illegal, place, std::move(defaults), {}, {}});
+      at = all.insert(
+          at, {edit, illegal, place, std::move(defaults), owner, {}, {}});
     }
     AddOnce(at->tensors, Quoted(layout.tensor));
     AddOnce(at->modes, mode);
   };
-  for (const ModeAttention& attention : facts.plan().attention) {
-    for (const AttentionLayout& layout : attention.tensors) {
-      for (const Edit& edit : layout.problems) {
-        take(attention.mode, layout, edit, true);
-      }
-      for (const Edit& edit : layout.edits) {
-        take(attention.mode, layout, edit, false);
-      }
+  const auto take_all = [&](Mode mode, const ActivationLayout& layout,
+                            std::string_view owner) {
+    for (const Edit& edit : layout.problems) {
+      take(mode, layout, edit, true, owner);
+    }
+    for (const Edit& edit : layout.edits) {
+      take(mode, layout, edit, false, owner);
+    }
+  };
+  for (const ModeActivations& attention : facts.plan().attention) {
+    for (const ActivationLayout& layout : attention.tensors) {
+      take_all(attention.mode, layout, "attention's ");
+    }
+  }
+  for (const ModeActivations& one : facts.plan().activations) {
+    for (const ActivationLayout& layout : one.tensors) {
+      if (layout.IsStated()) take_all(one.mode, layout, "activation ");
     }
   }
   for (const Reported& reported : all) {
@@ -365,7 +377,8 @@ void ReportAttentionEdits(
     finding.level = reported.illegal ? code.level : Level::kWarning;
     finding.place = reported.place;
     finding.message =
-        observe("attention's " + ListText(reported.tensors, 4), reported.edit) +
+        observe(std::string(reported.owner) + ListText(reported.tensors, 4),
+                reported.edit) +
         " (in " + ModesText(reported.modes) + ")" + reported.defaults;
     if (!reported.illegal) {
       finding.message += "; the policy makes it " + GroupText(reported.edit.to);

@@ -78,9 +78,14 @@ bool SplitsHeadsByDefault(const Facts& facts, const NameTrace& trace) {
   return rule.has_value();
 }
 
-void TakeAttention(std::set<std::string>& used, const Facts& facts) {
-  for (const ModeAttention& mode : facts.plan().attention) {
-    for (const AttentionLayout& layout : mode.tensors) {
+void TakeActivations(std::set<std::string>& used, const Facts& facts) {
+  for (const ModeActivations& mode : facts.plan().activations) {
+    for (const ActivationLayout& layout : mode.tensors) {
+      if (layout.IsStated()) Take(used, layout.why.spec);
+    }
+  }
+  for (const ModeActivations& mode : facts.plan().attention) {
+    for (const ActivationLayout& layout : mode.tensors) {
       for (const auto& dimension : layout.why.traces) {
         for (const NameTrace& trace : dimension) {
           if (SplitsHeadsByDefault(facts, trace)) continue;
@@ -126,7 +131,7 @@ void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
       Take(used, mode.resolved);
     }
   }
-  TakeAttention(used, facts);
+  TakeActivations(used, facts);
   used.insert(facts.plan().placement_axes.begin(),
               facts.plan().placement_axes.end());
   // The axis of pipeline stages is used, because its ranks hold different

@@ -168,6 +168,10 @@ class Uses {
       Take(rule.spec);
       for (const auto& [mode, spec] : rule.modes) Take(spec);
     }
+    for (const ActivationRule& rule : set.activations) {
+      Take(rule.spec);
+      for (const auto& [mode, spec] : rule.modes) Take(spec);
+    }
     for (const Bundle& bundle : set.bundles) TakeList(bundle.axes);
     for (const Registration& one : set.registrations) {
       TakeRule(one.rule);

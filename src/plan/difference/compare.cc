@@ -313,7 +313,7 @@ std::optional<PlanDifference> Compare(const SourceRef& before,
   CompareMeshFields(json_before, json_after, out);
   CompareStageFields(json_before, json_after, out);
   CompareParams(json_before, json_after, classes ? &*classes : nullptr, out);
-  CompareAttentionFields(json_before, json_after, out);
+  CompareActivationFields(json_before, json_after, out);
   CompareRuleFields(json_before, json_after, out);
   if (out.fields.empty() && out.layers.empty()) {
     CompareStageLists(json_before, json_after, out);
@@ -356,16 +356,21 @@ PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after) {
     gatherer.Add(*change, plan.names[i], {}, i, i);
   }
   gatherer.Take(out);
-  for (const PlanView::Attention& now : plan.classes.attention) {
-    if (now.mode != after) continue;
-    for (const PlanView::Attention& was : plan.classes.attention) {
-      if (was.mode != before || was.tensor != now.tensor ||
-          was.spec == now.spec) {
-        continue;
+  const auto compare = [&](const std::vector<ReadActivation>& specs,
+                           std::vector<ActivationChange>& to) {
+    for (const ReadActivation& now : specs) {
+      if (now.mode != after) continue;
+      for (const ReadActivation& was : specs) {
+        if (was.mode != before || was.tensor != now.tensor ||
+            was.spec == now.spec) {
+          continue;
+        }
+        to.push_back({now.tensor, {after}, was.spec, now.spec});
       }
-      out.attention.push_back({now.tensor, {after}, was.spec, now.spec});
     }
-  }
+  };
+  compare(plan.classes.attention, out.attention);
+  compare(plan.classes.plan.activations, out.activations);
   return out;
 }
 

@@ -113,7 +113,8 @@ struct RuleChange : NamedGroup {
   std::string before, after;
 };
 
-struct AttentionChange {
+// A change of the spec of a tensor of attention or of another activation.
+struct ActivationChange {
   std::string tensor;
   std::vector<Mode> modes;
   Spec before, after;
@@ -151,8 +152,8 @@ struct PlanDifference {
   Mesh mesh_before, mesh_after;
   // Whether the meshes' axes differ in name, order or size.
   bool other_mesh = false;
-  // Whether both files are valid plans. If not, `fields` and `attention` are
-  // the only lists below that are set.
+  // Whether both files are valid plans. If not, `fields`, `attention`
+  // and `activations` are the only lists below that are set.
   bool detailed = false;
   int64_t params_before = 0, params_after = 0;
   std::vector<HeldChange> held;
@@ -165,13 +166,13 @@ struct PlanDifference {
   std::vector<TypeChange> reshaped;
   std::vector<SpecChange> specs;
   std::vector<RuleChange> rules;
-  std::vector<AttentionChange> attention;
+  std::vector<ActivationChange> attention, activations;
   std::vector<FieldChange> fields;
   std::vector<StepChange> steps;
 
   bool empty() const {
     return fields.empty() && steps.empty() && specs.empty() &&
-           attention.empty() && layers.empty();
+           attention.empty() && activations.empty() && layers.empty();
   }
 };
 

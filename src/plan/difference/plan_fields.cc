@@ -125,8 +125,17 @@ std::string DimensionsText(const std::optional<Spec>& before,
   return out;
 }
 
-// A change of the spec of one attention tensor, with all modes that have this
-// change.
+// The members of a plan that have specs of activations by mode.
+struct ActivationMember {
+  std::string_view key, noun;
+  std::vector<ActivationChange> PlanDifference::*changes;
+};
+constexpr ActivationMember kActivationMembers[] = {
+    {"attention", "attention tensor", &PlanDifference::attention},
+    {"activations", "activation", &PlanDifference::activations}};
+
+// A change of the spec of one tensor of attention or of another activation,
+// with all modes that have this change.
 struct TensorChange {
   Place place;
   // The tensor's name, and its specs before and after as JSON.
@@ -139,15 +148,15 @@ struct TensorChange {
   std::string ModesText() const { return Join(modes, ", "); }
 };
 
-class AttentionComparison {
+class ActivationComparison {
  public:
-  AttentionComparison(const PlanJson& before, const PlanJson& after,
-                      PlanDifference& to)
-      : before_(before), after_(after), to_(to) {}
+  ActivationComparison(const PlanJson& before, const PlanJson& after,
+                       const ActivationMember& member, PlanDifference& to)
+      : before_(before), after_(after), member_(member), to_(to) {}
 
   void Run() {
-    const auto before = MemberAt(before_.members, "attention");
-    const auto after = MemberAt(after_.members, "attention");
+    const auto before = MemberAt(before_.members, member_.key);
+    const auto after = MemberAt(after_.members, member_.key);
     if (!before || !after) return;
     CompareModes(*before, *after);
     for (const TensorChange& change : changes_) Interpret(change);
@@ -166,10 +175,9 @@ class AttentionComparison {
       if (a && b) {
         CompareTensors(mode, *a, *b);
       } else if (same_modes) {
-        Add(to_, a ? a->place() : before.place(),
-            "attention." + std::string(mode),
-            "mode " + InBackticks(mode) + " of `attention` " +
-                (a ? "is no longer in the plan" : "is new in the plan"));
+        Add(to_, a ? a->place() : before.place(), FieldOf(mode),
+            "mode " + InBackticks(mode) + " of " + InBackticks(member_.key) +
+                (a ? " is no longer in the plan" : " is new in the plan"));
       }
     }
   }
@@ -200,7 +208,7 @@ class AttentionComparison {
     }
   }
 
-  // Returns whether an AttentionChange can represent the change completely:
+  // Returns whether an ActivationChange can represent the change completely:
   // both specs are valid and differ, and all modes are known.
   static bool IsDetailed(const TensorChange& change) {
     return change.spec_before && change.spec_after &&
@@ -211,7 +219,7 @@ class AttentionComparison {
 
   void Interpret(const TensorChange& change) {
     if (!IsDetailed(change)) return;
-    AttentionChange& out = to_.attention.emplace_back();
+    ActivationChange& out = (to_.*member_.changes).emplace_back();
     out.tensor = change.tensor;
     for (const std::string& mode : change.modes) {
       out.modes.push_back(*ParseMode(mode));
@@ -236,11 +244,11 @@ class AttentionComparison {
       const bool alone = change.dimensions.empty() || tensors.size() == 1;
       const bool detailed = IsDetailed(change);
       const std::string field =
-          "attention." + change.modes.front() + "." + change.tensor;
+          FieldOf(change.modes.front() + "." + change.tensor);
       if (alone) {
         AddValue(to_, change.place, field,
-                 "the " + modes + " spec of attention tensor " +
-                     InBackticks(change.tensor),
+                 "the " + modes + " spec of " + std::string(member_.noun) +
+                     " " + InBackticks(change.tensor),
                  change.before, change.after)
             .detailed = detailed;
       } else if (tensors.front() == InBackticks(change.tensor)) {
@@ -250,15 +258,20 @@ class AttentionComparison {
           list += (i == 0 ? "" : last ? " and " : ", ") + tensors[i];
         }
         Add(to_, change.place, field,
-            "the " + modes + " specs of attention tensors " + list + ": " +
-                change.dimensions)
+            "the " + modes + " specs of " + std::string(member_.noun) + "s " +
+                list + ": " + change.dimensions)
             .detailed = detailed;
       }
     }
   }
 
+  std::string FieldOf(std::string_view path) const {
+    return std::string(member_.key) + "." + std::string(path);
+  }
+
   const PlanJson& before_;
   const PlanJson& after_;
+  const ActivationMember& member_;
   PlanDifference& to_;
   std::vector<TensorChange> changes_;
   std::map<std::tuple<std::string, std::string, std::string>, size_t> index_;
@@ -359,9 +372,11 @@ void CompareMeshFields(const PlanJson& before, const PlanJson& after,
   CompareModes(before, after, to);
 }
 
-void CompareAttentionFields(const PlanJson& before, const PlanJson& after,
-                            PlanDifference& to) {
-  AttentionComparison(before, after, to).Run();
+void CompareActivationFields(const PlanJson& before, const PlanJson& after,
+                             PlanDifference& to) {
+  for (const ActivationMember& member : kActivationMembers) {
+    ActivationComparison(before, after, member, to).Run();
+  }
 }
 
 void CompareRuleFields(const PlanJson& before, const PlanJson& after,
@@ -401,13 +416,24 @@ void CompareRemainingFields(const PlanJson& before, const PlanJson& after,
   if (kv_before != kv_after && kv_before != "absent" && kv_after != "absent") {
     AddValue(to, before.PlaceOf("kv"), "kv", "`kv`", kv_before, kv_after);
   }
+  // Earlier versions wrote no activations. Those that follow from the axis
+  // rules are no difference then.
+  const auto is_derived = [&](std::string_view name) {
+    const bool stated = before.members.contains("activations_stated") ||
+                        after.members.contains("activations_stated");
+    const bool both = before.members.contains("activations") &&
+                      after.members.contains("activations");
+    return !stated && !both && name.starts_with("activation");
+  };
   for (const JsonMember member : before.root.members()) {
     if (after.members.contains(member.name())) continue;
+    if (is_derived(member.name())) continue;
     Add(to, member.key.place(), std::string(member.name()),
         InBackticks(member.name()) + " is no longer in the plan");
   }
   for (const JsonMember member : after.root.members()) {
     if (before.members.contains(member.name())) continue;
+    if (is_derived(member.name())) continue;
     Add(to, before.root.place(), std::string(member.name()),
         InBackticks(member.name()) + " is new in the plan");
   }

@@ -55,12 +55,12 @@ struct PlanJson {
   JsonMembers members;
 };
 
-// These functions append differences to `to.fields`. CompareAttentionFields
-// also appends to `to.attention`.
+// These functions append differences to `to.fields`. CompareActivationFields
+// also appends to `to.attention` and `to.activations`.
 void CompareMeshFields(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
-void CompareAttentionFields(const PlanJson& before, const PlanJson& after,
-                            PlanDifference& to);
+void CompareActivationFields(const PlanJson& before, const PlanJson& after,
+                             PlanDifference& to);
 // Compare the remaining members. Some of them follow from other members: the
 // numbers in rules, the summary and the fingerprint. These are compared only if
 // nothing else differs, for example because one of the plans was edited.

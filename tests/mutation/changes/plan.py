@@ -62,7 +62,7 @@ ROWS = [
      'if (plan.params.size() != first_.size()) return false;',
      'plan.params.size() != first_.size()', '!(plan.params.size() != first_.size())', ''),
     ('plan/view.cc',
-     'if (!attention) return false;',
+     'if (!attention || !ReadActivations(*attention, out.attention, findings)) {',
      '!attention', '!(!attention)', ''),
     ('plan/view.cc',
      'if (!view || doubt.errors() > 0 || !IsOfClasses(view->plan)) {',

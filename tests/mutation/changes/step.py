@@ -1,6 +1,9 @@
 """Small changes to src/step."""
 
 ROWS = [
+    ('step/constraints.cc',
+     'if (one.stated) AddStated(one, out);',
+     'one.stated', '!one.stated', ''),
     ('step/accumulate.cc',
      'if (counts_[i] != 0) Write(micro, i);',
      'counts_[i] != 0', 'counts_[i] == 0', ''),
