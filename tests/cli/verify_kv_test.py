@@ -5,7 +5,7 @@ import os
 import unittest
 
 from driver import ROOT, run
-from kv_test import GLM, QWEN, KvCase, config, llama
+from kv_test import GLM, QWEN, KvCase, changed_plans, config, llama
 
 
 class Handovers(KvCase):
@@ -122,6 +122,29 @@ class Handovers(KvCase):
         done = self.check(run("verify", "kv", "--from", plan, "--to", plan,
                               "--order", "hnd"), 2)
         self.assertIn("`hnd` is not HND or NHD", done.err)
+
+    def test_hostile_plans(self):
+        plan = self.plans.plan(llama(layers=4), "dp:2,tp:4")
+        for _, edited in changed_plans(self.plans, plan, 100):
+            done = run("verify", "kv", "--from", edited, "--to", edited,
+                       "--allow-edited", "--page", 16)
+            self.assertIn(done.rc, (0, 1, 2), repr(done))
+            self.assertEqual("error" in done.err, done.rc == 2, repr(done))
+        # Kinds of layers that no model has together.
+        with open(self.plans.plan(GLM, "tp:2"), encoding="utf-8") as file:
+            value = json.load(file)
+        for kinds, rc in ((["indexer"], 1), (["indexer", "full"], 0),
+                          (["full", "latent"], 1), (["conv_key", "full"], 0),
+                          (["state", "indexer"], 1), (["window", "window"], 1),
+                          (["conv_value", "state"], 1)):
+            kv = [{"kind": kind, "head_dim": 4, "layers": [[0, 2]],
+                   "heads": 1 if kind in ("latent", "indexer") else 2,
+                   **({"value_dim": 4} if kind == "state" else {})}
+                  for kind in kinds]
+            edited = self.plans.path({**value, "kv": kv})
+            done = run("verify", "kv", "--from", edited, "--to", edited,
+                       "--allow-edited")
+            self.assertEqual(done.rc, rc, (kinds, repr(done)))
 
     def test_the_output_has_the_schema(self):
         import jsonschema

@@ -96,6 +96,10 @@ std::string HandoverText(const KvMapReport& report,
   }
   if (!run) return out + NotKnownLines(NotMapped(report.map));
   out += SizesText(*run) + KindsText(*run) + "\n";
+  const std::string_view status = StatusOf(run);
+  if (status == "not_run") {
+    return out + "nothing was run\n" + NotKnownLines(NotMapped(report.map));
+  }
   out += "prefill  " + ErrorText(run->prefill_error, run->allowed) +
          "\ncopied   " + Counted(run->rows, "row") +
          " of a token and head, in " + Counted(run->pairs, "pair") +
@@ -107,9 +111,8 @@ std::string HandoverText(const KvMapReport& report,
   }
   const int64_t more = run->faults.count - std::ssize(run->faults.first);
   if (more > 0) out += "and " + Counted(more, "more fault") + "\n";
-  const std::string_view status = StatusOf(run);
-  out += status == "not_run" ? "nothing was run" : std::string(status);
-  if (!run->Complete() && status != "not_run") {
+  out += status;
+  if (status == "equal" && !run->Complete()) {
     out += ", but for the layers that were not run";
   }
   return out + "\n" + NotKnownLines(NotMapped(report.map));

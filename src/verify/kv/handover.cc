@@ -120,17 +120,21 @@ std::string WhyNotRun(const std::vector<kv::Kind>& kinds, size_t index,
       return "in int8 it shares the scale of the latent row";
     }
   }
-  if (kind.IsPaged()) return {};
-  // The layers of a state have the inputs of its convolution as kinds.
+  if (kind.IsPaged() && kind.is.kind != KvKindName::kIndexer) return {};
+  // Other kinds of the same layers: those whose logits an indexer changes, and
+  // the inputs of a state's convolution.
+  bool attention = false;
   int64_t keys = 0, values = 0, conv = 0;
   for (const kv::Kind& other : kinds) {
     if (other.draft != kind.draft || other.is.layers != kind.is.layers) {
       continue;
     }
+    if (other.IsPaged() && other.is.kind != kind.is.kind) attention = true;
     if (other.is.kind == KvKindName::kState) values = other.is.heads;
     if (other.is.kind == KvKindName::kConvKey) keys = other.is.heads;
     if (other.is.kind == KvKindName::kConvValue) conv = other.is.heads;
   }
+  if (kind.IsPaged()) return attention ? "" : "its layers have no attention";
   if (keys > 0 && values > 0 && values == conv && values % keys == 0) return {};
   return "the inputs of its convolution are not known";
 }
@@ -193,6 +197,9 @@ class Runner {
                     "have no common factors");
       return std::nullopt;
     }
+    if (!Fits(*from, request_.from) || !Fits(*to, request_.to)) {
+      return std::nullopt;
+    }
     std::vector<kv::Kind> kinds = request_.from.kinds;
     std::vector<int64_t> queries;
     for (size_t i = 0; i < kinds.size(); ++i) {
@@ -208,23 +215,25 @@ class Runner {
       out_.kinds[i].queries = model.Queries(i);
       out_.kinds[i].widths = model.Widths(i);
     }
-    if (!Fits(model, *from, request_.from) || !Fits(model, *to, request_.to)) {
+    if (!Fits(*from, request_.from, &model) ||
+        !Fits(*to, request_.to, &model) || !Judge(model, *from, *to)) {
       return std::nullopt;
     }
-    if (!Judge(model, *from, *to)) return std::nullopt;
     return std::move(out_);
   }
 
  private:
-  bool Fits(const TinyModel& model, const ServerAxes& axes,
-            const HandoverSide& side) {
+  // Returns whether the run is small enough. Without the model, considers only
+  // what is known before it is made.
+  bool Fits(const ServerAxes& axes, const HandoverSide& side,
+            const TinyModel* model = nullptr) {
     Size rows = 0, products = 0;
-    for (size_t i = 0; i < model.kinds().size(); ++i) {
-      const kv::Kind& kind = model.kinds()[i];
+    for (size_t i = 0; model != nullptr && i < model->kinds().size(); ++i) {
+      const kv::Kind& kind = model->kinds()[i];
       const Size each = Size(kv::CountOf(kind.is.layers)) * out_.tokens;
       rows += each * std::ssize(side.side.holders) *
               (kind.is.heads / axes.HeadParts(i));
-      products += each * out_.tokens * model.Queries(i);
+      products += each * out_.tokens * model->Queries(i);
     }
     if (out_.tokens <= kMostTokens && axes.mesh.devices <= kMostDevices &&
         rows.value() <= kMostRows && products.value() <= kMostProducts) {

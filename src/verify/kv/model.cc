@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "dense/attention.h"
 #include "dense/narrow.h"
@@ -42,6 +43,7 @@ TinyModel::TinyModel(std::vector<kv::Kind> kinds, std::vector<int64_t> queries,
                      uint64_t seed)
     : kinds_(std::move(kinds)), queries_(std::move(queries)), random_(seed) {
   std::map<int64_t, Layer> layers;
+  std::set<int64_t> run;
   for (size_t i = 0; i < kinds_.size(); ++i) {
     const KvKindName is = kinds_[i].is.kind;
     const bool main = is == KvKindName::kState ||
@@ -50,14 +52,17 @@ TinyModel::TinyModel(std::vector<kv::Kind> kinds, std::vector<int64_t> queries,
       for (int64_t number = range.first; number < range.end; ++number) {
         Layer& layer = layers[number];
         layer.number = number;
-        if (main) layer.main = i;
+        if (main) {
+          layer.main = i;
+          run.insert(number);
+        }
         if (is == KvKindName::kIndexer) layer.indexer = i;
         if (is == KvKindName::kConvKey) layer.conv_key = i;
         if (is == KvKindName::kConvValue) layer.conv_value = i;
       }
     }
   }
-  for (const auto& [number, layer] : layers) layers_.push_back(layer);
+  for (const int64_t number : run) layers_.push_back(layers[number]);
 }
 
 std::vector<int64_t> TinyModel::Widths(size_t kind) const {
@@ -117,9 +122,9 @@ const Numbers& TinyModel::Matrix(const Layer& layer, size_t kind, What what,
 }
 
 Numbers TinyModel::Times(const Layer& layer, size_t kind, What what,
-                         int64_t head, const double* x, int64_t width) const {
+                         int64_t head, const double* x) const {
   const Numbers& matrix = Matrix(layer, kind, what, head);
-  Numbers out(AsIndex(width));
+  Numbers out(matrix.size() / kHidden);
   for (size_t i = 0; i < matrix.size(); ++i) {
     out[i / kHidden] += matrix[i] * x[i % kHidden];
   }
@@ -135,8 +140,7 @@ void TinyModel::Append(const Layer& layer, size_t kind, const Hidden& in,
       for (size_t t = 0; t < widths.size(); ++t) {
         const What what = t == 0 ? What::kRow : What::kSecondRow;
         rows.Write({kind, layer.number, in.first + i, head, t},
-                   Times(layer, kind, what, head, &in.x[AsIndex(i * kHidden)],
-                         widths[t]));
+                   Times(layer, kind, what, head, &in.x[AsIndex(i * kHidden)]));
       }
     }
   }
@@ -174,8 +178,8 @@ HeadOutput TinyModel::Attend(const Layer& layer, const Hidden& in,
   dense::Inputs inputs;
   Numbers q, k, v;
   for (int64_t i = 0; i < in.count; ++i) {
-    const Numbers row = Times(layer, kind, What::kQuery, query,
-                              &in.x[AsIndex(i * kHidden)], width);
+    const Numbers row =
+        Times(layer, kind, What::kQuery, query, &in.x[AsIndex(i * kHidden)]);
     q.insert(q.end(), row.begin(), row.end());
     inputs.query_positions.push_back(in.first + i);
   }
@@ -202,7 +206,7 @@ HeadOutput TinyModel::Attend(const Layer& layer, const Hidden& in,
       bias = std::sin(static_cast<double>(in.first + i - token));
       if (!layer.indexer) continue;
       const Numbers row = Times(layer, *layer.indexer, What::kQuery, 0,
-                                &in.x[AsIndex(i * kHidden)], kHeadDim);
+                                &in.x[AsIndex(i * kHidden)]);
       for (size_t d = 0; d < row.size(); ++d) bias += row[d] * index_key[d];
     }
   }

@@ -77,7 +77,7 @@ class TinyModel {
             uint64_t seed);
 
   const std::vector<kv::Kind>& kinds() const { return kinds_; }
-  // In ascending order. Layers without a kind that can be run are left out.
+  // In ascending order. Layers without a kind that is `main` are left out.
   const std::vector<Layer>& layers() const { return layers_; }
   bool IsState(const Layer& layer) const {
     return kinds_[layer.main].is.kind == KvKindName::kState;
@@ -100,12 +100,11 @@ class TinyModel {
 
  private:
   enum class What : uint8_t { kRow, kSecondRow, kQuery, kOut };
-  struct Heads;
 
   const Numbers& Matrix(const Layer& layer, size_t kind, What what,
                         int64_t head) const;
   Numbers Times(const Layer& layer, size_t kind, What what, int64_t head,
-                const double* x, int64_t width) const;
+                const double* x) const;
   void Append(const Layer& layer, size_t kind, const Hidden& in,
               LayerRange heads, const Part& part, Rows& rows) const;
   HeadOutput Attend(const Layer& layer, const Hidden& in, int64_t query,
