@@ -97,6 +97,7 @@ MAY_INCLUDE = {
     "audit": {"source", "devices", "model", "hlo", "importers/rules", "comm",
         "cost"},
     "kv": {"source", "model", "plan"},
+    "verify/kv": {"source", "model", "plan", "dense", "exec/machine", "kv"},
     "picture": {"source", "model", "roles", "comm", "plan"},
     "emit": {"source", "model", "plan"},
     "emit/findings": {"source", "lint/rules", "emit"},
@@ -108,7 +109,7 @@ MAY_INCLUDE = {
         "plan/difference", "emit", "emit/findings"},
     "emit/costs": {"source", "devices", "model", "cost", "search", "emit"},
     "emit/audits": {"source", "audit", "emit/costs", "emit/findings"},
-    "emit/kv": {"source", "kv", "emit"},
+    "emit/kv": {"source", "kv", "verify/kv", "emit"},
     "emit/pictures": {"source", "model", "picture"},
     "emit/schedules": {"source", "schedule", "emit", "emit/pictures"},
     "emit/programs": {"source", "program"},
@@ -123,7 +124,7 @@ MAY_INCLUDE = {
         "lint/rules", "lint", "checkpoint", "target", "exec/machine", "exec/operations", "verify/cases",
         "verify", "verify/step", "verify/program", "eval", "emit", "emit/findings",
         "emit/verify", "emit/exports", "emit/plans", "cost", "emit/costs",
-        "search", "hlo", "audit", "emit/audits", "kv", "emit/kv", "picture", "emit/pictures", "emit/programs", "emit/report", "suggest", "lsp"},
+        "search", "hlo", "audit", "emit/audits", "kv", "verify/kv", "emit/kv", "picture", "emit/pictures", "emit/programs", "emit/report", "suggest", "lsp"},
 #Precompiled; no source includes it.
     "pch": {"legalize", "lint/analysis", "lint/rules", "model", "plan", "source"},
 }

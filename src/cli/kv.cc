@@ -1,12 +1,13 @@
 // `shardc kv`: prints the map of a KV cache from the devices of one plan to
 // those of another. Exit status 1 if no map can be made, or if it is not known
 // whether one can.
+#include "cli/kv_report.h"
+
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "cli/commands.h"
-#include "cli/kv_report.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "emit/kv/kv_map.h"
@@ -18,14 +19,6 @@
 
 namespace shardc::cli {
 namespace {
-
-struct KvFlags {
-  std::string from, to, model, output;
-  std::string mode = "prefill:decode";
-  std::string tokens, page, order, kv_dtype, state_dtype, conv_dtype, tensors,
-      dp_rank, interleave, draft;
-  bool convert = false, share_replicas = false, allow_edited = false;
-};
 
 // Sets a setting of both sides from `A:B`, or from `A` for both.
 class PairParser {
@@ -163,33 +156,9 @@ bool ReadFlags(const KvFlags& flags, KvMapReport& report, Findings& findings) {
 }
 
 int RunKv(const KvFlags& flags, const Common& common, Findings& findings) {
-  KvMapReport report;
-  report.from.plan = flags.from;
-  report.to.plan = flags.to;
-  report.to.settings.mode = Mode::kDecode;
-  if (!ReadFlags(flags, report, findings)) return kFailed;
-  if (flags.from == "-" && flags.to == "-") {
-    findings.Add(code::kUsage, {},
-                 "both sides are `-`, and standard input has the text of one "
-                 "file",
-                 "give the path of a file for one of them");
-    return kFailed;
-  }
-  std::vector<KvKind> fallback;
-  if (!flags.model.empty()) {
-    const auto model = ReadModelConfig(flags.model, findings);
-    if (!model) return kFailed;
-    fallback = KvKindsOf(*model);
-  }
-  const EditedPlan edited = EditedPlanOf(flags.allow_edited);
-  const auto from = ReadTable(flags.from, edited, findings);
-  const auto to = ReadTable(flags.to, edited, findings);
-  if (!from || !to) return kFailed;
-  report.from.mesh = MeshText(from->classes.plan.mesh);
-  report.to.mesh = MeshText(to->classes.plan.mesh);
-  if (!MakeKvReport(from->classes, to->classes, fallback, report, findings)) {
-    return kFailed;
-  }
+  const auto inputs = ReadKvInputs(flags, findings);
+  if (!inputs) return kFailed;
+  const KvMapReport& report = inputs->report;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteKvMapJson(report, out);
@@ -201,7 +170,9 @@ int RunKv(const KvFlags& flags, const Common& common, Findings& findings) {
   return report.map.refused.empty() && report.map.complete ? kDone : kFound;
 }
 
-Options OptionsOf(KvFlags& flags) {
+}  // namespace
+
+Options KvOptions(KvFlags& flags) {
   return {
       {.name = "--from",
        .to = &flags.from,
@@ -276,7 +247,39 @@ Options OptionsOf(KvFlags& flags) {
       OutputOption(&flags.output)};
 }
 
-}  // namespace
+std::optional<KvInputs> ReadKvInputs(const KvFlags& flags, Findings& findings) {
+  KvInputs out;
+  KvMapReport& report = out.report;
+  report.from.plan = flags.from;
+  report.to.plan = flags.to;
+  report.to.settings.mode = Mode::kDecode;
+  if (!ReadFlags(flags, report, findings)) return std::nullopt;
+  if (flags.from == "-" && flags.to == "-") {
+    findings.Add(code::kUsage, {},
+                 "both sides are `-`, and standard input has the text of one "
+                 "file",
+                 "give the path of a file for one of them");
+    return std::nullopt;
+  }
+  std::vector<KvKind> fallback;
+  if (!flags.model.empty()) {
+    const auto model = ReadModelConfig(flags.model, findings);
+    if (!model) return std::nullopt;
+    fallback = KvKindsOf(*model);
+  }
+  const EditedPlan edited = EditedPlanOf(flags.allow_edited);
+  auto from = ReadTable(flags.from, edited, findings);
+  auto to = ReadTable(flags.to, edited, findings);
+  if (!from || !to) return std::nullopt;
+  report.from.mesh = MeshText(from->classes.plan.mesh);
+  report.to.mesh = MeshText(to->classes.plan.mesh);
+  if (!MakeKvReport(from->classes, to->classes, fallback, report, findings)) {
+    return std::nullopt;
+  }
+  out.from = std::move(*from);
+  out.to = std::move(*to);
+  return out;
+}
 
 bool MakeKvReport(const PlanView& from, const PlanView& to,
                   const std::vector<KvKind>& fallback, KvMapReport& report,
@@ -303,6 +306,8 @@ bool MakeKvReport(const PlanView& from, const PlanView& to,
   report.to.side = kv::SideOf(to, *ordered, report.to.settings, "destination",
                               refused, findings);
   if (!report.from.side || !report.to.side) return false;
+  report.from.kinds = kinds;
+  report.to.kinds = *ordered;
   if (!refused.empty()) {
     map.refused = std::move(refused);
     return true;
@@ -314,6 +319,6 @@ bool MakeKvReport(const PlanView& from, const PlanView& to,
   return true;
 }
 
-Declared DeclareKv() { return Declare(OptionsOf, RunKv); }
+Declared DeclareKv() { return Declare(KvOptions, RunKv); }
 
 }  // namespace shardc::cli

@@ -348,6 +348,8 @@ struct Format {
 };
 constexpr Format kF16 = {42, 0x1p-14, 0x1p-24, 65504};
 constexpr Format kBF16 = {45, 0x1p-126, 0x1p-133, 0x1.fep127};
+constexpr Format kF8E4M3 = {49, 0x1p-6, 0x1p-9, 448};
+constexpr Format kF8E5M2 = {50, 0x1p-14, 0x1p-16, 57344};
 constexpr Format kF32 = {29, 0x1p-126, 0x1p-149, 0x1.fffffep127};
 
 double NearestIn(const Format& format, double x) {
@@ -377,6 +379,10 @@ double Nearest(Dtype dtype, double x) {
       return NearestIn(kBF16, x);
     case Dtype::kF32:
       return NearestIn(kF32, x);
+    case Dtype::kF8E4M3:
+      return NearestIn(kF8E4M3, x);
+    case Dtype::kF8E5M2:
+      return NearestIn(kF8E5M2, x);
     default:
       return x;
   }

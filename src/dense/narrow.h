@@ -65,9 +65,10 @@ std::optional<NarrowResult> NarrowAttention(const Inputs& in,
                                             const Narrow& narrow,
                                             std::string& why);
 
-// Returns the number of F32, F16 or BF16 that is nearest to x; the even one if
-// two are equally near. Returns infinity if x exceeds the largest number by
-// half a step or more. For any other dtype, returns x.
+// Returns the number of F32, F16, BF16, F8_E4M3 or F8_E5M2 that is nearest to
+// x; the even one if two are equally near. Returns infinity if x exceeds the
+// largest number by half a step or more, even if the dtype has no infinity. For
+// any other dtype, returns x.
 double Nearest(Dtype dtype, double x);
 void NearestOf(Dtype dtype, std::span<float> x);
 

@@ -98,6 +98,8 @@ OTHERS = [
     "diff {F} {P} -o {O}/d", "diff {P} {F} -o {O}/d",
     "kv --from {F} --to {P} -o {O}/k", "kv --from {P} --to {F} -o {O}/k",
     "kv --from {P} --to {P} --model {F} -o {O}/k",
+    "verify kv --from {F} --to {P} -o {O}/k", "verify kv --from {P} --to {F} -o {O}/k",
+    "verify kv --from {P} --to {P} --model {F} -o {O}/k",
     f"diff {{P}} --mesh {{F}} {RULES} {TREE} -o {{O}}/d",
     f"diff {{P}} {MESH} --rules {{F}} {TREE} -o {{O}}/d",
     f"diff {{P}} {MESH} {RULES} --manifest {{F}} -o {{O}}/d",

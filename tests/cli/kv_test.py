@@ -80,6 +80,28 @@ class Plans:
         return out
 
 
+def changed_plans(plans, plan, count):
+    """Copies of a plan with changes of `kv` and the mesh, with the draws."""
+    with open(plan, encoding="utf-8") as file:
+        text = file.read()
+    draws = random.Random(1)
+    values = [None, -1, 0, 1, 2**24, 2**31, 2**63 - 1, 2**64, 1.5, "x", "tp",
+              [], {}, [[0, 0]], [[3, 1]], [[0, 2], [1, 4]], [[0, 10**9]],
+              [[0, 4]] * 3, ["tp", "tp"], {"prefill": "tp"},
+              {"decode": ["none", "tp"]}, {"prefill": ["tp", "tp"]}]
+    for _ in range(count):
+        value = json.loads(text)
+        kind = value["kv"][0]
+        for _ in range(draws.randint(1, 3)):
+            key = draws.choice(["heads", "head_dim", "value_dim", "window",
+                                "layers", "kind", "axes"])
+            kind[key] = draws.choice(values)
+        if draws.random() < 0.2:
+            value["mesh"]["axes"][1]["size"] = draws.choice([1, 2**20, 2**40])
+            value["mesh"]["devices"] = 2 * value["mesh"]["axes"][1]["size"]
+        yield draws, plans.path(value)
+
+
 class KvCase(Case):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -497,23 +519,8 @@ class Inputs(KvCase):
         plan = self.plans.plan(llama(layers=4), "dp:2,tp:4")
         with open(plan, encoding="utf-8") as file:
             text = file.read()
-        draws = random.Random(1)
-        values = [None, -1, 0, 1, 2**24, 2**31, 2**63 - 1, 2**64, 1.5, "x", "tp",
-                  [], {}, [[0, 0]], [[3, 1]], [[0, 2], [1, 4]], [[0, 10**9]],
-                  [[0, 4]] * 3, ["tp", "tp"], {"prefill": "tp"},
-                  {"decode": ["none", "tp"]}, {"prefill": ["tp", "tp"]}]
         statuses = set()
-        for _ in range(150):
-            value = json.loads(text)
-            kind = value["kv"][0]
-            for _ in range(draws.randint(1, 3)):
-                key = draws.choice(["heads", "head_dim", "value_dim", "window",
-                                    "layers", "kind", "axes"])
-                kind[key] = draws.choice(values)
-            if draws.random() < 0.2:
-                value["mesh"]["axes"][1]["size"] = draws.choice([1, 2**20, 2**40])
-                value["mesh"]["devices"] = 2 * value["mesh"]["axes"][1]["size"]
-            edited = self.plans.path(value)
+        for draws, edited in changed_plans(self.plans, plan, 150):
             done = run("kv", "--from", edited, "--to", edited, "--allow-edited",
                        "--tokens", draws.choice([1, 8192, 2**30]), "--page", 16,
                        "--order", "HND:NHD")

@@ -51,7 +51,7 @@ def load(path):
 
 
 class Schemas(Case):
-    NAMES = ["audit", "audit-lock", "cost", "cost-lock", "diff", "fit", "kv-map", "manifest", "mesh", "operations", "param-facts", "plan",
+    NAMES = ["audit", "audit-lock", "cost", "cost-lock", "diff", "fit", "kv-map", "kv-proof", "manifest", "mesh", "operations", "param-facts", "plan",
              "program", "program-proof", "project", "rules", "search", "serve", "shards", "verify"]
 
     def accepts(self, check, value, what):

@@ -25,6 +25,14 @@ TEST_CASE("the nearest number, ties to even") {
   CHECK(Nearest(Dtype::kF16, -0x1p-25) == 0);
   CHECK(Nearest(Dtype::kF16, 0x1.8p-24) == 0x1p-23);
   CHECK(Nearest(Dtype::kF32, 1 + 0x1p-24) == 1);
+  CHECK(Nearest(Dtype::kF8E4M3, 1 + 0x1p-4) == 1);
+  CHECK(Nearest(Dtype::kF8E4M3, -1 - 3 * 0x1p-4) == -1.25);
+  CHECK(Nearest(Dtype::kF8E4M3, 463) == 448);
+  CHECK(std::isinf(Nearest(Dtype::kF8E4M3, 465)));
+  CHECK(Nearest(Dtype::kF8E4M3, 0x1.8p-9) == 0x1p-8);
+  CHECK(Nearest(Dtype::kF8E5M2, 1 + 0x1p-3) == 1);
+  CHECK(Nearest(Dtype::kF8E5M2, 1 + 3 * 0x1p-3) == 1.5);
+  CHECK(Nearest(Dtype::kF8E5M2, 0x1p-17) == 0);
   CHECK(Nearest(Dtype::kF64, 0.1) == 0.1);
   CHECK(std::isnan(
       Nearest(Dtype::kBF16, std::numeric_limits<double>::quiet_NaN())));

@@ -33,32 +33,6 @@ void WriteRange(JsonWriter& json, const LayerRange& range) {
   json.Array(std::array{range.first, range.end});
 }
 
-void WriteRanges(JsonWriter& json, std::string_view key,
-                 const std::vector<LayerRange>& ranges) {
-  json.Array(key, ranges,
-             [&](const LayerRange& range) { WriteRange(json, range); });
-}
-
-void WriteSide(JsonWriter& json, std::string_view key, const KvMapSide& side) {
-  const kv::SideSettings& settings = side.settings;
-  json.Key(key);
-  json.BeginObject();
-  json.Members("plan", side.plan, "mode", ModeName(settings.mode), "mesh",
-               side.mesh, "kv_dtype", DtypeName(settings.dtype), "state_dtype",
-               DtypeName(settings.state_dtype), "conv_dtype",
-               DtypeName(settings.conv_dtype), "page", settings.page, "order",
-               TextOrNull(settings.order ? OrderName(*settings.order) : ""),
-               "joint", settings.joint, "draft", settings.draft, "dp_rank",
-               settings.dp_rank, "interleave", settings.interleave);
-  if (side.side) {
-    json.Members("dp_ranks", side.side->dp_ranks, "token_parts",
-                 side.side->token_parts);
-    json.Key("devices");
-    json.Array(side.side->holders, &kv::Holder::device);
-  }
-  json.EndObject();
-}
-
 void WriteTotals(JsonWriter& json, const kv::Totals& totals) {
   json.Members("once", totals.once, "sent", totals.sent, "pairs", totals.pairs,
                "largest_source", totals.largest_source, "largest_destination",
@@ -88,7 +62,7 @@ void WriteKind(JsonWriter& json, const KvMapReport& report, size_t index) {
   const kv::Kind& kind = report.map.kinds[index];
   json.BeginObject();
   json.Members("kind", KvName(kind.is.kind), "draft", kind.draft);
-  WriteRanges(json, "layers", kind.is.layers);
+  WriteKvRanges(json, "layers", kind.is.layers);
   json.Members("heads", kind.is.heads, "head_dim", kind.is.head_dim,
                "value_dim", kind.is.value_dim, "window", kind.is.window,
                "tensors", kind.Tensors(), "head_bytes",
@@ -109,7 +83,7 @@ void WritePiece(JsonWriter& json, const KvMapReport& report,
                 const kv::Piece& piece) {
   json.BeginObject();
   json.Member("kind", static_cast<int64_t>(piece.kind));
-  WriteRanges(json, "layers", piece.layers);
+  WriteKvRanges(json, "layers", piece.layers);
   json.Members(
       "heads", WrittenBy(WriteRange, piece.heads), "from_head", piece.from_head,
       "to_head", piece.to_head, "range",
@@ -124,14 +98,41 @@ void WritePiece(JsonWriter& json, const KvMapReport& report,
 
 }  // namespace
 
+void WriteKvRanges(JsonWriter& json, std::string_view key,
+                   const std::vector<LayerRange>& ranges) {
+  json.Array(key, ranges,
+             [&](const LayerRange& range) { WriteRange(json, range); });
+}
+
+void WriteKvSide(JsonWriter& json, std::string_view key,
+                 const KvMapSide& side) {
+  const kv::SideSettings& settings = side.settings;
+  json.Key(key);
+  json.BeginObject();
+  json.Members("plan", side.plan, "mode", ModeName(settings.mode), "mesh",
+               side.mesh, "kv_dtype", DtypeName(settings.dtype), "state_dtype",
+               DtypeName(settings.state_dtype), "conv_dtype",
+               DtypeName(settings.conv_dtype), "page", settings.page, "order",
+               TextOrNull(settings.order ? OrderName(*settings.order) : ""),
+               "joint", settings.joint, "draft", settings.draft, "dp_rank",
+               settings.dp_rank, "interleave", settings.interleave);
+  if (side.side) {
+    json.Members("dp_ranks", side.side->dp_ranks, "token_parts",
+                 side.side->token_parts);
+    json.Key("devices");
+    json.Array(side.side->holders, &kv::Holder::device);
+  }
+  json.EndObject();
+}
+
 void WriteKvMapJson(const KvMapReport& report, Sink& out) {
   const kv::Map& map = report.map;
   const bool mapped = report.IsMapped();
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.kv-map/v1");
-  WriteSide(json, "from", report.from);
-  WriteSide(json, "to", report.to);
+  WriteKvSide(json, "from", report.from);
+  WriteKvSide(json, "to", report.to);
   json.Members("tokens", report.settings.tokens, "replicas",
                report.settings.replicas == kv::Replicas::kShareTokens
                    ? "share_tokens"
@@ -190,35 +191,6 @@ std::string RangeText(const LayerRange& range) {
                                   std::to_string(range.end - 1);
 }
 
-std::string LayersOf(const std::vector<LayerRange>& ranges) {
-  if (ranges.size() > kMostRanges) {
-    return Counted(kv::CountOf(ranges), "layer") + " of " +
-           RangeText({ranges.front().first, ranges.back().end});
-  }
-  return Join(ranges, ",", RangeText);
-}
-
-std::string SideText(const KvMapSide& side) {
-  const kv::SideSettings& settings = side.settings;
-  std::string out = Printable(side.plan) + ", " +
-                    std::string(ModeName(settings.mode)) + ", " +
-                    (side.mesh.empty() ? "one device" : Printable(side.mesh)) +
-                    ", " + std::string(DtypeName(settings.dtype));
-  if (settings.page) out += ", pages of " + CountText(*settings.page);
-  if (settings.order) {
-    out += *settings.order == kv::Order::kHnd ? " HND" : " NHD";
-  }
-  if (settings.joint) out += ", keys and values joint";
-  if (side.side && side.side->dp_ranks > 1) {
-    out += ", data parallel rank " + CountText(settings.dp_rank) + " of " +
-           CountText(side.side->dp_ranks);
-  }
-  if (side.side && side.side->token_parts > 1) {
-    out += ", tokens over " + CountText(side.side->token_parts) + " parts";
-  }
-  return out;
-}
-
 std::string CountOr(const std::optional<int64_t>& count) {
   return count ? CountText(*count) : "?";
 }
@@ -243,7 +215,7 @@ std::string KindsText(const KvMapReport& report) {
     std::string size = CountText(kind.is.head_dim);
     if (kind.is.value_dim > 0) size += "+" + CountText(kind.is.value_dim);
     if (kind.is.window > 0) size += ", last " + CountText(kind.is.window);
-    std::vector<std::string> row = {kind.Name(), LayersOf(kind.is.layers)};
+    std::vector<std::string> row = {kind.Name(), KvLayersText(kind.is.layers)};
     if (kind.is.heads == 0) {
       row.insert(row.end(), {"?", "?", "?", "?", "?", "?", "?", "?"});
       table.Row(std::move(row));
@@ -298,7 +270,8 @@ std::string PairsText(const KvMapReport& report) {
         }
       }
       table.Row({CountText(pair.from) + " -> " + CountText(pair.to),
-                 kind.Name(), LayersOf(piece.layers), HeadsText(piece), tokens,
+                 kind.Name(), KvLayersText(piece.layers), HeadsText(piece),
+                 tokens,
                  piece.bytes ? BytesText(*piece.bytes)
                              : BytesText(piece.bytes_per_token) + " a token",
                  CountOr(piece.descriptors)});
@@ -314,10 +287,39 @@ std::string PairsText(const KvMapReport& report) {
 
 }  // namespace
 
+std::string KvLayersText(const std::vector<LayerRange>& ranges) {
+  if (ranges.size() > kMostRanges) {
+    return Counted(kv::CountOf(ranges), "layer") + " of " +
+           RangeText({ranges.front().first, ranges.back().end});
+  }
+  return Join(ranges, ",", RangeText);
+}
+
+std::string KvSideText(const KvMapSide& side) {
+  const kv::SideSettings& settings = side.settings;
+  std::string out = Printable(side.plan) + ", " +
+                    std::string(ModeName(settings.mode)) + ", " +
+                    (side.mesh.empty() ? "one device" : Printable(side.mesh)) +
+                    ", " + std::string(DtypeName(settings.dtype));
+  if (settings.page) out += ", pages of " + CountText(*settings.page);
+  if (settings.order) {
+    out += *settings.order == kv::Order::kHnd ? " HND" : " NHD";
+  }
+  if (settings.joint) out += ", keys and values joint";
+  if (side.side && side.side->dp_ranks > 1) {
+    out += ", data parallel rank " + CountText(settings.dp_rank) + " of " +
+           CountText(side.side->dp_ranks);
+  }
+  if (side.side && side.side->token_parts > 1) {
+    out += ", tokens over " + CountText(side.side->token_parts) + " parts";
+  }
+  return out;
+}
+
 std::string KvMapText(const KvMapReport& report) {
   const kv::Map& map = report.map;
-  std::string out = "from  " + SideText(report.from) + "\nto    " +
-                    SideText(report.to) + "\n\n";
+  std::string out = "from  " + KvSideText(report.from) + "\nto    " +
+                    KvSideText(report.to) + "\n\n";
   if (!report.IsMapped()) {
     for (const std::string& why : map.refused) {
       out += "refused: " + Printable(why) + "\n";
