@@ -171,7 +171,7 @@ int64_t ServerAxes::RestParts(size_t kind) const {
 std::optional<ServerAxes> AxesOfServer(const PlanView& plan, Mode mode,
                                        const std::vector<kv::Kind>& kinds) {
   Spec key, query;
-  for (const PlanView::Attention& one : plan.attention) {
+  for (const ReadActivation& one : plan.attention) {
     if (one.mode == mode && one.tensor == "key") key = one.spec;
     if (one.mode == mode && one.tensor == "query") query = one.spec;
   }
