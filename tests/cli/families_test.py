@@ -72,8 +72,8 @@ class Families(Case):
         self.assertEqual(self.names("--families", "other"), ["narrow.weight"])
 
     def test_every_command_with_a_model_has_the_option(self):
-        # `kv` reads the sizes of a cache from the config and builds no tree.
-        builds_none = {"kv"}
+        # These read the sizes of a cache from the config and build no tree.
+        builds_none = {"kv", "verify kv"}
         with open(os.path.join(ROOT, "man", "commands.json"),
                   encoding="utf-8") as file:
             for command in json.load(file):
