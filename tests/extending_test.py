@@ -469,7 +469,7 @@ class AnOp(OwnTree, unittest.TestCase):
 
 @unittest.skipUnless(shutil.which("patch"), "no patch")
 class ACollective(OwnTree, unittest.TestCase):
-    NAME, SECTION, SOURCES = "collective", "A collective", 3
+    NAME, SECTION, SOURCES = "collective", "A collective", 2
 
     @unittest.skipUnless(ALL, "SHARDC_EXTENDING=all runs it")
     def test_the_collective_is_run_read_and_described(self):
