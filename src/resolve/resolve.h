@@ -200,10 +200,10 @@ struct ActivationSpec {
 // Returns the activations between the ops of a model, with their specs in a
 // mode:
 //
-//   hidden   [batch, length, width]           the residual stream
-//   mlp      [batch, length, inner width]     between the two matrices of an
-//   MLP logits   [batch, length, vocabulary] experts  [batch, expert, rows,
-//   width]     rows in the queues of experts
+//   hidden   [batch, length, width]         the residual stream
+//   mlp      [batch, length, inner width]   between the matrices of an MLP
+//   logits   [batch, length, vocabulary]
+//   experts  [batch, expert, rows, width]   rows in the queues of experts
 //
 // Each follows from the axis rules, unless `activations:` of the rules states
 // its spec. Other activations that the rules name follow. Adds findings for
