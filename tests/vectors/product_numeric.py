@@ -114,8 +114,9 @@ def cache(given, case):
     if "error" in case:
         return failed(case)
     wants = case["expect"]["steps"]
+    # Steps after one that the reference refuses were not asked of it.
     steps = [{key: value for key, value in step.items() if value is not None}
-             for step in given["steps"]]
+             for step in given["steps"][:len(wants)]]
     lengths = [len(step["key"][0]) for step in steps]
     fitting = 0
     while fitting < len(steps) and \
