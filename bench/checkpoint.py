@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How fast `shardc split` copies, against dd of the same bytes.
+"""How fast `shardc checkpoint split` copies, against dd of the same bytes.
 
     bench/checkpoint.py SHARDC [FOLDER [GIB]]
 
@@ -63,8 +63,8 @@ def compare(program, folder, rows, label, spec):
     plan = make_plan(program, folder, spec)
     dd = ["dd", f"if={source}", f"of={folder}/copy", "bs=1M", "conv=notrunc"]
     for threads in ("1", "2"):
-        split = [program, "split", "--plan", plan, "--checkpoint", source,
-                 "--out", os.path.join(folder, "pieces"), "--reuse",
+        split = [program, "checkpoint", "split", "--plan", plan, "--checkpoint", source,
+                 "--output", os.path.join(folder, "pieces"), "--reuse",
                  "--threads", threads]
         timed(dd), timed(split)
         pairs = [(timed(dd), timed(split)) for _ in range(ROUNDS)]

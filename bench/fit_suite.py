@@ -51,7 +51,7 @@ class Suite:
                                          spec["config"] + ".config.json")]
         cost = self.run("cost", *model, *STEP, "--mesh",
                         f"dp:2,fsdp:{spec['devices'] // 2}")
-        fit = self.run("fit", *model, *STEP, "--all", "--limit", "100000",
+        fit = self.run("search", "--all", *model, *STEP, "--details", "--limit", "100000",
                        "--devices", str(spec["devices"]))
         with open(self.output, encoding="utf-8") as file:
             count = len(json.load(file)["meshes"])

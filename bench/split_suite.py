@@ -103,8 +103,8 @@ class Suite:
     def round(self, spec):
         at = self.folder.name
         ours = self._run([
-            self.program, "split", "--plan", self.plans[spec["dim"]],
-            "--checkpoint", self.source, "--out",
+            self.program, "checkpoint", "split", "--plan", self.plans[spec["dim"]],
+            "--checkpoint", self.source, "--output",
             at + "/pieces%d" % spec["dim"], "--reuse", "--no-sync"])
         theirs = self._peer(spec)
         for side in (self.failed, ours, theirs):

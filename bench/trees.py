@@ -9,7 +9,7 @@ spec exchanged, and writes a checkpoint: shardc by `reshard`, orbax by restore
 and save on 8 host devices, DCP by load and save of DTensors on 8 processes.
 Prints wall-clock and processor seconds and the peak memory of each; that of DCP
 is the sum over its processes. Also: uncompressed bytes against `cp`, and how
-long `manifest` takes for 100,000 chunks.
+long `show manifest` takes for 100,000 chunks.
 """
 
 import os
@@ -145,8 +145,8 @@ def main():
             return [jax_python, "-c", ORBAX, what, at(name), str(number), raw]
 
         def shardc(name, to, out):
-            return [program, "reshard", at(name), "--plan", plan, "--to", to,
-                    "--out", at(out)]
+            return [program, "checkpoint", "reshard", at(name), "--plan", plan, "--as", to,
+                    "--output", at(out)]
 
         subprocess.run(orbax("make", "zstd", count), check=True,
                        capture_output=True)
@@ -176,10 +176,10 @@ def main():
         subprocess.run(orbax("many", "many", 10_000), check=True,
                        capture_output=True)
         for _ in range(2):
-            timed("manifest of 100,000 chunks", [program, "manifest",
+            timed("manifest of 100,000 chunks", [program, "show", "manifest",
                                                  "--manifest", at("many")])
-        timed("merge of 100,000 chunks", [program, "merge", at("many"),
-                                          "--out", at("a.safetensors")])
+        timed("merge of 100,000 chunks", [program, "checkpoint", "merge", at("many"),
+                                          "--output", at("a.safetensors")])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

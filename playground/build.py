@@ -41,8 +41,8 @@ ROOMS = """source devices model floats yaml parse families stored importers matc
   resolve legalize roles comm step plan lint target dense exec schedule cost
   picture hlo audit emit suggest verify""".split()
 # In the order of `shardc --help`.
-COMMANDS = """plan check explain resolve attention mesh manifest rules cost diff show
-  report suggest export""".split()
+COMMANDS = """suggest plan check explain show show_mesh show_manifest show_rules diff
+  cost report export resolve resolve_attention""".split()
 # What those commands share with each other.
 SHARED = """check_targets command committed_plan compared_program cost_flags fixes inputs
   main output parser pictured plan_findings ranks schedule_table serving_flags stray

@@ -4,6 +4,7 @@ FUNCTION, which HEADER declares, gives the table. A file has its own name
 in it; NAME=FILE gives it another.
 """
 
+import gzip
 import os
 import sys
 
@@ -19,7 +20,8 @@ def named(argument):
 
 
 def entry(name, path):
-    with open(path, encoding="utf-8") as file:
+    read = gzip.open if path.endswith(".gz") else open
+    with read(path, "rt", encoding="utf-8") as file:
         text = file.read()
     if f"){DELIMITER}\"" in text:
         sys.exit(f"{path}: holds the delimiter of the string that embeds it")

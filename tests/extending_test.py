@@ -335,10 +335,10 @@ class Extending(unittest.TestCase):
             with open(os.path.join(folder, name + ".npy"), "wb") as file:
                 file.write(b"\x93NUMPY\1\0" + bytes([len(header), 0])
                            + header + data)
-        done = self.tree.shardc("manifest", "--manifest", "arrays")
+        done = self.tree.shardc("show", "manifest", "--manifest", "arrays")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("decoder.wq  [4, 2] F32", done.stdout)
-        done = self.tree.shardc("merge", "arrays", "--out", out)
+        done = self.tree.shardc("checkpoint", "merge", "arrays", "--output", out)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.addCleanup(os.remove, out)
         with open(out, "rb") as file:
@@ -346,7 +346,7 @@ class Extending(unittest.TestCase):
                 bytes(range(32)) + bytes(range(8))))
         with open(os.path.join(folder, "step.npy"), "ab") as file:
             file.write(b"x")
-        done = self.tree.shardc("manifest", "--manifest", "arrays")
+        done = self.tree.shardc("show", "manifest", "--manifest", "arrays")
         self.assertEqual(done.returncode, 2)
         self.assertIn("an array of shape [] does not have 9 bytes",
                       done.stderr)
@@ -357,7 +357,7 @@ class Extending(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"model_type": "pocket", "vocab_size": 96,
                        "hidden_size": 32, "num_hidden_layers": 2}, file)
-        done = self.tree.shardc("manifest", "--model", "config.json")
+        done = self.tree.shardc("show", "manifest", "--model", "config.json")
         os.remove(path)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("      2  decoder.layers.*.attention.qkv.weight  [96, 32]",

@@ -272,7 +272,7 @@ class Image(unittest.TestCase):
                 self.skipTest("chroot needs root")
             done = subprocess.run(
                 ["chroot", "--userspec=65532:65532", root, "/usr/bin/shardc",
-                 "mesh", "--mesh", "dp:2,tp:4"], capture_output=True,
+                 "show", "mesh", "--mesh", "dp:2,tp:4"], capture_output=True,
                 text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("8 devices", done.stdout)

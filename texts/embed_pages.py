@@ -320,6 +320,8 @@ def command_row(path):
     if name.replace(" ", "_") + ".md" != os.path.basename(path):
         page.fail(0, "`name` is the name of the file")
     summary, formats = page.field("summary"), page.field("formats", "")
+    # A command of two words is listed below the first.
+    group = "" if " " in name else page.field("group")
     page.end_of_fields()
     if list(page.sections) != ["", "Example"]:
         page.fail(0, "the text is followed by one section, `Example`")
@@ -334,7 +336,7 @@ def command_row(path):
     return declare, (f'    {{"{name}",\n     {literal(summary)},\n'
                      f"     {literal(about)},\n"
                      f"     {literal(chr(10).join(lines[1:-1]))},\n"
-                     f"     {shown},\n     {declare}}},\n")
+                     f"     {shown},\n     \"{group}\",\n     {declare}}},\n")
 
 
 def commands(depfile, header, source, *names):

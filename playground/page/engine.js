@@ -2,7 +2,7 @@
 // files, so that no run sees another:
 //
 //   const engine = await Engine.load(SHARDC_MODULE);
-//   await engine.run(['mesh', '--mesh', 'dp:2,tp:4'], {})
+//   await engine.run(['show', 'mesh', '--mesh', 'dp:2,tp:4'], {})
 //     ->  {status: 0, stdout: 'dp=2 tp=4\n...', stderr: ''}
 'use strict';
 

@@ -106,7 +106,7 @@ async function readOwn(file) {
   }
   if (part.size > MANIFEST_LIMIT) {
     showStatus('`' + file.name + '` holds more than 64 MiB: give a manifest, ' +
-               'which `shardc manifest` writes from it.', true);
+               'which `shardc show manifest` writes from it.', true);
     return;
   }
   setOwn(file.name, new Uint8Array(await part.arrayBuffer()));

@@ -66,7 +66,7 @@ function commandOf(name, inputs, more = {}) {
     case 'plan': return ['plan', ...inputs.all, '--keep-going'];
     case 'report':
       return ['report', ...inputs.all, ...inputs.memory, ...inputs.work];
-    case 'mesh': return ['mesh', ...place];
+    case 'mesh': return ['show', 'mesh', ...place];
     case 'resolve':
       return ['resolve', more.axes, '--mode', more.mode, ...place];
     case 'explain': return ['explain', more.what, ...inputs.all];

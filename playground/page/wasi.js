@@ -3,7 +3,7 @@
 // standard output and error are gathered; the clock and random numbers are
 // constant, so that the same inputs give the same bytes. Example:
 //
-//   const system = new Wasi(['shardc', 'mesh'], new Map([['/a.yaml', bytes]]));
+//   const system = new Wasi(['shardc', 'show', 'mesh'], new Map([['/a.yaml', bytes]]));
 //   instance = await WebAssembly.instantiate(module, system.imports());
 //   system.start(instance)  ->  0, and system.stdout() has the text
 'use strict';

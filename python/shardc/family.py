@@ -77,7 +77,7 @@ def program_tree(folder: str, config: dict[str, Any], naming: str) -> Any:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(config, file)
     ran = subprocess.run(
-        [find_program(), "manifest", "--no-project", "--model", path, "--families", folder,
+        [find_program(), "show", "manifest", "--no-project", "--model", path, "--families", folder,
          "--naming", naming, "--format", "json"], capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         return _finding(ran.stdout or ran.stderr)

@@ -374,7 +374,7 @@ def check_patterns(made: RulesFile, text: str, source: bytes) -> None:
         path = os.path.join(folder, "rules.yaml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        done = run(["rules", "--rules", path, "--no-project", "--quiet"], check=False)
+        done = run(["show", "rules", "--rules", path, "--no-project", "--quiet"], check=False)
     if done.returncode in (0, 1):
         return
     for found in findings_of_text(done.stderr):

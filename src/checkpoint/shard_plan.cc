@@ -389,7 +389,7 @@ class Planner {
       job_.notes.push_back(
           Counted(dtype_differs_, "tensor has", "tensors have") +
           " another dtype than the plan, such as " + dtype_example_ +
-          "; --dtype casts them");
+          "; --cast casts them");
     }
   }
 
@@ -472,8 +472,8 @@ class Planner {
           "is divided in each of several parts of a dimension (`parts` " +
               DimPartsText(parts) + "), and a chunk of a tree is one range",
           tensor.array ? "write the tree to safetensors files with `shardc "
-                         "merge` first, and split these"
-                       : "leave out `--to`, to write safetensors files");
+                         "checkpoint merge` first, and split these"
+                       : "leave out `--as`, to write safetensors files");
     }
     moved.dim_parts = parts;
     moved.shape = SplitShape(tensor.shape, parts);
@@ -485,7 +485,8 @@ class Planner {
                 ", and the plan splits it " +
                 (parts.empty() ? "as one part" : "as" + InPartsText(parts)) +
                 ": a piece of one is several pieces of the other",
-            "merge the checkpoint with `shardc merge`, and split the "
+            "merge the checkpoint with `shardc checkpoint merge`, and split "
+            "the "
             "result");
       }
       piece.box = std::move(*box);
@@ -587,7 +588,7 @@ class Planner {
                       " devices are " + CountText(pieces) +
                       " pieces, more than the " + CountText(kMaxPieces) +
                       " that one run can make",
-                  "take some of the parameters at a time with --select");
+                  "take some of the parameters at a time with --params");
     return false;
   }
 
@@ -674,17 +675,17 @@ Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted,
                      std::string(DtypeName(from)) + ", and is not cast to " +
                      std::string(DtypeName(to->dtype)),
                  "only floating-point tensors are cast: make the pattern of "
-                 "`--dtype` match no others");
+                 "`--cast` match no others");
   }
   return from;
 }
 
 void AddNothingSelected(size_t params, Findings& findings) {
   findings.Add(code::kUsage, {},
-               "--select matches none of the " +
+               "--params matches none of the " +
                    Counted(static_cast<int64_t>(params), "parameter"),
                "it is matched against the names in the checkpoint; `shardc "
-               "manifest` lists them");
+               "checkpoint list` prints them");
 }
 
 std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,

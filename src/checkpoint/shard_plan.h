@@ -28,7 +28,7 @@ struct ShardOptions {
   DtypeOf dtype;  // returns the dtype to cast a tensor to; null: no casts
   // Returns whether the tensor of this name is written; null: all are written.
   std::function<bool(const std::string&)> select;
-  // Whether the output is a tree such as orbax (`--to`), not safetensors files.
+  // Whether the output is a tree such as orbax (`--as`), not safetensors files.
   // In a tree, each element of a dtype of less than 8 bits, such as F4, takes
   // one byte.
   bool tree = false;
@@ -78,7 +78,7 @@ struct MergeOptions {
   DtypeOf dtype;  // returns the dtype to cast a tensor to; null: no casts
   // Returns whether the tensor of this name is merged; null: all are merged.
   std::function<bool(const std::string&)> select;
-  // Whether the output is a tree such as orbax (`--to`), not safetensors files.
+  // Whether the output is a tree such as orbax (`--as`), not safetensors files.
   // In a tree, each element of a dtype of less than 8 bits, such as F4, takes
   // one byte.
   bool tree = false;

@@ -322,7 +322,7 @@ bool IsPackedInFiles(Dtype dtype) {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSelectHelp =
-    "leave it out: `--select REGEX` names the arrays to copy";
+    "leave it out: `--params REGEX` names the arrays to copy";
 constexpr size_t kFold = size_t{1} << 20;
 
 // Returns whether a file of this name contains metadata of a tree. Chunks are
@@ -464,7 +464,7 @@ class TreeInput {
              "--arrays-only leaves out what is not an array");
     } else {
       Refuse(code::kInexpressible, message + ", which orbax cannot restore",
-             "--arrays-only leaves out what is not an array, and --to dcp "
+             "--arrays-only leaves out what is not an array, and --as dcp "
              "copies it");
     }
   }
@@ -514,10 +514,10 @@ class TreeInput {
           code::kLimit,
           "copying a chunk of the array " + shown + " takes " +
               BytesText(ChunkMemory(array)) + " of memory, more than " +
-              (options_.memory_bytes ? "--memory "
+              (options_.memory_bytes ? "--buffer "
                                      : "half of the free memory, ") +
               BytesText(memory_bytes_),
-          "give --memory " + std::to_string(ChunkMemory(array)) +
+          "give --buffer " + std::to_string(ChunkMemory(array)) +
               (options_.memory_bytes ? ", or leave the option out"
                                      : ", or use a machine with more memory"));
     }

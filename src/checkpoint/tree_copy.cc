@@ -735,14 +735,14 @@ bool WriteTransfer(const Transfer& transfer,
                        ShapeText(tensor.shape) +
                        ", and orbax records a NamedSharding, which divides a "
                        "dimension into equal parts",
-                   "write `--to dcp` or safetensors");
+                   "write `--as dcp` or safetensors");
     }
     if (tensor.array || DtypeBits(tensor.from) % 8 == 0) continue;
     findings.Add(code::kDtype, {MakeSource(output.folder, {})},
                  ShortQuote(tensor.name) + " has the packed data type " +
-                     std::string(DtypeName(tensor.from)) + ", which --to " +
+                     std::string(DtypeName(tensor.from)) + ", which --as " +
                      std::string(format.name) + " does not convert",
-                 "leave it out: `--select REGEX` names the arrays to copy");
+                 "leave it out: `--params REGEX` names the arrays to copy");
   }
   if (findings.errors() > before) return false;
   const auto source =

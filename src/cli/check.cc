@@ -27,7 +27,7 @@ namespace {
 
 struct CheckFlags {
   CheckOptions options;
-  std::string attention, memory, program;
+  std::string attention, batch, kv_length, memory, program;
   std::vector<std::string> select, ignore, severity;
   std::string fail_on;
   bool preview = false;
@@ -298,7 +298,21 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   if (!flags.attention.empty()) {
     const auto attention = ParseAttention(flags.attention, findings);
     if (!attention) return kFailed;
+    if (attention->batch || attention->q_len || attention->kv_len) {
+      findings.Add(code::kUsage, FlagPlace("--attention", flags.attention),
+                   "`--attention` has the sizes of a head, and not of a step",
+                   "write `--batch N` and `--kv-len N`");
+      return kFailed;
+    }
     flags.options.lint.attention = *attention;
+  }
+  LintFlags& lint = flags.options.lint;
+  if ((!flags.batch.empty() &&
+       !(lint.batch = ParseInteger("--batch", flags.batch, 1, findings))) ||
+      (!flags.kv_length.empty() &&
+       !(lint.kv_length =
+             ParseInteger("--kv-len", flags.kv_length, 1, findings)))) {
+    return kFailed;
   }
   if (!flags.memory.empty()) {
     flags.options.lint.memory = ParseBytes("--memory", flags.memory, findings);
@@ -410,8 +424,16 @@ Options OptionsOf(CheckFlags& flags) {
       {{.name = "--attention",
         .to = &flags.attention,
         .value = "SETTINGS",
-        .help = "sizes to use instead of a config.json, such as "
-                "heads=32,kv_heads=8,head_dim=128,batch=4,kv_len=4096"},
+        .help = "sizes of attention in place of a config.json, such as "
+                "heads=32,kv_heads=8,head_dim=128"},
+       {.name = "--batch",
+        .to = &flags.batch,
+        .value = "N",
+        .help = "rows per step over all devices (default: the target's)"},
+       {.name = "--kv-len",
+        .to = &flags.kv_length,
+        .value = "N",
+        .help = "tokens that the cache can hold (default: the target's)"},
        {.name = "--memory",
         .to = &flags.memory,
         .value = "SIZE",

@@ -337,9 +337,18 @@ JoinedFindings JoinFindings(std::vector<CheckedTarget>& targets) {
 // the lints that were skipped because an input is missing:
 //
 //   1 target: 1 error, 0 warnings, 3 notes (--notes shows them)
-//   skipped 21 lints without a batch or shapes (--notes lists them)
+//   21 lints not run: pass --batch N, --manifest FILE (--notes lists them)
 
 namespace {
+
+// The words for what a lint misses (lint/run.cc), and the option that gives it.
+constexpr std::pair<std::string_view, std::string_view> kInputsOfLints[] = {
+    {"shapes", "a `--manifest` with shapes"},
+    {"config.json", "--model config.json"},
+    {"a batch", "--batch N"},
+    {"a KV length", "--kv-len N"},
+    {"memory", "--memory SIZE"},
+    {"attention's sizes", "--attention heads=N,..."}};
 
 struct CodeCount {
   const Code* code = nullptr;
@@ -411,14 +420,17 @@ std::string SummaryText(const Findings& findings,
   if (known > 0) out += ", " + CountText(known) + " in the baseline";
   out += "\n";
   if (skipped.empty()) return out;
+  // What is missing may be several inputs; each is named once.
   std::string inputs;
-  for (const auto& [missing, codes] : skipped) {
-    const bool last = missing == skipped.rbegin()->first;
-    inputs += (inputs.empty() ? "" : last ? " or " : ", ") + missing;
+  for (const auto& [words, flag] : kInputsOfLints) {
+    const bool missing =
+        std::any_of(skipped.begin(), skipped.end(), [&](const auto& one) {
+          return one.first.find(words) != std::string::npos;
+        });
+    if (missing) AppendItem(inputs, ", ", flag);
   }
-  out += "skipped " +
-         Counted(static_cast<int64_t>(all_skipped.size()), "lint") +
-         " without " + inputs;
+  out += Counted(static_cast<int64_t>(all_skipped.size()), "lint") +
+         " not run: pass " + inputs;
   if (hides_notes) return out + " (--notes lists them)\n";
   out += ":\n";
   for (const auto& [missing, codes] : skipped) {
@@ -488,11 +500,9 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   inputs.compiled = &compiled;
   if (has_model) inputs.model = &model;
   inputs.mesh_place = MeshPlace(target.mesh);
-  const auto first = [](auto one, auto other) { return one ? one : other; };
-  inputs.batch = first(flags.batch, first(attention.batch, target.batch));
+  inputs.batch = flags.batch ? flags.batch : target.batch;
   inputs.length = flags.length;
-  inputs.kv_len =
-      first(flags.kv_length, first(attention.kv_len, target.kv_len));
+  inputs.kv_len = flags.kv_length ? flags.kv_length : target.kv_len;
   inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
   inputs.rings = RingsOf(target.verify);
   inputs.lists_names = flags.lists_names;

@@ -118,13 +118,13 @@ std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
   if (dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16) {
     return dtype;
   }
-  findings.Add(code::kDtype, FlagPlace("--dtype", text),
+  findings.Add(code::kDtype, FlagPlace("--cast", text),
                "`" + text + "` is not a dtype to cast to",
                "use f32, bf16 or f16");
   return std::nullopt;
 }
 
-// Reads the values of `--dtype`, each a dtype or PATTERN=DTYPE. A pattern is a
+// Reads the values of `--cast`, each a dtype or PATTERN=DTYPE. A pattern is a
 // regular expression. A tensor is cast to the dtype of the first pattern that
 // is found in its name. A dtype without a pattern is for the tensors that no
 // pattern matches.
@@ -141,7 +141,7 @@ bool ReadDtypes(const Strings& given, DtypeOf* dtype, Findings& findings) {
     if (all && rest) {
       findings.Add(
           code::kUsage, {},
-          "`--dtype " + text + "` is a second dtype for all names",
+          "`--cast " + text + "` is a second dtype for all names",
           "give one dtype for all, and others as `PATTERN=" + text + "`");
       return false;
     }
@@ -149,7 +149,7 @@ bool ReadDtypes(const Strings& given, DtypeOf* dtype, Findings& findings) {
       rest = type;
       continue;
     }
-    const SourceRef source = MakeSource("--dtype", text.substr(0, equals));
+    const SourceRef source = MakeSource("--cast", text.substr(0, equals));
     patterns.push_back({source->text(), {source, 0, equals}, 0});
     types.push_back(*type);
   }
@@ -170,7 +170,7 @@ bool ReadSelect(const std::string& text,
                 std::function<bool(const std::string&)>* select,
                 Findings& findings) {
   if (text.empty()) return true;
-  const SourceRef source = MakeSource("--select", text);
+  const SourceRef source = MakeSource("--params", text);
   const Pattern pattern{source->text(), {source, 0, text.size()}, 0};
   auto matcher = Matcher::Compile({&pattern, 1}, findings);
   if (!matcher) return false;
@@ -272,14 +272,14 @@ std::string OfProcess(const ProcessShare& share, const std::string& text) {
 
 Options OptionsOf(CheckpointFlags& flags) {
   return {
-      {.name = "--dtype",
+      {.name = "--cast",
        .to = &flags.dtype,
        .value = "TYPE|REGEX=TYPE",
        .help = "cast floating-point tensors while copying, rounding to "
                "nearest: f32, bf16 or f16; with REGEX=, only tensors whose "
                "name the pattern matches",
        .words = {"f32", "bf16", "f16"}},
-      {.name = "--select",
+      {.name = "--params",
        .to = &flags.select,
        .value = "REGEX",
        .help = "copy only parameters whose names match this pattern"},
@@ -288,7 +288,7 @@ Options OptionsOf(CheckpointFlags& flags) {
        .help = "leave out values of an orbax or DCP checkpoint that are not "
                "arrays, such as strings and pickled objects, instead of "
                "keeping or refusing them"},
-      {.name = "--memory",
+      {.name = "--buffer",
        .to = &flags.memory,
        .value = "SIZE",
        .help = "most memory for buffers, such as 512MiB (default: 256 MiB for "
@@ -337,7 +337,7 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
     return std::nullopt;
   }
   if (!flags.memory.empty()) {
-    settings.run.memory_bytes = ParseBytes("--memory", flags.memory, findings);
+    settings.run.memory_bytes = ParseBytes("--buffer", flags.memory, findings);
     if (!settings.run.memory_bytes) return std::nullopt;
     settings.input.memory_bytes = settings.run.memory_bytes;
   }
@@ -364,8 +364,8 @@ bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
     return false;
   }
   findings.Add(code::kUsage, {},
-               same ? "`--out` is the directory that is read"
-                    : "`--out` is inside the checkpoint that is read",
+               same ? "`--output` is the directory that is read"
+                    : "`--output` is inside the checkpoint that is read",
                "write to another directory");
   return true;
 }
@@ -413,7 +413,7 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
 // complete. A run after an interruption continues with the contents of that
 // folder. Several processes may each write a share.
 //
-//   reshard ckpt --plan new.json --to orbax --out new
+//   reshard ckpt --plan new.json --as orbax --output new
 //   writes new.orbax-checkpoint-tmp-shardc, which is renamed to new at the end
 
 namespace {
@@ -466,7 +466,7 @@ bool RefuseForTree(const CheckpointFlags& flags, Findings& findings) {
     if (!given) continue;
     findings.Add(code::kUsage, {},
                  std::string(name) +
-                     " is for safetensors files, not for --to " + flags.to,
+                     " is for safetensors files, not for --as " + flags.to,
                  "leave the option out");
     return true;
   }
@@ -475,7 +475,7 @@ bool RefuseForTree(const CheckpointFlags& flags, Findings& findings) {
 
 Option ToOption(CheckpointFlags& flags) {
   std::string names = Join(OutputFormats(), "|", &OutputFormat::name);
-  return {.name = "--to",
+  return {.name = "--as",
           .to = &flags.to,
           .value = names,
           .help =
@@ -568,7 +568,7 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   if (options.tree && !flags.per.empty()) {
     findings.Add(
         code::kUsage, {},
-        "--per is for safetensors files, not for --to " + flags.checkpoint.to,
+        "--per is for safetensors files, not for --as " + flags.checkpoint.to,
         "leave the option out");
     return std::nullopt;
   }
@@ -624,13 +624,12 @@ Options OptionsOf(ShardFlags& flags) {
        .value = "FILE",
        .help = "plan file that `shardc plan` wrote",
        .required = true},
-      {.name = "--out",
+      {.name = "--output",
        .to = &flags.checkpoint.out,
        .value = "DIR",
        .help = "directory of the pieces",
        .letter = 'o',
-       .required = true,
-       .also = "--output"},
+       .required = true},
       {.name = "--per",
        .to = &flags.per,
        .value = "device|process|shard",

@@ -68,23 +68,23 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
 // all processes have ended.
 std::string OfProcess(const ProcessShare& share, const std::string& text);
 
-// The option `--to` of the commands `split`, `merge` and `reshard`. With it, a
+// The option `--as` of the commands `split`, `merge` and `reshard`. With it, a
 // command writes a checkpoint as a folder in the format of orbax or DCP (a
 // tree), and not as safetensors files.
 
 Option ToOption(CheckpointFlags& flags);
 
-// Returns whether `--to` names a format other than safetensors.
+// Returns whether `--as` names a format other than safetensors.
 bool WritesTree(const CheckpointFlags& flags);
 
-// Returns the format that `--to` names.
+// Returns the format that `--as` names.
 const OutputFormat& FormatOf(const CheckpointFlags& flags);
 
 // If an option is given that applies only to safetensors files, adds a finding
 // (usage) and returns true.
 bool RefuseForTree(const CheckpointFlags& flags, Findings& findings);
 
-// Writes the tensors of the transfer in the format of `--to`. With --dry-run,
+// Writes the tensors of the transfer in the format of `--as`. With --dry-run,
 // only prints what would be written. `index` has the shardings to record, and
 // is null if there are none. Returns the exit status.
 int RunTreeOutput(const Stored& stored, const Transfer& transfer,
@@ -108,7 +108,7 @@ using ReadCheckpoint = std::optional<Stored> (*)(const std::string& path,
                                                  Findings& findings);
 // Opens the checkpoint at `path` with `read`, splits its tensors as the plan
 // shards them, and writes the parts. The parts are written as safetensors files
-// or, with `--to`, as another system's checkpoint. Returns the exit status.
+// or, with `--as`, as another system's checkpoint. Returns the exit status.
 int RunShards(const std::string& path, ReadCheckpoint read,
               const ShardFlags& flags, const Common& common,
               Findings& findings);

@@ -124,7 +124,6 @@ void WriteOption(JsonWriter& json, const Option& option) {
   WriteText(json, "name", option.name);
   WriteText(json, "letter",
             {&option.letter, option.letter == 0 ? size_t{0} : size_t{1}});
-  WriteText(json, "also", option.also);
   WriteTrue(json, "flag", option.IsFlag());
   WriteText(json, "value", option.value);
   WriteText(json, "help", option.help);
@@ -181,7 +180,7 @@ std::string DescribeCommands() {
 //
 //   `4` of `--processes` has no device
 //     --> <command line>:1:26
-//    1 | shardc split --processes 4 --plan plan.json
+//    1 | shardc checkpoint split --processes 4 --plan plan.json
 //      |                          ^
 
 namespace {

@@ -86,8 +86,7 @@ struct Option {
   bool required = false;
   bool checked = false;  // whether only Choices() are accepted
   Several several = Several::kAgain;
-  Strings words = {};     // completions in addition to Choices()
-  std::string also = {};  // another name of the option
+  Strings words = {};  // completions in addition to Choices()
   // The heading of the option in --help. It is empty for the command's own
   // options.
   std::string group = {};
@@ -165,6 +164,8 @@ struct Command {
   std::string_view example;  // example command lines for `--help`
   // Values of `--format`; empty if the command prints no result.
   std::string_view formats;  // "text|json"
+  // The heading in `shardc --help`; empty for a name of two words.
+  std::string_view group;
   Declared (*declare)();
 };
 
@@ -180,6 +181,8 @@ std::string DescribeCommands();
 // The build generates the tables that these functions return, with the entries
 // sorted by file name. EmbeddedSchemas() returns the files of schemas/.
 std::span<const EmbeddedFile> EmbeddedSchemas();
+// Returns the files of the projects of `shardc example`, as `NAME:FILE`.
+std::span<const EmbeddedFile> EmbeddedExamples();
 // Returns the completion scripts. Each entry is named after its shell, such as
 // `bash`.
 std::span<const EmbeddedFile> EmbeddedCompletions();

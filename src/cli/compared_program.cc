@@ -94,18 +94,18 @@ bool CompareWithStep(const hlo::Program& program, const audit::Report& report,
 // audit PROGRAM --plan PLAN --step STEP`, so that the page and the command
 // print the same results:
 //
-//   shardc report --target llama --program step.hlo.txt --step step.json
+//   shardc report --target llama --compiled step.hlo.txt --step step.json
 
 namespace {
 
 // The path of the program's text. It is empty if there is no program. `own` has
-// the target's audit settings, and is not set for a program of `--program`.
+// the target's audit settings, and is not set for a program of `--compiled`.
 struct ProgramFile {
   std::string path;
   std::optional<AuditInput> own;
 };
 
-// Returns the file of `--program`. Without this option, returns the target's
+// Returns the file of `--compiled`. Without this option, returns the target's
 // program if that file exists, or else an empty path. Returns nullopt after a
 // finding.
 std::optional<ProgramFile> FileOf(const ProgramFlags& files,
@@ -127,7 +127,7 @@ std::optional<ProgramFile> FileOf(const ProgramFlags& files,
   if (files.step.empty()) return ProgramFile{};
   findings.Add(code::kUsage, FlagPlace("--step", files.step),
                "a step is compared with a compiled program, and none is given",
-               "add `--program`");
+               "add `--compiled`");
   return std::nullopt;
 }
 

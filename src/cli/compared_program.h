@@ -58,7 +58,7 @@ struct ReportedProgram {
   Findings findings;
   // The findings about the target's budget, one for each limit that the
   // target's program exceeds, as `check` reports them. Empty for a program of
-  // `--program`.
+  // `--compiled`.
   FindingSink over_budget;
 
   report::Program ForPage() const;
@@ -70,7 +70,7 @@ struct ProgramFlags {
   std::string program, step;
 };
 
-// Reads the program of `--program` or, without this option, the target's
+// Reads the program of `--compiled` or, without this option, the target's
 // program if it has been compiled. Compares it with the plan, and with the step
 // program of `--step`, in the mode of `flags`. Sets `out` to null if there is
 // no program. Returns false after a finding.

@@ -181,22 +181,9 @@ int RunServing(const CostCommand& command, const cost::CostInputs& work,
   return timed && report.full_slots.value_or(0) > 0 ? kDone : kFound;
 }
 
-// `--pipeline-axis AXIS` is a short form of `--stages AXIS --assign even`.
-// Returns the command with the long form, but keeps an `--assign` that is
-// given. If `--stages` is given too, returns the command unchanged, so that
-// CostSettings reports `--pipeline-axis` as an error.
-CostCommand WithoutPipelineAxis(CostCommand command) {
-  std::string& axis = command.flags.pipeline_axis;
-  if (axis.empty() || !command.stages.axis.empty()) return command;
-  command.stages.axis = std::move(axis);
-  axis.clear();
-  if (command.stages.assign.empty()) command.stages.assign = "even";
-  return command;
-}
-
 int RunCost(const CostCommand& given, const Common& common,
             Findings& findings) {
-  CostCommand command = WithoutPipelineAxis(given);
+  CostCommand command = given;
   if (command.profiles) return ListProfiles(command, common, findings);
   const auto mode = ParseModeFlag(command.flags.mode, findings);
   const auto target =
@@ -267,11 +254,6 @@ Options OptionsOf(CostCommand& command) {
   Append(options, OptionsOf(command.stages));
   Append(options, OptionsOf(command.serving));
   Append(options, OptionsOfCost(command.flags));
-  for (Option& option : options) {
-    if (option.name == "--pipeline-axis") {
-      option.help = "short for `--stages AXIS --assign even`";
-    }
-  }
   Append(options, {OutputOption(&command.output)});
   return options;
 }

@@ -239,8 +239,7 @@ Option StackOption(std::string* to) {
                        "eager-bf16, hf, megatron-2021 or deepspeed-2021 "
                        "(default: xla for TPUs, "
                        "Trainium and parameters of JAX, else compiled)",
-                   .words = {},
-                   .also = "--runtime"};
+                   .words = {}};
   for (std::string_view name : cost::StackNames()) {
     option.words.emplace_back(name);
   }
@@ -311,10 +310,6 @@ Options OptionsOfCost(CostFlags& flags) {
        .value = "NAME",
        .help = "operation that computes attention (default: the target's, else "
                "flash_attn2, and flash_decoding in decode)"},
-      {.name = "--pipeline-axis",
-       .to = &flags.pipeline_axis,
-       .value = "AXIS",
-       .help = "refused: `cost --stages` divides layers into stages"},
       ProfileOption(&flags.profile),
       StackOption(&flags.stack),
       {.name = "--loss",
@@ -413,13 +408,6 @@ std::optional<cost::Settings> ParseSettings(const CostFlags& flags,
   ReadOptimizer(flags, out, findings);
   ReadActivations(flags, out, findings);
   ReadOperation(flags, target, mode, out, findings);
-  if (!flags.pipeline_axis.empty()) {
-    findings.Add(
-        code::kUsage, FlagPlace("--pipeline-axis", flags.pipeline_axis),
-        "`--pipeline-axis` was replaced by `--stages` of `shardc cost`, "
-        "which divides layers into stages",
-        "write `shardc cost --stages " + flags.pipeline_axis + "`");
-  }
   if (!flags.memory.empty()) {
     out.memory = ParseBytes("--memory", flags.memory, findings);
   }

@@ -1,4 +1,4 @@
-// The options of `cost` and `fit`. They describe how a model is trained or
+// The options of `cost` and `search`. They describe how a model is trained or
 // served, and on which devices.
 #ifndef SHARDC_CLI_COST_FLAGS_H_
 #define SHARDC_CLI_COST_FLAGS_H_
@@ -23,7 +23,7 @@
 
 namespace shardc::cli {
 
-// The largest number of devices for which `fit` and `search` list meshes.
+// The largest number of devices for which `search` tries meshes.
 inline constexpr int64_t kMostDevices = 1 << 20;
 
 struct CostFlags {
@@ -32,7 +32,7 @@ struct CostFlags {
   std::string batch, length, kv_length, microbatches, reduce;
   std::string optimizer, master_dtype, moments_dtype, grad_dtype, zero;
   std::string dtype, kv_dtype, logits_dtype, remat;
-  std::string operation, pipeline_axis;
+  std::string operation;
   std::string profile, memory, stack, matmul_dtype, loss, loss_chunk;
   std::string dispatcher, graphs, capacity_factor, routing;
   bool overlap_tensor = false, overlap_experts = false;

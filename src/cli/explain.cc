@@ -30,7 +30,7 @@ struct ExplainFlags {
   InputFlags inputs;
   std::string what;
   bool codes = false;
-  std::string device, program;
+  std::string device, program, compiled;
   Strings steps_of;
 };
 
@@ -101,15 +101,12 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
     };
     return PutOut(write, findings) ? kDone : kFailed;
   }
-  SourceRef program;
+  // A traced program needs neither a mesh nor rules. Without a name, all of its
+  // parameters are explained.
   if (!flags.program.empty()) {
-    program = ReadSource(flags.program, findings);
+    const auto program = ReadSource(flags.program, findings);
     if (program == nullptr) return kFailed;
-    // A traced program needs neither a mesh nor rules. Without a name, all of
-    // its parameters are explained.
-    if (program::IsProgram(program)) {
-      return ExplainTraced(program, flags.what, common, findings);
-    }
+    return ExplainTraced(program, flags.what, common, findings);
   }
   if (flags.what.empty()) {
     findings.Add(code::kUsage, {}, "there is nothing to explain",
@@ -143,7 +140,9 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
     return ExplainSteps(flags, *target, *compiled, model, *param, common,
                         findings);
   }
-  if (!flags.program.empty()) {
+  if (!flags.compiled.empty()) {
+    const auto program = ReadSource(flags.compiled, findings);
+    if (program == nullptr) return kFailed;
     return ExplainProgram(program, *compiled, *param, common, findings);
   }
   // Errors in declared pipeline stages are not printed here, because `check`
@@ -169,7 +168,7 @@ Options OptionsOf(ExplainFlags& flags) {
        .to = &flags.codes,
        .help = "list every diagnostic as Markdown, or in JSON with its "
                "explanation"},
-      {.name = "--step",
+      {.name = "--ops",
        .to = &flags.steps_of,
        .value = "MODE,...",
        .help = "list the ops of a step that use the parameter, and what is "
@@ -179,10 +178,13 @@ Options OptionsOf(ExplainFlags& flags) {
       {.name = "--program",
        .to = &flags.program,
        .value = "FILE",
+       .help = "traced program of your function: how the dimensions of the "
+               "parameter are tied, fused and shardable"},
+      {.name = "--compiled",
+       .to = &flags.compiled,
+       .value = "FILE",
        .help = "text of a compiled program: list what it sends of the "
-               "parameter, and compare its sharding with the plan's; or JSON "
-               "of a traced program: how the dimensions of the parameter are "
-               "tied, fused and shardable"},
+               "parameter, and compare its sharding with the plan's"},
       DeviceInput(flags.device)};
   Append(options, AllInputs(flags.inputs));
   return options;

@@ -556,7 +556,7 @@ std::optional<size_t> FindParam(Texts names, char separator,
     help = "did you mean `" + std::string(known[i]) + "`?";
   }
   if (help.empty()) {
-    help = "`shardc manifest --manifest FILE` lists the names";
+    help = "`shardc show manifest --manifest FILE` lists the names";
   }
   findings.Add(code::kUsage, {}, "the manifest has no parameter `" + name + "`",
                std::move(help));

@@ -76,14 +76,12 @@ void AddRow(const std::string& name, std::string_view help, size_t at,
 }
 
 // Returns the text of an option in the first column: `-o,--output FILE`,
-// `FILE ...`, `DIR,--from DIR`.
+// `FILE ...`.
 std::string NameCell(const Option& option) {
   std::string out =
       option.letter == 0 ? "" : std::string("-") + option.letter + ",";
   out += option.name;
-  if (!option.also.empty()) out += "," + option.also;
   if (!option.IsArgument() && !option.value.empty()) out += " " + option.value;
-  if (option.IsArgument() && !option.also.empty()) out += " " + option.name;
   if (option.IsList()) out += " ...";
   return out;
 }
@@ -168,16 +166,20 @@ std::string ProgramHelp() {
   std::string out =
       "Compile sharding rules to plans, lint them, and prove by numbers that\n"
       "sharded attention computes what the dense model computes.\n\n"
-      "Usage: shardc [OPTIONS] SUBCOMMAND\n\nOptions:\n";
+      "Usage: shardc [OPTIONS] COMMAND\n\nOptions:\n";
   AddRow("-h,--help", "print this help message and exit", kHelpColumn, out);
   AddRow("-V,--version", "print the version and exit", kHelpColumn, out);
   AddRow("--libraries",
          "with --version: also print the libraries linked in, with versions "
          "and licences",
          kHelpColumn, out);
-  out += "\nSubcommands:\n";
+  std::string_view group;
   for (const Command& command : Commands()) {
-    if (command.name.find(' ') != std::string_view::npos) continue;
+    if (command.group.empty()) continue;
+    if (command.group != group) {
+      out += "\n" + std::string(command.group) + ":\n";
+    }
+    group = command.group;
     AddRow(std::string(command.name), command.summary, kSummaryColumn, out);
   }
   return out;
@@ -243,7 +245,6 @@ CLI::Validator NotEmpty() {
 std::string Spelling(const Option& option) {
   std::string out = option.name;
   if (option.letter != 0) out = std::string("-") + option.letter + "," + out;
-  if (!option.also.empty()) out += "," + option.also;
   return out;
 }
 
@@ -372,22 +373,6 @@ Strings Respelt(Strings words) {
   return words;
 }
 
-// Rewrites the form `verify --step MODE` of older versions to `verify step
-// --mode MODE`. Returns whether `words` had the older form.
-bool RespellVerifyStep(Strings& words) {
-  if (words.empty() || words[0] != "verify") return false;
-  const bool has_step = words.size() > 1 && words[1] == "step";
-  bool found = false;
-  for (std::string& word : words) {
-    if (word == "--step" || word.starts_with("--step=")) {
-      word = "--mode" + word.substr(std::string_view("--step").size());
-      found = true;
-    }
-  }
-  if (found && !has_step) words.insert(words.begin() + 1, "step");
-  return found;
-}
-
 // Returns the entry of the command that was parsed, or null if no command was
 // parsed. If a subcommand such as `verify step` was parsed, returns its entry
 // and not the entry of `verify`.
@@ -459,6 +444,40 @@ void ReportStray(const Parser::Entry& entry, Findings& findings) {
                std::move(about.help));
 }
 
+// Returns the words with the option of each file or mesh that is given without
+// one, and is recognised: `cost plan.json` becomes `cost --plan plan.json`.
+// Returns nullopt if there is no such word.
+std::optional<Strings> WithOptionsOfFiles(const Parser::Entry& entry,
+                                          Strings words) {
+  Strings plain = entry.app->remaining();
+  if (std::find(words.begin(), words.end(), "--") != words.end()) return {};
+  // An argument that is one of a few words, such as the picture of `show`.
+  for (const Option& option : entry.options) {
+    const auto* const to = std::get_if<std::string*>(&option.to);
+    const Strings choices = option.Choices();
+    if (option.IsArgument() && !choices.empty() && to != nullptr &&
+        !(*to)->empty() &&
+        std::find(choices.begin(), choices.end(), **to) == choices.end()) {
+      plain.push_back(**to);
+    }
+  }
+  bool found = false;
+  for (const std::string& word : plain) {
+    const auto flag = OptionOfFile(word, entry.options);
+    // An option of one value that is given already has another file.
+    if (flag && *flag != "--rules" &&
+        std::find(words.begin(), words.end(), *flag) != words.end()) {
+      continue;
+    }
+    const auto at = std::find(words.rbegin(), words.rend(), word);
+    if (!flag || at == words.rend()) continue;
+    words.erase(std::next(at).base());
+    words.insert(words.end(), {*flag, word});
+    found = true;
+  }
+  return found ? std::optional(std::move(words)) : std::nullopt;
+}
+
 // Returns whether the words that the command does not accept come after `--`.
 // CLI11 treats all words after `--` as arguments.
 bool StrayFollowsDashes(const Parser::Entry& entry, const Strings& words,
@@ -487,14 +506,12 @@ With a `shardc.yaml` here or above, `shardc check` needs no options.
 )";
 }
 
-std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
-                                     Findings& findings) {
-  Strings words = Respelt(Strings(argv + 1, argv + argc));
-  if (words.size() == 1 && (words[0] == "--version" || words[0] == "-V")) {
-    // The version needs no parser, which would take longer to make.
-    return Parsed{{}, VersionLine()};
-  }
-  const bool former = RespellVerifyStep(words);
+namespace {
+
+// Parses the words. If `recognises` is true, files that are given without their
+// options get them.
+std::optional<Parsed> ParseWords(const Strings& words, bool recognises,
+                                 Common& common, Findings& findings) {
   Parser parser(common, words);
   const std::string word = CommandWord(words);
   try {
@@ -519,6 +536,11 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                       : CommandHelp(*entry->command, entry->options)};
   } catch (const CLI::ParseError& error) {
     const Parser::Entry* entry = TypedCommand(parser);
+    if (entry != nullptr && recognises) {
+      if (const auto more = WithOptionsOfFiles(*entry, words)) {
+        return ParseWords(*more, false, common, findings);
+      }
+    }
     if (word.empty() && parser.app.count(kLibraries) > 0) {
       LibrariesWithoutVersion(findings);
     } else if (entry == nullptr || !IsCommand(word)) {
@@ -542,13 +564,24 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
   }
   const Parser::Entry* entry = TypedCommand(parser);
   if (!OptionsFollow(*entry, findings)) return std::nullopt;
-  if (former) {
-    PrintMessage(
-        common,
-        "note: `verify --step MODE` is now `verify step --mode MODE`; the "
-        "former spelling will be removed in the next release\n");
+  if (recognises) {
+    if (const auto more = WithOptionsOfFiles(*entry, words)) {
+      return ParseWords(*more, false, common, findings);
+    }
   }
   return Parsed{entry->run, {}};
+}
+
+}  // namespace
+
+std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
+                                     Findings& findings) {
+  const Strings words = Respelt(Strings(argv + 1, argv + argc));
+  if (words.size() == 1 && (words[0] == "--version" || words[0] == "-V")) {
+    // The version needs no parser, which would take longer to make.
+    return Parsed{{}, VersionLine()};
+  }
+  return ParseWords(words, true, common, findings);
 }
 
 }  // namespace shardc::cli

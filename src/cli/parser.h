@@ -37,6 +37,11 @@ struct StrayWord {
 // The first word is not a command. The help names the command of the same
 // purpose or the nearest one.
 StrayWord AboutCommand(const std::string& word);
+// Returns the option of which the word is the value, if its contents or its
+// form leave no doubt: `--plan` for a file with a plan. Returns nullopt for
+// other words, and if `options` lacks the option.
+std::optional<std::string> OptionOfFile(const std::string& word,
+                                        std::span<const Option> options);
 StrayWord AboutStray(const std::string& word, const Command& command,
                      std::span<const Option> options);
 

@@ -279,10 +279,11 @@ void PrintUnevenHeads(const Compiled& compiled,
         HeadFindings(compiled, cost::MakeCostInputs(compiled, model, mode));
     for (const Finding& one : uneven.all()) {
       if (!printed.insert(one.message).second) continue;
-      PrintMessage(common, "note: " + one.message +
-                               ": the step leaves out what does not divide, "
-                               "but `cost` and `fit` refuse it without "
-                               "`--illegal drop`\n");
+      PrintMessage(common,
+                   "note: " + one.message +
+                       ": the step leaves out what does not divide, "
+                       "but `cost` and `search --all` refuse it without "
+                       "`--illegal drop`\n");
     }
   }
 }
@@ -299,8 +300,8 @@ Findings StageFindings(const Compiled& compiled) {
 // the table lacks. A compiled plan is written as JSON and read back in memory.
 // For example:
 //
-//   show mesh --plan p.json          ->  the table of the file
-//   show mesh --mesh tp:4 --rules..  ->  compiled, written and read in memory
+//   show memory --plan p.json          ->  the table of the file
+//   show memory --mesh tp:4 --rules..  ->  compiled, written and read in memory
 //
 // The text of a million parameters would take most of the command's memory. A
 // command that does not compare plans therefore writes and reads only the first

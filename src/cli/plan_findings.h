@@ -45,7 +45,7 @@ Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work);
 
 // Prints the errors of HeadFindings() in all modes as notes, each once. It is
 // for `verify step`: this command only leaves out such axes when it shards
-// heads. `cost` and `fit` report them as errors.
+// heads. `cost` and `search --all` report them as errors.
 void PrintUnevenHeads(const Compiled& compiled,
                       const std::optional<ModelConfig>& model,
                       std::span<const Mode> modes, const Common& common);

@@ -570,7 +570,7 @@ Options OptionsOf(ReportCommand& command) {
        .value = "FILE",
        .help = "output of `shardc verify --format json` for the same mesh, for "
                "attention or steps; may be repeated"},
-      {.name = "--program",
+      {.name = "--compiled",
        .to = &command.program.program,
        .value = "FILE",
        .help =
@@ -585,7 +585,7 @@ Options OptionsOf(ReportCommand& command) {
   for (Option& option : costs) {
     if (option.name != "--mode") continue;
     option.help =
-        "mode of the step of `--program`: train, prefill, decode or "
+        "mode of the step of `--compiled`: train, prefill, decode or "
         "insert (default: train)";
   }
   Append(options, std::move(costs));

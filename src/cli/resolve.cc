@@ -250,6 +250,13 @@ std::optional<Resolution> ResolveName(const ResolveFlags& flags,
 
 int RunResolve(const ResolveFlags& flags, const Common& common,
                Findings& findings) {
+  // The parser would take the second word of `resolve attention` for a required
+  // argument.
+  if (flags.axes.empty()) {
+    findings.Add(code::kUsage, {}, "AXES is required",
+                 "`shardc resolve --help` shows its options");
+    return kFailed;
+  }
   const auto answer = ResolveName(flags, findings);
   if (!answer) return kFailed;
   if (answer->legal && !answer->legal->problems.empty()) return kFound;
@@ -265,8 +272,7 @@ Options OptionsOf(ResolveFlags& flags) {
       {.name = "AXES",
        .to = &flags.axes,
        .help = "logical axes such as '[BATCH, [FSDP, SP], _]', or the name of "
-               "a bundle",
-       .required = true},
+               "a bundle"},
       OutputOption(&flags.output),
       {.name = "--mode",
        .to = &flags.mode,
@@ -282,7 +288,7 @@ Options OptionsOf(ResolveFlags& flags) {
        .to = &flags.shape,
        .value = "N,N,...",
        .help = "shape for --mode-dim, and with a mesh for checking the spec"},
-      {.name = "--names",
+      {.name = "--axis-names",
        .to = &flags.names,
        .help = "print the sorted names of the mesh axes in the spec instead of "
                "the spec (in JSON both)"},

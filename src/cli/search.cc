@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/committed_plan.h"
 #include "cli/output.h"
+#include "cli/search_all.h"
 #include "cli/search_inputs.h"
 #include "cli/search_project.h"
 #include "cli/search_proof.h"
@@ -375,7 +376,8 @@ bool Failed(const SearchProof& proof) {
 
 int RunSearch(const SearchFlags& flags, const Common& common,
               Findings& findings) {
-  if (!CheckServeOptions(flags, common, findings)) return kFailed;
+  if (!CheckSearchOptions(flags, common, findings)) return kFailed;
+  if (flags.every.all) return RunSearchAll(flags, common, findings);
   const auto inputs = ReadSearchInputs(flags, common, findings);
   if (inputs == nullptr) return kFailed;
   if (inputs->has_rules_stages && !flags.output.empty()) {
@@ -416,7 +418,7 @@ int RunSearch(const SearchFlags& flags, const Common& common,
       report::WriteSearchPage(report, out);
       return;
     }
-    out.Append(SearchReportText(report));
+    out.Append(SearchReportText(report, flags.details));
     if (inputs->request.manifest.dtype_assumed) {
       out.Append("note: " + std::string(kDtypeAssumed) + "\n");
     }
@@ -433,8 +435,8 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   const bool proved =
       !Failed(report.proof) &&
       std::none_of(report.proofs.begin(), report.proofs.end(), Failed);
-  // If the winner may not fit in memory, the exit status is 1, as in `fit` and
-  // `cost`.
+  // If the winner may not fit in memory, the exit status is 1, as in `search
+  // --all` and `cost`.
   const bool fits = report.found.winner && !report.found.may_fit;
   return fits && proved ? kDone : kFound;
 }

@@ -18,6 +18,7 @@
 #include "parse/rules.h"
 #include "parse/stages_read.h"
 #include "plan/compile.h"
+#include "plan/lowered_step.h"
 #include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
@@ -29,14 +30,53 @@ namespace shardc::cli {
 namespace {
 
 constexpr int64_t kMostProved = 64;
-constexpr int64_t kUsualLength = 8192;
 
-// Returns whether this option of `cost` is left out of `search`, because it is
-// about serving, pipelines or hosts.
-bool IsOfServing(const Option& option) {
-  return option.name == "--mode" || option.name == "--modes" ||
-         option.name == "--kv-len" || option.name == "--pipeline-axis" ||
-         option.name == "--processes";
+template <class T>
+bool DifferAs(const Destination& a, const Destination& b) {
+  const auto* const given = std::get_if<T*>(&a);
+  return given != nullptr && **given != *std::get<T*>(b);
+}
+
+// Returns whether an option has another value than its default.
+bool IsGiven(const Destination& to, const Destination& usual) {
+  return DifferAs<bool>(to, usual) || DifferAs<std::string>(to, usual) ||
+         DifferAs<std::optional<std::string>>(to, usual) ||
+         DifferAs<Strings>(to, usual);
+}
+
+// What is searched, the flag that requests it, and what options of the two
+// others that have no effect on it are named.
+struct SearchKind {
+  std::string_view flag, of;
+};
+constexpr SearchKind kSteps = {"", "training steps"},
+                     kEvery = {"--all", "the table of every mesh"},
+                     kServed = {"--serve", "layouts of a server"};
+
+// Returns the kind that has the option alone; null if the given kind has it.
+const SearchKind* OtherKind(const Option& option, const SearchKind& kind) {
+  // Without a heading: options of a step, of which a server has some, and
+  // options of the choice among shardings, which the table does not make.
+  constexpr std::string_view kOfServer[] = {
+      "--profile", "--memory",    "--unmeasured", "--prove",
+      "--naming",  "--scan-axis", "--output"};
+  constexpr std::string_view kOfChoice[] = {"--unmeasured", "--prove",
+                                            "--naming",     "--scan-axis",
+                                            "--keep",       "--seconds"};
+  if (option.group == kServeGroup) {
+    const bool has =
+        &kind == &kServed || (&kind == &kEvery && option.name == "--kv-dtype");
+    return has ? nullptr : &kServed;
+  }
+  if (option.group == kEveryGroup) {
+    return &kind == &kEvery ? nullptr : &kEvery;
+  }
+  if (!option.group.empty()) return nullptr;
+  if (&kind == &kServed) {
+    return IsAmong(option.name, kOfServer) ? nullptr : &kSteps;
+  }
+  return &kind == &kEvery && IsAmong(option.name, kOfChoice) ? &kSteps
+                                                             : nullptr;
 }
 
 std::optional<Manifest> ReadTree(const SearchFlags& flags, const Target& target,
@@ -233,10 +273,14 @@ Options OptionsOfServe(ServeFlags& flags) {
 
 Options OptionsOfSearch(SearchFlags& flags) {
   Options options = OptionsOfCost(flags.cost);
-  std::erase_if(options, IsOfServing);
+  std::erase_if(options, [](const Option& option) {
+    return option.name == "--modes" || option.name == "--processes";
+  });
   for (Option& option : options) {
-    if (option.name == "--remat" || option.name == "--microbatches" ||
-        option.name == "--zero") {
+    if (option.name == "--mode" || option.name == "--kv-len") {
+      option.group = kEveryGroup;
+    } else if (option.name == "--remat" || option.name == "--microbatches" ||
+               option.name == "--zero") {
       option.help = option.help.substr(0, option.help.rfind(" (default"));
       option.help += " (default: searched)";
     } else if (option.name == "--batch") {
@@ -281,10 +325,66 @@ Options OptionsOfSearch(SearchFlags& flags) {
            .to = &flags.output,
            .value = "FOLDER",
            .help = "folder to write the winner to: mesh.yaml, rules.yaml, and "
-                   "a project that uses them",
-           .letter = 'o'}});
+                   "a project that uses them; with --all the file of the table",
+           .letter = 'o'},
+          {.name = "--details",
+           .to = &flags.details,
+           .help = "print the front, all alternatives and assumptions; with "
+                   "--all the meshes that do not fit, too"}});
+  Options every = {
+      {.name = "--all",
+       .to = &flags.every.all,
+       .help = "list the legal sizes of each axis, and every mesh of "
+               "--devices with its costs, under the given rules"},
+      {.name = "--axes",
+       .to = &flags.every.axes,
+       .value = "AXIS,...",
+       .help = "axes to try, outermost first (default: those of data, fully "
+               "sharded data, expert and tensor parallelism)",
+       .several = Several::kCommas},
+      {.name = "--limit",
+       .to = &flags.every.limit,
+       .value = "N",
+       .help = "number of meshes to list (default: 10)"}};
+  Append(every, OptionsOf(flags.every.stages));
+  for (Option& option : every) option.group = kEveryGroup;
+  Append(options, std::move(every));
   Append(options, Under(kServeGroup, OptionsOfServe(flags.serve)));
   return options;
+}
+
+bool CheckSearchOptions(const SearchFlags& given, const Common& common,
+                        Findings& findings) {
+  SearchFlags flags = given, defaults;
+  if (flags.every.all && flags.serve.serve) {
+    findings.Add(code::kUsage, {}, "`--all` and `--serve` exclude each other",
+                 "leave out one of them");
+    return false;
+  }
+  const SearchKind& kind = flags.every.all     ? kEvery
+                           : flags.serve.serve ? kServed
+                                               : kSteps;
+  const Options options = OptionsOfSearch(flags),
+                usual = OptionsOfSearch(defaults);
+  for (size_t i = 0; i < options.size(); ++i) {
+    const Option& option = options[i];
+    if (option.name == kind.flag || !IsGiven(option.to, usual[i].to)) continue;
+    const SearchKind* const other = OtherKind(option, kind);
+    if (other == nullptr) continue;
+    findings.Add(
+        code::kUsage, {},
+        Quote(option.name) + " is for " + std::string(other->of),
+        (other == &kSteps ? "leave out " + Quote(kind.flag) + " or "
+                          : "add " + Quote(other->flag) + ", or leave out ") +
+            Quote(option.name));
+    return false;
+  }
+  if (&kind != &kSteps && common.format == "html") {
+    findings.Add(code::kUsage, {}, Quote(kind.flag) + " writes no page",
+                 "give `--format text` or `--format json`");
+    return false;
+  }
+  return true;
 }
 
 std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,

@@ -17,8 +17,9 @@
 
 namespace shardc::cli {
 
-// The heading of the options of `--serve`.
-inline constexpr char kServeGroup[] = "Serving";
+// The headings of the options of `--serve` and of `--all`.
+inline constexpr char kServeGroup[] = "Serving (--serve)";
+inline constexpr char kEveryGroup[] = "Every mesh (--all)";
 // The name of the text of a rules file that the search made.
 inline constexpr std::string_view kSearchedRules = "rules.yaml";
 
@@ -28,17 +29,32 @@ struct ServeFlags {
   bool serve = false, aggregated = false;
 };
 
+// The options of the table of every mesh.
+struct EveryFlags {
+  bool all = false;
+  Strings axes;
+  std::string limit;
+  StageFlags stages;
+};
+
 struct SearchFlags {
   CostFlags cost;
   ServeFlags serve;
+  EveryFlags every;
   Strings keep;
   std::string seconds, prove, output, naming = "hf", scan_axis;
-  bool unmeasured = false;
+  bool unmeasured = false, details = false;
 };
 
 // Returns the options of `search`. They include the options of `cost`, except
-// those about modes, pipelines or hosts.
+// those about hosts.
 Options OptionsOfSearch(SearchFlags& flags);
+
+// Returns false after a finding if an option is given that has no effect on
+// what is searched: shardings of a training step, every mesh (`--all`), or
+// layouts of a server (`--serve`).
+bool CheckSearchOptions(const SearchFlags& flags, const Common& common,
+                        Findings& findings);
 
 struct SearchInputs {
   std::string target;

@@ -233,55 +233,7 @@ std::string MapText(const KvMapReport& report, int64_t tokens) {
          " on a device; " + CountText(map.proved) + " elements proved";
 }
 
-template <class T>
-bool DifferAs(const Destination& a, const Destination& b) {
-  const auto* const given = std::get_if<T*>(&a);
-  return given != nullptr && **given != *std::get<T*>(b);
-}
-
-// Returns whether an option has another value than its default.
-bool IsGiven(const Destination& to, const Destination& usual) {
-  return DifferAs<bool>(to, usual) || DifferAs<std::string>(to, usual) ||
-         DifferAs<std::optional<std::string>>(to, usual) ||
-         DifferAs<Strings>(to, usual);
-}
-
 }  // namespace
-
-bool CheckServeOptions(const SearchFlags& given, const Common& common,
-                       Findings& findings) {
-  SearchFlags flags = given, defaults;
-  const Options options = OptionsOfSearch(flags),
-                usual = OptionsOfSearch(defaults);
-  constexpr std::string_view kBoth[] = {"--profile", "--memory", "--unmeasured",
-                                        "--prove",   "--naming", "--scan-axis",
-                                        "--output"};
-  for (size_t i = 0; i < options.size(); ++i) {
-    const Option& option = options[i];
-    if (option.name == "--serve" || !IsGiven(option.to, usual[i].to)) {
-      continue;
-    }
-    const bool of_server = option.group == kServeGroup;
-    const bool of_both = !option.group.empty() && !of_server;
-    if (of_both || IsAmong(option.name, kBoth) ||
-        of_server == flags.serve.serve) {
-      continue;
-    }
-    findings.Add(code::kUsage, {},
-                 Quote(option.name) + (of_server ? " is for layouts of a server"
-                                                 : " is for training steps"),
-                 (of_server ? "add `--serve`, or leave out "
-                            : "leave out `--serve` or ") +
-                     Quote(option.name));
-    return false;
-  }
-  if (flags.serve.serve && common.format == "html") {
-    findings.Add(code::kUsage, {}, "`--serve` writes no page",
-                 "give `--format text` or `--format json`");
-    return false;
-  }
-  return true;
-}
 
 int RunServe(const SearchFlags& flags, SearchInputs& inputs,
              const Common& common, Findings& findings) {

@@ -10,11 +10,6 @@
 
 namespace shardc::cli {
 
-// Returns false after a finding if an option needs `--serve`, or has no effect
-// with it.
-bool CheckServeOptions(const SearchFlags& flags, const Common& common,
-                       Findings& findings);
-
 // Searches layouts, proves and writes the best, and returns the exit status.
 int RunServe(const SearchFlags& flags, SearchInputs& inputs,
              const Common& common, Findings& findings);

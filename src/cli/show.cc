@@ -142,16 +142,6 @@ std::optional<Drawn> DrawMesh(const Subject& of, Findings&) {
       MeshPictureText(picture::MeshPicture(of.planned.mesh()), of.style)};
 }
 
-// Draws only the mesh, for which no plan is needed. Returns the exit status.
-int ShowMeshAlone(const ShowCommand& command, const PictureStyle& style,
-                  Findings& findings) {
-  const auto mesh = LoadMeshAlone(command.flags.inputs, findings);
-  if (!mesh) return kFailed;
-  return PutOut(MeshPictureText(picture::MeshPicture(*mesh), style), findings)
-             ? kDone
-             : kFailed;
-}
-
 // Draws the memory of each rank of the pipeline in training, as bars.
 std::optional<Drawn> DrawRanks(const Subject& of, Findings& findings) {
   const auto settings =
@@ -226,26 +216,36 @@ std::optional<Drawn> DrawCache(const Subject& of, Findings& findings) {
                          of.style)};
 }
 
+// Draws the mesh, what each rule won, and the memory.
+std::optional<Drawn> DrawAll(const Subject& of, Findings& findings) {
+  Drawn out;
+  for (const Draw draw : {DrawMesh, DrawRules, DrawMemory}) {
+    const auto part = draw(of, findings);
+    if (!part) return std::nullopt;
+    out.text += part->text;
+    out.over = out.over || part->over;
+  }
+  return out;
+}
+
 struct Picture {
   std::string_view name;
   Draw draw;
 };
-constexpr std::array<Picture, 5> kPictures = {{{"layout", DrawLayout},
-                                               {"mesh", DrawMesh},
-                                               {"memory", DrawMemory},
-                                               {"rules", DrawRules},
-                                               {"cache", DrawCache}}};
+constexpr std::array<Picture, 3> kPictures = {
+    {{"layout", DrawLayout}, {"memory", DrawMemory}, {"kv", DrawCache}}};
 
 Draw FindPicture(const std::string& name, Findings& findings) {
+  if (name.empty()) return DrawAll;
   std::vector<std::string_view> names;
   for (const Picture& picture : kPictures) {
     if (picture.name == name) return picture.draw;
     names.push_back(picture.name);
   }
-  findings.Add(
-      code::kUsage, {}, ShortQuote(name) + " is not a picture",
-      DidYouMean(name, names,
-                 "the pictures are: layout, mesh, memory, rules, cache"));
+  names.insert(names.end(), {"mesh", "manifest", "rules"});
+  findings.Add(code::kUsage, {}, ShortQuote(name) + " is not a picture",
+               DidYouMean(name, names,
+                          "the pictures are: layout, mesh, memory, rules, kv"));
   return nullptr;
 }
 
@@ -254,9 +254,6 @@ int RunShow(const ShowCommand& command, const Common& common,
   const Draw draw = FindPicture(command.what, findings);
   const auto style = StyleOf(command.style, common, findings);
   if (draw == nullptr || !style) return kFailed;
-  if (draw == DrawMesh && command.plan.empty()) {
-    return ShowMeshAlone(command, *style, findings);
-  }
   const auto target =
       TargetOrPlan(command.flags.inputs, command.plan, findings);
   if (!target) return kFailed;
@@ -269,7 +266,7 @@ int RunShow(const ShowCommand& command, const Common& common,
   if (planned == nullptr) return found ? kFound : kFailed;
   // The pictures `layout` and `memory` show the shards of parameters. A
   // parameter with an illegal spec has no valid shards, so it is an error.
-  const bool shards = draw == DrawLayout || draw == DrawMemory;
+  const bool shards = draw != DrawCache;
   if (shards && !command.plan.empty() &&
       HasIllegalSpec(planned->table.classes.plan, findings)) {
     return kFound;
@@ -284,10 +281,10 @@ Options OptionsOf(ShowCommand& command) {
   command.flags.mode.clear();
   Options options = {{.name = "PICTURE",
                       .to = &command.what,
-                      .value = "layout|mesh|memory|rules|cache",
-                      .help = "picture to draw",
-                      .required = true,
-                      .words = {"layout", "mesh", "memory", "rules", "cache"}},
+                      .value = "layout|memory|kv",
+                      .help = "picture to draw (default: the mesh, the rules "
+                              "and memory)",
+                      .words = {"layout", "memory", "kv"}},
                      {.name = "PARAM",
                       .to = &command.param,
                       .value = "PARAM",
@@ -308,7 +305,7 @@ Options OptionsOf(ShowCommand& command) {
     if (option.name != "--mode") continue;
     option.help =
         "mode: train, prefill, decode or insert (default: train for layout, "
-        "decode for cache, all for memory)";
+        "decode for kv, all for memory)";
   }
   Append(options, std::move(costs));
   return options;

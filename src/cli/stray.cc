@@ -5,7 +5,7 @@
 //
 //   shardc plan --manifst m.json  ->  did you mean `--manifest`?
 //   shardc cost --zero-stage 1    ->  did you mean `--zero`?
-//   shardc plan rules.yaml        ->  write `--rules rules.yaml`
+//   shardc plan rules.yaml        ->  read as `--rules rules.yaml`
 #include "cli/parser.h"
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "model/name.h"
+#include "parse/mesh.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -31,14 +32,19 @@ struct OtherName {
 
 // Commands of linters, compilers and infrastructure tools.
 constexpr OtherName kOtherCommands[] = {
-    {"lint", "check"},         {"validate", "check"},  {"fmt", "check --fix"},
-    {"format", "check --fix"}, {"fix", "check --fix"}, {"compile", "plan"},
-    {"build", "plan"},         {"apply", "plan"},      {"estimate", "cost"},
-    {"memory", "show memory"}, {"profile", "cost"},    {"tune", "search"},
-    {"autotune", "search"},    {"optimize", "search"}, {"new", "init"},
-    {"prove", "verify"},       {"test", "verify"},     {"simulate", "verify"},
-    {"run", "verify step"},    {"inspect", "show"},    {"view", "show"},
-    {"convert", "export"},     {"list", "manifest"},   {"ls", "manifest"},
+    {"lint", "check"},         {"validate", "check"},
+    {"fmt", "check --fix"},    {"format", "check --fix"},
+    {"fix", "check --fix"},    {"compile", "plan"},
+    {"build", "plan"},         {"apply", "plan"},
+    {"estimate", "cost"},      {"memory", "show memory"},
+    {"profile", "cost"},       {"tune", "search"},
+    {"autotune", "search"},    {"optimize", "search"},
+    {"new", "init"},           {"prove", "verify"},
+    {"test", "verify"},        {"simulate", "verify"},
+    {"run", "verify step"},    {"inspect", "show"},
+    {"view", "show"},          {"convert", "export"},
+    {"fit", "search --all"},   {"list", "checkpoint list"},
+    {"ls", "checkpoint list"}, {"save", "checkpoint split"},
 };
 
 // Options of Megatron-LM, DeepSpeed, MaxText, vLLM and transformers, in lower
@@ -152,36 +158,67 @@ bool EndsWithAny(const std::string& word,
       [&](std::string_view ending) { return word.ends_with(ending); });
 }
 
-// Returns the options of which the word may be the value, the most likely
-// first.
-std::vector<std::string_view> FlagsFor(const std::string& word) {
+// Returns whether the word is a mesh, such as `dp:2,tp=4`.
+bool IsMeshWords(const std::string& word) {
+  Findings unreported;
+  return word.find_first_of(":=") != word.npos &&
+         ParseMeshString(MakeSource(word, word), {}, unreported).has_value();
+}
+
+// Returns whether the text of a YAML file is a mesh.
+bool IsMeshFile(const std::string& text) {
+  // The product of the sizes of most meshes with an axis of -1 divides this.
+  constexpr int64_t kDivided = int64_t{1024} * 27 * 5 * 7;
+  Findings unreported;
+  const SourceRef source = MakeSource("mesh", text);
+  return ParseMesh(source, {}, unreported) ||
+         ParseMesh(source, kDivided, unreported);
+}
+
+// The options of which a word may be the value, the most likely first.
+struct Recognised {
+  std::vector<std::string_view> flags;
+  bool sure = false;
+};
+
+Recognised Recognise(const std::string& word) {
   std::error_code error;
-  if (IsPackName(word) || word == "auto") return {"--rules"};
+  if (IsPackName(word) || word == "auto") return {{"--rules"}, true};
   if (std::filesystem::is_directory(word, error)) {
-    return {"--checkpoint", "--manifest"};
+    return {{"--checkpoint", "--manifest"}};
   }
   const std::string text = Peek(word);
   if (text.empty()) {
-    if (!word.starts_with('[') && word.find_first_of(":=") != word.npos) {
-      return {"--mesh"};
-    }
+    if (IsMeshWords(word)) return {{"--mesh"}, true};
+    const bool may =
+        !word.starts_with('[') && word.find_first_of(":=") != word.npos;
+    if (may) return {{"--mesh"}};
     return {};
   }
   if (EndsWithAny(word, {".yaml", ".yml"})) {
-    if (HasKey(text, "targets")) return {"--project"};
+    if (HasKey(text, "targets")) return {{"--project"}, true};
     if (HasKey(text, "rules") || HasKey(text, "extends") ||
         HasKey(text, "bundles")) {
-      return {"--rules"};
+      return {{"--rules"}, true};
     }
-    if (HasKey(text, "axes")) return {"--mesh", "--rules"};
-    return {"--rules"};
+    if (IsMeshFile(text)) return {{"--mesh"}, true};
+    if (HasKey(text, "axes")) return {{"--mesh", "--rules"}};
+    return {{"--rules"}};
   }
-  if (Contains(text, "shardc.plan/")) return {"--plan"};
-  if (Contains(text, "\"model_type\"")) return {"--model"};
   if (EndsWithAny(word, {".safetensors", ".index.json"})) {
-    return {"--checkpoint", "--manifest"};
+    return {{"--checkpoint", "--manifest"}, true};
   }
-  return {"--manifest"};
+  if (word.ends_with(".manifest.json.gz")) return {{"--manifest"}, true};
+  static constexpr std::pair<std::string_view, std::string_view> kContents[] = {
+      {"\"shardc.plan/", "--plan"},
+      {"\"shardc.program/", "--program"},
+      {"\"shardc.manifest/", "--manifest"},
+      {"\"model_type\"", "--model"},
+      {"HloModule ", "--compiled"}};
+  for (const auto& [contents, flag] : kContents) {
+    if (Contains(text, contents)) return {{flag}, true};
+  }
+  return {{"--manifest"}};
 }
 
 bool Has(std::span<const Option> options, std::string_view name) {
@@ -300,12 +337,26 @@ StrayWord AboutCommand(const std::string& word) {
   }
   Strings names;
   for (const Command& command : Commands()) {
-    if (command.name.find(' ') == std::string_view::npos) {
+    const size_t space = command.name.find(' ');
+    if (space == std::string_view::npos) {
       names.emplace_back(command.name);
+    } else if (command.name.substr(space + 1) == word) {
+      out.help = "did you mean `shardc " + std::string(command.name) + "`?";
+      return out;
     }
   }
   out.help = DidYouMean(word, names, "`shardc --help` lists the commands");
   return out;
+}
+
+std::optional<std::string> OptionOfFile(const std::string& word,
+                                        std::span<const Option> options) {
+  if (word.empty() || word.starts_with('-')) return std::nullopt;
+  const Recognised recognised = Recognise(word);
+  for (const std::string_view flag : recognised.flags) {
+    if (recognised.sure && Has(options, flag)) return std::string(flag);
+  }
+  return std::nullopt;
 }
 
 StrayWord AboutStray(const std::string& word, const Command& command,
@@ -316,7 +367,18 @@ StrayWord AboutStray(const std::string& word, const Command& command,
   StrayWord out{
       "`" + word + "` is an unexpected argument",
       "`shardc " + std::string(command.name) + " --help` shows its options"};
-  for (const std::string_view flag : FlagsFor(word)) {
+  const std::string prefix = std::string(command.name) + " ";
+  Strings seconds;
+  for (const Command& other : Commands()) {
+    if (other.name.starts_with(prefix)) {
+      seconds.emplace_back(other.name.substr(prefix.size()));
+    }
+  }
+  if (const auto near = Nearest(word, seconds)) {
+    out.help = "did you mean `shardc " + prefix + *near + "`?";
+    return out;
+  }
+  for (const std::string_view flag : Recognise(word).flags) {
     if (!Has(options, flag)) continue;
     out.help = "write `" + std::string(flag) + " " + word + "`";
     break;

@@ -366,10 +366,10 @@ std::optional<ScanAxis> ReadScanAxis(const std::string& text,
 }
 
 // Chooses a mesh for a number of devices. For each candidate mesh, rules are
-// suggested, and the mesh is evaluated with these rules as in `fit` and `cost`.
-// The best candidates are printed, the chosen one with a star. If some
-// candidates are legal but none fits in memory, a finding estimates how many
-// devices would be enough:
+// suggested, and the mesh is evaluated with these rules as in `search --all`
+// and `cost`. The best candidates are printed, the chosen one with a star. If
+// some candidates are legal but none fits in memory, a finding estimates how
+// many devices would be enough:
 //
 //   * fsdp:64                   18.1 GiB per device, 1.34 s a step
 //     dp:2,fsdp:32              19.9 GiB per device, 1.34 s a step
@@ -500,16 +500,17 @@ bool RolesAreUnknown(const suggest::Tree& tree, const Manifest& manifest,
   if (described && described->model != nullptr) return false;
   const NotKnown fact = suggest::NotKnownRoles(roles, model.has_value());
   PrintMessage(common, NotKnownLines(std::span(&fact, 1)));
-  findings.Add(code::kInexpressible, {manifest.source},
-               "no mesh is chosen: " + roles.Text() +
-                   " have activations whose traffic is not known, so that the "
-                   "times of meshes cannot be compared",
-               std::string("give the mesh with `--mesh`") +
-                   (model ? ""
-                          : ", or the model's config.json with `--model`, "
-                            "if its sizes show the roles") +
-                   "; `shardc fit` compares meshes for rules with a `model:` "
-                   "section, which names the roles");
+  findings.Add(
+      code::kInexpressible, {manifest.source},
+      "no mesh is chosen: " + roles.Text() +
+          " have activations whose traffic is not known, so that the "
+          "times of meshes cannot be compared",
+      std::string("give the mesh with `--mesh`") +
+          (model ? ""
+                 : ", or the model's config.json with `--model`, "
+                   "if its sizes show the roles") +
+          "; `shardc search --all` compares meshes for rules with a `model:` "
+          "section, which names the roles");
   return true;
 }
 

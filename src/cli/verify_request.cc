@@ -562,7 +562,7 @@ constexpr SettingFlag kFlags[] = {
     {Setting::kBlocksizeK, "--block-k", "N", "keys per block"},
     {Setting::kPageSize, "--page-size", "N", "tokens per page of the cache"},
     {Setting::kSequenceAxis, "--sequence-axis", "AXIS", "axis of a ring"},
-    {Setting::kOrder, "--order", "ORDER",
+    {Setting::kOrder, "--ring-order", "ORDER",
      "order of a ring's sequence: contiguous, zig_zag, striped"},
     {Setting::kDotBits, "--dot-bits", "N",
      "bits that operands of matrix products are quantised to: 8, 4, or 0 for "

@@ -300,7 +300,7 @@ Options OptionsOf(StepFlags& flags) {
        {.name = "--seq",
         .to = &flags.length,
         .value = "N",
-        .help = "tokens of a row (default 4096)"},
+        .help = "tokens per row (default: 8192)"},
        {.name = "--operation",
         .to = &flags.operations,
         .value = "NAME",

@@ -1,5 +1,5 @@
 // Functions that several commands share to lower a complete step of a model.
-// The commands are `shardc verify step`, `shardc explain --step`, and `shardc
+// The commands are `shardc verify step`, `shardc explain --ops`, and `shardc
 // check`, which compares the step with a committed one.
 #ifndef SHARDC_CLI_VERIFY_STEP_H_
 #define SHARDC_CLI_VERIFY_STEP_H_

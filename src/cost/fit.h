@@ -54,8 +54,8 @@ struct FitStages {
   std::optional<double> seconds;
 };
 
-// The cost of a pipeline as `fit` compares it with other meshes: the memory of
-// the fullest rank, and the bytes that the busiest rank sends.
+// The cost of a pipeline as `search --all` compares it with other meshes: the
+// memory of the fullest rank, and the bytes that the busiest rank sends.
 struct StagedFit {
   FitStages stages;
   Memory memory;

@@ -268,8 +268,8 @@ bool RefuseShards(const std::string& folder,
                  "`" + folder +
                      "` holds the shards of a checkpoint that was split, not "
                      "full tensors",
-                 "join them by `shardc merge " + folder +
-                     " --out model.safetensors`, and read that file");
+                 "join them by `shardc checkpoint merge " + folder +
+                     " -o model.safetensors`, and read that file");
   } else {
     findings.Add(code::kMissing, place,
                  "`" + folder + "` holds shards such as `" + *shard +
@@ -323,9 +323,9 @@ bool RefuseMember(const std::string& path, Findings& findings) {
                  "`" + std::string(name) +
                      "` holds the shards of one device, process or group, not "
                      "full tensors",
-                 "join all files by `shardc merge " +
+                 "join all files by `shardc checkpoint merge " +
                      (folder.empty() ? "." : folder) +
-                     " --out model.safetensors`; to read this file alone, give "
+                     " -o model.safetensors`; to read this file alone, give "
                      "it on standard input");
     return true;
   }

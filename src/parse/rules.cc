@@ -178,7 +178,7 @@ class Collector {
       if (source == nullptr) {
         findings_.Add(code::kReference, place,
                       "there is no rule pack `" + name + "`",
-                      "`shardc rules` lists the packs");
+                      "`shardc show rules` lists the packs");
       }
       return source;
     }

@@ -23,8 +23,6 @@
 namespace shardc {
 namespace {
 
-constexpr int64_t kUsualLength = 4096;
-
 // Returns the bytes of one element of a parameter in the dtype that the
 // manifest states, but at least 1. Returns 0 if the manifest has no tensor for
 // this parameter of the graph, or if the dtype is unknown.

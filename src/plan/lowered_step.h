@@ -28,6 +28,9 @@
 
 namespace shardc {
 
+// The tokens per row of a step whose length is not given.
+inline constexpr int64_t kUsualLength = 8192;
+
 struct StepInputs {
   const Compiled* compiled = nullptr;
   const ModelConfig* config = nullptr;  // The model's config.json; may be null.

@@ -53,7 +53,7 @@ struct Request {
   // The settings must have a profile, a batch and a length. `remat`,
   // `microbatches` and `zero` are searched unless the user has fixed them with
   // a flag. If they are searched, the values here are those that the command
-  // `fit` would use.
+  // `search --all` would use.
   cost::Settings settings;
   bool remat_fixed = false, microbatches_fixed = false, zero_fixed = false;
 

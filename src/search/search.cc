@@ -5,10 +5,10 @@
 //
 //   Llama 3 8B on 64 H100s  ->  fsdp:64, 1 micro-batch, dots kept: 1.7 s
 //
-// Unless the deadline passes, the winner is not slower than what `fit` or
-// `suggest` would choose for the same settings. The shardings of both commands
-// are candidates. A point that ties with the fastest can win only if its time
-// is at most that of the faster of these two shardings.
+// Unless the deadline passes, the winner is not slower than what `search --all`
+// or `suggest` would choose for the same settings. The shardings of both
+// commands are candidates. A point that ties with the fastest can win only if
+// its time is at most that of the faster of these two shardings.
 #include "search/search.h"
 
 #include <algorithm>
@@ -32,9 +32,9 @@ namespace {
 
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
-// Returns filters for the settings that need no search: the settings of `fit`,
-// and those of `suggest`, which keep no activations. Returns no filter if the
-// grid lacks their ZeRO stage or number of micro-batches.
+// Returns filters for the settings that need no search: the settings of `search
+// --all`, and those of `suggest`, which keep no activations. Returns no filter
+// if the grid lacks their ZeRO stage or number of micro-batches.
 std::vector<Filter> UsualFilters(const SettingsGrid& grid,
                                  const cost::Settings& usual) {
   std::vector<Filter> out;
@@ -74,8 +74,9 @@ std::vector<uint32_t> OrderOf(const std::vector<Candidate>& candidates,
 }
 
 // Returns the time of the fastest sharding that needs no search: unchanged
-// rules, with the settings of `fit` or of `suggest`. Returns infinity if this
-// time exceeds `most_seconds`, and nullopt if the deadline passes first.
+// rules, with the settings of `search --all` or of `suggest`. Returns infinity
+// if this time exceeds `most_seconds`, and nullopt if the deadline passes
+// first.
 std::optional<double> UsualSeconds(const Pricer& pricer,
                                    const std::vector<Candidate>& candidates,
                                    const std::vector<Bound>& bounds,
@@ -245,7 +246,7 @@ Found Search(const Request& request) {
                                   fastest.seconds * (1 + kTieOther), deadline);
   if (!usual) {
     out.unfinished.emplace_back(
-        "the comparison with what `fit` and `suggest` choose");
+        "the comparison with what `search --all` and `suggest` choose");
   }
   const Point winner =
       WinnerOf(points, candidates, grid, usual.value_or(kNoTime));

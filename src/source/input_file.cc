@@ -62,6 +62,11 @@ std::optional<std::string> SimilarName(const std::string& name,
   const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
   std::vector<std::string> stems;
   for (const std::string& one : names) {
+    // The same name with another ending: `mesh.yaml` for `mesh.yml`.
+    if (dot != std::string::npos && one != name && one.find('.') == dot &&
+        one.compare(0, dot, name, 0, dot) == 0) {
+      return one;
+    }
     if (one.ends_with(ending) && WithoutNumbers(one) != WithoutNumbers(name)) {
       stems.push_back(one.substr(0, one.size() - ending.size()));
     }

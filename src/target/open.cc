@@ -82,7 +82,7 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
         code::kUsage, RulesPlace("auto"),
         "`auto` chooses a pack by the names of a manifest, and none is "
         "given",
-        "name the pack, such as `builtin:llama`; `shardc rules` lists "
+        "name the pack, such as `builtin:llama`; `shardc show rules` lists "
         "them");
     return std::nullopt;
   }
@@ -95,7 +95,7 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
         code::kUsage, RulesPlace("auto"), "no pack knows the manifest's names",
         "`shardc suggest` proposes rules for these names: run it with the same "
         "`--mesh`, `--manifest` and `--model`, and `-o rules.yaml`; a pack to "
-        "start from is printed by `shardc rules --rules builtin:llama/" +
+        "start from is printed by `shardc show rules --rules builtin:llama/" +
             std::string(flax ? "flax" : "hf") + " --format yaml`");
   }
   return pack;
@@ -122,9 +122,10 @@ bool PacksExist(const std::vector<std::string>& names, std::string_view naming,
       packs.push_back(pack.FullName());
       packs.push_back("builtin:" + pack.name);
     }
-    findings.Add(code::kReference, RulesPlace(name),
-                 "there is no rule pack `" + name + "`",
-                 DidYouMean(name, packs, "`shardc rules` lists the packs"));
+    findings.Add(
+        code::kReference, RulesPlace(name),
+        "there is no rule pack `" + name + "`",
+        DidYouMean(name, packs, "`shardc show rules` lists the packs"));
     return false;
   }
   return true;
@@ -353,10 +354,11 @@ bool IsComplete(const Target& target, const OpenOptions& options,
                  "add " + keys + " to the target");
     return false;
   }
-  findings.Add(code::kUsage, {}, "no " + list + " given",
-               "write `--mesh dp:2,tp:4 --rules auto --manifest FILE` (or "
-               "`--model config.json` in place of a manifest), or a target in "
-               "`shardc.yaml`");
+  findings.Add(
+      code::kUsage, {}, "no " + list + " given",
+      "write `--mesh dp:2,tp:4 --rules auto --manifest FILE` (or "
+      "`--model config.json` in place of a manifest), or a target in a "
+      "`shardc.yaml` in this folder or above, where it is looked for");
   return false;
 }
 

@@ -369,6 +369,30 @@ std::optional<int64_t> ReadBytes(const YamlContext& context,
 
 namespace {
 
+// Keys that files of one kind have at their top, and the option that reads such
+// files. A file that was given for another has one of them.
+struct OwnKey {
+  std::string_view key, file, option;
+};
+constexpr OwnKey kOwnKeys[] = {{"rules", "a rules file", "--rules"},
+                               {"extends", "a rules file", "--rules"},
+                               {"bundles", "a rules file", "--rules"},
+                               {"register", "a rules file", "--rules"},
+                               {"targets", "a project file", "--project"},
+                               {"axis_types", "a mesh file", "--mesh"},
+                               {"device", "a mesh file", "--mesh"},
+                               {"dcn", "a mesh file", "--mesh"},
+                               {"slices", "a mesh file", "--mesh"}};
+
+std::string HelpForOwnKey(std::string_view key) {
+  for (const OwnKey& own : kOwnKeys) {
+    if (own.key != key) continue;
+    return Quote(key) + " is a key of " + std::string(own.file) + ", which " +
+           Quote(own.option) + " reads; ";
+  }
+  return "";
+}
+
 bool HasOddBlank(std::string_view text) {
   for (size_t at = 0; at < text.size(); ++at) {
     if (OddBlank(text, at) > 0) return true;
@@ -433,8 +457,8 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
       }
 
       if (help.empty()) {
-        help = "the keys of " + std::string(table.what) + " are " +
-               Listed(table.keys);
+        help = HelpForOwnKey(member.key.text) + "the keys of " +
+               std::string(table.what) + " are " + Listed(table.keys);
       }
       context.Add(code::kUnknownKey, member.key,
                   "unknown key " + ShortQuote(member.key.text) + " in " +

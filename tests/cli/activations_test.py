@@ -112,7 +112,7 @@ class Activations(Case):
         plan = self.plan(rules=near).json()
         self.assertEqual(plan["activations"]["decode"]["conv"], ["fsdp"])
         self.assertEqual(plan["activations"]["train"]["hidden"], ["fsdp", "tp", None])
-        one = self.check(run("rules", "--resolved", *self.inputs(rules=near)[:3]), 0).out
+        one = self.check(run("show", "rules", "--resolved", *self.inputs(rules=near)[:3]), 0).out
         again = self.plan(rules=one).json()
         self.assertEqual(again["activations"], plan["activations"])
 

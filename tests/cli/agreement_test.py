@@ -76,7 +76,7 @@ class Agreement(CostCase):
                          *sizes[:-2]],
                         ["show", "layout", "lm_head.weight", "--plan", path,
                          *sizes[:2]],
-                        ["report", "--plan", path, "--program", os.path.join(
+                        ["report", "--plan", path, "--compiled", os.path.join(
                             TESTDATA, "audit", "layers.hlo.txt.gz"),
                          *sizes[:2]],
                         ["audit", os.path.join(
@@ -277,7 +277,7 @@ class Agreement(CostCase):
                 for size in sizes.values():
                     devices *= size
                 fit = json.loads(run(
-                    "fit", *step, *flags, "--devices", str(devices), "--axes",
+                    "search", "--all", *step, *flags, "--devices", str(devices), "--axes",
                     ",".join(sizes), "--profile", "h100-sxm", "--format",
                     "json").out)
                 (one,) = [one for one in fit["meshes"] if one["axes"] == sizes]
@@ -336,7 +336,7 @@ class Agreement(CostCase):
             step = [*self.step_of(case), "--profile", "h100-sxm"]
             with self.subTest(case=case):
                 cost = self.cost([*step, "--mesh", mesh])
-                fit = json.loads(run("fit", *step, "--devices", str(devices),
+                fit = json.loads(run("search", "--all", *step, "--devices", str(devices),
                                      "--axes", ",".join(sizes), "--format",
                                      "json").out)
                 (one,) = [one for one in fit["meshes"]
@@ -377,10 +377,10 @@ class Agreement(CostCase):
                     "80GiB", "--profile", "h100-sxm", "--devices",
                     str(devices)]
             with self.subTest(model=model):
-                fit = json.loads(run("fit", *inputs(model, "hf"), *step,
+                fit = json.loads(run("search", "--all", *inputs(model, "hf"), *step,
                                      "--remat", "nothing_saveable",
                                      "--format", "json").out)
-                text = run("fit", *inputs(model, "hf"), *step, "--remat",
+                text = run("search", "--all", *inputs(model, "hf"), *step, "--remat",
                            "nothing_saveable").out
                 self.assertTrue(fit["meshes"][0]["may_fit"])
                 # Both break ties by memory, but suggest's own rules may hold
@@ -408,7 +408,7 @@ class Agreement(CostCase):
     def test_fit_orders_meshes_as_cost_does(self):
         step = [*inputs("llama-3-8b", "hf"), "--batch", "64", "--seq", "4096",
                 "--remat", "nothing_saveable", "--profile", "h100-sxm"]
-        fit = json.loads(run("fit", *step, "--devices", "16", "--format",
+        fit = json.loads(run("search", "--all", *step, "--devices", "16", "--format",
                              "json").out)
         times, ranks = [], []
         for one in fit["meshes"]:

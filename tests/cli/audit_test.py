@@ -387,7 +387,7 @@ class Audit(AuditCase):
                     file.write("version: 1\nrules:\n  - {match: up, spec: "
                                f"{spec}}}\n  - {{match: norm, spec: []}}\n")
                 inputs = [*MESH, "--rules", rules, "--manifest", manifest,
-                          "--program", path("layers")]
+                          "--compiled", path("layers")]
                 out = self.check(run("explain", "up", *inputs), 0).out
                 self.assertEqual(out.count("all_gather"), 3, out)
                 self.assertIn("progs.py:21 layer", out)

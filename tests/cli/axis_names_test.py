@@ -190,20 +190,20 @@ class NamesOfMeshAxes(Folder):
     def test_written_rules_keep_the_braces(self):
         self.write("r.yaml", "rules: [{match: '.*', spec: "
                    "[[{axis: head}, x], {axis: y}]}]\n")
-        done = self.check(self.shardc("rules", "--rules", "r.yaml",
+        done = self.check(self.shardc("show", "rules", "--rules", "r.yaml",
                                       "--format", "json"), 0)
         self.assertEqual(done.json()["rules"][0]["spec"],
                          [[{"axis": "head"}, "x"], "y"])
         (rule,) = done.json()["rules"]
         self.write("again.yaml", json.dumps({"rules": [
             {key: rule[key] for key in ("match", "spec")}]}))
-        again = self.check(self.shardc("rules", "--rules", "again.yaml",
+        again = self.check(self.shardc("show", "rules", "--rules", "again.yaml",
                                        "--format", "json"), 0)
         self.assertEqual(again.json()["rules"][0]["spec"], rule["spec"])
 
     def test_rules_alone_are_checked_without_a_mesh(self):
         self.write("r.yaml", "rules: [{match: '.*', spec: [head, tp]}]\n")
-        self.check(self.shardc("rules", "--rules", "r.yaml"), 0)
+        self.check(self.shardc("show", "rules", "--rules", "r.yaml"), 0)
         self.write("r.yaml", "register: {X: {rule: HEAD}, Y: {rule: X}}\n"
                    "rules: []\n")
         for axes in ("[Y]", "[X]", "[HEAD]"):

@@ -351,7 +351,7 @@ class Separators(Folder):
         result = self.check(self.plan(), 2)
         self.assertIn("error[SHD041 separator]", result.err)
         self.assertIn('`separator: "."`', result.err)
-        self.check(self.shardc("rules", "--rules", "r.yaml"), 2)
+        self.check(self.shardc("show", "rules", "--rules", "r.yaml"), 2)
         # Then no pattern matches, and the whole model is replicated.
         self.assertNotIn("SHD041", self.check(self.plan(
             "--compat", "eformer", "--unmatched", "replicate"), 1).err)

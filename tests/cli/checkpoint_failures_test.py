@@ -28,8 +28,8 @@ class Failures(Base):
             "w": ([rows, 1024], [None, "tp"]), "n": ([3], [])})
 
     def command(self, plan, *args, out="out"):
-        return [BIN, "split", "--plan", plan, "--checkpoint",
-                self.path("m.safetensors"), "--out", self.path(out), *args]
+        return [BIN, "checkpoint", "split", "--plan", plan, "--checkpoint",
+                self.path("m.safetensors"), "--output", self.path(out), *args]
 
     def test_killed_at_any_moment(self):
         plan = self.make(24)
@@ -187,8 +187,8 @@ class Processes(Base):
             name: ([1024, 512], ["fsdp", "tp"]) for name in tensors})
 
     def command(self, plan, *args, out="out"):
-        return [BIN, "split", "--plan", plan, "--checkpoint",
-                self.path("m.safetensors"), "--out", self.path(out), *args]
+        return [BIN, "checkpoint", "split", "--plan", plan, "--checkpoint",
+                self.path("m.safetensors"), "--output", self.path(out), *args]
 
     def start(self, plan, index, **kwargs):
         env = {**clean_env(), "SLURM_PROCID": str(index),
@@ -224,14 +224,14 @@ class Processes(Base):
     def test_merge_and_reshard_by_processes(self):
         plan = self.make()
         self.shardc(*self.command(plan, out="pieces")[1:])
-        merge = ["merge", self.path("pieces"), "--out", self.path("hf"),
+        merge = ["checkpoint", "merge", self.path("pieces"), "--output", self.path("hf"),
                  "--max-shard-size", "1MB"]
         for i in range(3):
             self.shardc(*merge, "--process-index", str(i), "--process-count",
                         "3")
         self.shardc(*merge, "--finalize")
-        self.shardc("split", "--plan", plan, "--checkpoint", self.path("hf"),
-                    "--out", self.path("again"))
+        self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint", self.path("hf"),
+                    "--output", self.path("again"))
         self.same(self.contents("again"), self.contents("pieces"))
 
     def test_two_runs_do_not_write_the_same(self):
@@ -248,7 +248,7 @@ class Processes(Base):
         plan = self.make()
         for args in (["--process-index", "1"], ["--process-count", "2"],
                      ["--process-index", "2", "--process-count", "2"],
-                     ["--dtype", "int8"], ["--select", "("],
+                     ["--cast", "int8"], ["--params", "("],
                      ["--per", "host"], ["--mode", "serve"],
                      ["--mode", "insert"],  # no mode of the plan
                      ["--processes", "3"]):

@@ -89,8 +89,8 @@ class Safety(Base):
         for checkpoint in (source, self.path("w")):
             for out in ("w", "w-link"):
                 for more in ([], ["--reuse"]):
-                    run = self.shardc("split", "--plan", plan, "--checkpoint",
-                                      checkpoint, "--out", self.path(out),
+                    run = self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                                      checkpoint, "--output", self.path(out),
                                       *more, status=2)
                     self.assertIn("read", run.stderr)
                     self.assertEqual(self.bytes_of(self.dir), before)
@@ -98,8 +98,8 @@ class Safety(Base):
         os.mkdir(self.path("out"))
         os.symlink(source, self.path("out", "device-00001.safetensors"))
         for more in ([], ["--reuse"]):
-            self.shardc("split", "--plan", plan, "--checkpoint", source,
-                        "--out", self.path("out"), *more, status=2)
+            self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint", source,
+                        "--output", self.path("out"), *more, status=2)
         self.same({p: d for p, d in self.bytes_of(self.path("w")).items()},
                   {p: d for p, d in before.items()
                    if p.startswith(self.path("w") + "/")})
@@ -109,16 +109,16 @@ class Safety(Base):
         plan = self.plan()
         os.mkdir(self.path("w"))
         write_safetensors(self.path("w", "model.safetensors"), tensors)
-        self.shardc("split", "--plan", plan, "--checkpoint", self.path("w"),
-                    "--out", self.path("pieces"))
+        self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint", self.path("w"),
+                    "--output", self.path("pieces"))
         os.symlink("w", self.path("w-link"))
         before = self.bytes_of(self.dir)
-        for command in (["split", "--plan", plan, "--checkpoint",
-                         self.path("w"), "--out", self.path("w-link")],
-                        ["merge", self.path("pieces"), "--max-shard-size",
-                         "1MB", "--out", self.path("w", "..", "pieces")],
-                        ["reshard", self.path("pieces"), "--plan", plan,
-                         "--out", self.path("pieces")]):
+        for command in (["checkpoint", "split", "--plan", plan, "--checkpoint",
+                         self.path("w"), "--output", self.path("w-link")],
+                        ["checkpoint", "merge", self.path("pieces"), "--max-shard-size",
+                         "1MB", "--output", self.path("w", "..", "pieces")],
+                        ["checkpoint", "reshard", self.path("pieces"), "--plan", plan,
+                         "--output", self.path("pieces")]):
             run = self.shardc(*command, status=2)
             self.assertIn("is the directory that is read", run.stderr)
             self.assertEqual(self.bytes_of(self.dir), before)
@@ -128,13 +128,13 @@ class Safety(Base):
         plan = self.plan()
         with open(self.path("m.safetensors"), "r+b") as file:
             file.truncate(os.path.getsize(self.path("m.safetensors")) - 1)
-        self.shardc("split", "--plan", plan, "--checkpoint",
-                    self.path("m.safetensors"), "--out",
+        self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                    self.path("m.safetensors"), "--output",
                     self.path("new", "deeper"), status=2)
         self.assertFalse(os.path.exists(self.path("new")))
         self.make()
-        self.shardc("split", "--plan", plan, "--checkpoint",
-                    self.path("m.safetensors"), "--out", self.path("full"),
+        self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                    self.path("m.safetensors"), "--output", self.path("full"),
                     status=2, preexec_fn=lambda: __import__("resource")
                     .setrlimit(__import__("resource").RLIMIT_FSIZE, (64, 64)))
         self.assertFalse(os.path.exists(self.path("full")))
@@ -144,21 +144,21 @@ class Safety(Base):
         old = self.make(rows, 1, "old.safetensors")
         new = self.make(rows, 2, "new.safetensors")
         plan = self.plan("p.json", rows=rows, axes=[("tp", 64)])
-        args = ["--plan", plan, "--out", self.path("out"), "--no-sync"]
-        self.shardc("split", "--checkpoint", self.path("old.safetensors"),
+        args = ["--plan", plan, "--output", self.path("out"), "--no-sync"]
+        self.shardc("checkpoint", "split", "--checkpoint", self.path("old.safetensors"),
                     *args)
         start = time.monotonic()
-        self.shardc("split", "--checkpoint", self.path("new.safetensors"),
+        self.shardc("checkpoint", "split", "--checkpoint", self.path("new.safetensors"),
                     *args)
         whole = time.monotonic() - start
         chance = random.Random(5)
         seen = {"old": 0, "new": 0, "unfinished": 0}
         for _ in range(60):
             shutil.rmtree(self.path("out"))
-            self.shardc("split", "--checkpoint", self.path("old.safetensors"),
+            self.shardc("checkpoint", "split", "--checkpoint", self.path("old.safetensors"),
                         *args)
             run = subprocess.Popen(
-                [BIN, "split", "--checkpoint", self.path("new.safetensors"),
+                [BIN, "checkpoint", "split", "--checkpoint", self.path("new.safetensors"),
                  *args], stderr=subprocess.DEVNULL, env=clean_env())
             time.sleep(chance.uniform(0, 1.1 * whole))
             run.kill()
@@ -167,14 +167,14 @@ class Safety(Base):
             with open(self.path("out", "shards.json"), "rb") as file:
                 unfinished = b"shardc.unfinished/v1" in file.read()
             merged = self.path("merged.safetensors")
-            told = self.shardc("merge", self.path("out"), "--out", merged,
+            told = self.shardc("checkpoint", "merge", self.path("out"), "--output", merged,
                                status=2 if unfinished else 0)
             if unfinished:
                 seen["unfinished"] += 1
                 self.assertIn("run the same command again", told.stderr)
-                self.shardc("split", "--checkpoint",
+                self.shardc("checkpoint", "split", "--checkpoint",
                             self.path("new.safetensors"), *args)
-                self.shardc("merge", self.path("out"), "--out", merged)
+                self.shardc("checkpoint", "merge", self.path("out"), "--output", merged)
                 held, _ = read_safetensors(merged)
                 self.assertTrue(held == new)
             else:
@@ -218,18 +218,18 @@ class Safety(Base):
         plan = self.plan(rows=rows)
         out = self.path("out")
         source = self.path("m.safetensors")
-        split = ["split", "--plan", plan, "--checkpoint", source]
-        self.shardc(*split, "--out", self.path("pieces"))
-        merge = ["merge", self.path("pieces")]
-        sets = {"merge": [*merge, "--max-shard-size", "3MB", "--out", out],
-                "process": [*merge, "--max-shard-size", "3MB", "--out", out,
+        split = ["checkpoint", "split", "--plan", plan, "--checkpoint", source]
+        self.shardc(*split, "--output", self.path("pieces"))
+        merge = ["checkpoint", "merge", self.path("pieces")]
+        sets = {"merge": [*merge, "--max-shard-size", "3MB", "--output", out],
+                "process": [*merge, "--max-shard-size", "3MB", "--output", out,
                             "--process-index", "0", "--process-count", "2"],
-                "other sizes": [*merge, "--max-shard-size", "2MB", "--out",
+                "other sizes": [*merge, "--max-shard-size", "2MB", "--output",
                                 out],
-                "split": [*split, "--out", out],
-                "member": [*merge, "--out", os.path.join(
+                "split": [*split, "--output", out],
+                "member": [*merge, "--output", os.path.join(
                     out, "model-00001-of-00002.safetensors")],
-                "file": [*merge, "--out", os.path.join(out,
+                "file": [*merge, "--output", os.path.join(out,
                                                        "a.safetensors")]}
         for first in ("merge", "process", "split", "member"):
             run = self.stopped(*sets[first])
@@ -257,8 +257,8 @@ class Safety(Base):
     def test_what_an_interrupted_run_left_is_removed(self):
         self.make(8)
         plan = self.plan()
-        split = ["split", "--plan", plan, "--checkpoint",
-                 self.path("m.safetensors"), "--out", self.path("pieces")]
+        split = ["checkpoint", "split", "--plan", plan, "--checkpoint",
+                 self.path("m.safetensors"), "--output", self.path("pieces")]
         self.shardc(*split, "--process-index", "0", "--process-count", "2")
         for name in (".device-00007.safetensors.part", ".other.part"):
             with open(self.path("pieces", name), "wb"):
@@ -269,14 +269,14 @@ class Safety(Base):
 
     def test_an_index_of_another_set_is_not_left_over(self):
         self.make(8)
-        self.shardc("split", "--plan", self.plan(), "--checkpoint",
-                    self.path("m.safetensors"), "--out", self.path("pieces"))
+        self.shardc("checkpoint", "split", "--plan", self.plan(), "--checkpoint",
+                    self.path("m.safetensors"), "--output", self.path("pieces"))
         os.mkdir(self.path("out"))
         with open(self.path("out", "model.safetensors.index.json"),
                   "w") as file:
             file.write('{"weight_map": {"x": "old.safetensors"}}')
-        run = self.shardc("merge", self.path("pieces"), "--max-shard-size",
-                          "1GB", "--out", self.path("out"), status=2)
+        run = self.shardc("checkpoint", "merge", self.path("pieces"), "--max-shard-size",
+                          "1GB", "--output", self.path("out"), status=2)
         self.assertIn("of another set, such as `model.safetensors.index.json`",
                       run.stderr)
 
@@ -287,8 +287,8 @@ class Safety(Base):
         for number in (signal.SIGINT, signal.SIGTERM):
             for _ in range(50):
                 run = subprocess.Popen(
-                    [BIN, "split", "--plan", plan, "--checkpoint",
-                     self.path("m.safetensors"), "--out", self.path("out")],
+                    [BIN, "checkpoint", "split", "--plan", plan, "--checkpoint",
+                     self.path("m.safetensors"), "--output", self.path("out")],
                     stderr=subprocess.PIPE, text=True, env=clean_env())
                 deadline = time.monotonic() + 10
                 while time.monotonic() < deadline and run.poll() is None:
@@ -304,16 +304,16 @@ class Safety(Base):
             self.assertEqual(run.returncode, -number)
             self.assertIn("the same command continues from there", told)
             self.assertIn(self.path("out"), told)
-            self.shardc("split", "--plan", plan, "--checkpoint",
-                        self.path("m.safetensors"), "--out", self.path("out"))
+            self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                        self.path("m.safetensors"), "--output", self.path("out"))
             shutil.rmtree(self.path("out"))
 
     def test_a_source_rewritten_between_runs_is_read_again(self):
         self.make(8, 1)
         source = self.path("m.safetensors")
         before = os.stat(source)
-        args = ["split", "--plan", self.plan(), "--checkpoint", source,
-                "--out", self.path("out"), "--process-count", "2"]
+        args = ["checkpoint", "split", "--plan", self.plan(), "--checkpoint", source,
+                "--output", self.path("out"), "--process-count", "2"]
         self.shardc(*args, "--process-index", "0")
         run = self.shardc(*args, "--process-index", "0")
         self.assertIn("were already written", run.stderr)
@@ -326,28 +326,28 @@ class Safety(Base):
         self.shardc(*args, "--process-index", "1")
         self.shardc(*args, "--finalize")
         whole = self.path("whole.safetensors")
-        self.shardc("merge", self.path("out"), "--out", whole)
+        self.shardc("checkpoint", "merge", self.path("out"), "--output", whole)
         self.assertTrue(read_safetensors(whole)[0] == new)
 
     def test_links_out_of_a_checkpoint_are_refused(self):
         tensors = self.make()
         plan = self.plan()
-        self.shardc("split", "--plan", plan, "--checkpoint",
-                    self.path("m.safetensors"), "--out", self.path("out"))
+        self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                    self.path("m.safetensors"), "--output", self.path("out"))
         inner = self.path("out", "device-00001.safetensors")
         os.rename(inner, self.path("elsewhere"))
         os.symlink(self.path("elsewhere"), inner)
         whole = self.path("whole.safetensors")
-        run = self.shardc("merge", self.path("out"), "--out", whole, status=2)
+        run = self.shardc("checkpoint", "merge", self.path("out"), "--output", whole, status=2)
         self.assertIn("is a link that leads out of", run.stderr)
         os.mkdir(self.path("w"))
         os.symlink(self.path("m.safetensors"),
                    self.path("w", "model.safetensors"))
-        again = ["split", "--plan", plan, "--out", self.path("new"),
+        again = ["checkpoint", "split", "--plan", plan, "--output", self.path("new"),
                  "--checkpoint"]
         run = self.shardc(*again, self.path("w"), status=2)
         self.assertIn("path]", run.stderr)
-        self.shardc("manifest", "--manifest", self.path("w"), status=2)
+        self.shardc("show", "manifest", "--manifest", self.path("w"), status=2)
         # A link inside, a file by its own name, and the cache whose snapshots
         # are links to blobs.
         os.rename(self.path("w"), self.path("v"))
@@ -377,10 +377,10 @@ class Safety(Base):
             os.mkdir(out)
             index = os.path.join(out, "shards.json")
             os.symlink(outside, index)
-            self.shardc("split", "--plan", plan, "--checkpoint",
-                        self.path("m.safetensors"), "--out", out)
+            self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                        self.path("m.safetensors"), "--output", out)
             self.assertFalse(os.path.islink(index))
-            self.shardc("merge", out, "--out", self.path("whole.safetensors"))
+            self.shardc("checkpoint", "merge", out, "--output", self.path("whole.safetensors"))
             if there:
                 with open(outside) as file:
                     self.assertEqual(file.read(), "theirs")
@@ -390,8 +390,8 @@ class Safety(Base):
     def test_finalizing_twice(self):
         self.make()
         plan = self.plan()
-        args = ["split", "--plan", plan, "--checkpoint",
-                self.path("m.safetensors"), "--out", self.path("out")]
+        args = ["checkpoint", "split", "--plan", plan, "--checkpoint",
+                self.path("m.safetensors"), "--output", self.path("out")]
         for index in ("0", "1"):
             self.shardc(*args, "--process-index", index, "--process-count", "2")
         for _ in range(2):
@@ -403,13 +403,13 @@ class Safety(Base):
 
     def test_merge_prints_where_it_wrote_and_what_it_verified(self):
         tensors = self.make()
-        self.shardc("split", "--plan", self.plan(), "--checkpoint",
-                    self.path("m.safetensors"), "--out", self.path("out"))
+        self.shardc("checkpoint", "split", "--plan", self.plan(), "--checkpoint",
+                    self.path("m.safetensors"), "--output", self.path("out"))
         whole = self.path("whole.safetensors")
-        run = self.shardc("merge", self.path("out"), "--out", whole)
+        run = self.shardc("checkpoint", "merge", self.path("out"), "--output", whole)
         self.assertIn("to " + whole, run.stderr)
         self.assertIn("3 checksums of the input verified", run.stderr)
-        run = self.shardc("merge", self.path("out"), "--out", whole,
+        run = self.shardc("checkpoint", "merge", self.path("out"), "--output", whole,
                           "--no-verify")
         self.assertNotIn("checksum", run.stderr)
         with open(self.path("out", "device-00000.safetensors"), "r+b") as file:
@@ -417,41 +417,41 @@ class Safety(Base):
             last = file.read(1)
             file.seek(-1, os.SEEK_END)
             file.write(bytes([last[0] ^ 1]))
-        run = self.shardc("merge", self.path("out"), "--out", whole, status=2)
+        run = self.shardc("checkpoint", "merge", self.path("out"), "--output", whole, status=2)
         self.assertIn("checksum", run.stderr)
         self.assertTrue(read_safetensors(whole)[0] == tensors)
-        self.shardc("reshard", self.path("out"), "--plan",
-                    self.plan("q.json", axes=[("tp", 4)]), "--out",
+        self.shardc("checkpoint", "reshard", self.path("out"), "--plan",
+                    self.plan("q.json", axes=[("tp", 4)]), "--output",
                     self.path("other"), status=2)
-        self.shardc("merge", self.path("out"), "--out", whole, "--no-verify")
+        self.shardc("checkpoint", "merge", self.path("out"), "--output", whole, "--no-verify")
 
     def test_splitting_pieces_names_reshard(self):
         self.make()
         plan = self.plan()
-        self.shardc("split", "--plan", plan, "--checkpoint",
-                    self.path("m.safetensors"), "--out", self.path("out"))
-        run = self.shardc("split", "--plan", plan, "--checkpoint",
-                          self.path("out"), "--out", self.path("new"), status=2)
-        self.assertIn("shardc reshard " + self.path("out"), run.stderr)
+        self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                    self.path("m.safetensors"), "--output", self.path("out"))
+        run = self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                          self.path("out"), "--output", self.path("new"), status=2)
+        self.assertIn("shardc checkpoint reshard " + self.path("out"), run.stderr)
 
     def test_a_selection_of_nothing(self):
         self.make()
         plan = self.plan()
-        run = self.shardc("split", "--plan", plan, "--checkpoint",
-                          self.path("m.safetensors"), "--out", self.path("out"),
-                          "--select", "no such", status=2)
-        self.assertIn("--select matches none of the 2 parameters", run.stderr)
+        run = self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                          self.path("m.safetensors"), "--output", self.path("out"),
+                          "--params", "no such", status=2)
+        self.assertIn("--params matches none of the 2 parameters", run.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
-        self.shardc("split", "--plan", plan, "--checkpoint",
-                    self.path("m.safetensors"), "--out", self.path("out"))
-        self.shardc("merge", self.path("out"), "--select", "no such", "--out",
+        self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                    self.path("m.safetensors"), "--output", self.path("out"))
+        self.shardc("checkpoint", "merge", self.path("out"), "--params", "no such", "--output",
                     self.path("w.safetensors"), status=2)
 
     def test_a_type_for_each_pattern(self):
         self.make()
         plan = self.plan()
-        base = ["split", "--plan", plan, "--checkpoint",
-                self.path("m.safetensors"), "--per", "shard", "--out"]
+        base = ["checkpoint", "split", "--plan", plan, "--checkpoint",
+                self.path("m.safetensors"), "--per", "shard", "--output"]
 
         def types(folder):
             out = {}
@@ -467,11 +467,11 @@ class Safety(Base):
                 ("c", ["w$=bf16", "a=f16"], {"a.norm": "F16", "a.w": "BF16"}),
                 ("d", ["norm=bf16"], {"a.norm": "BF16", "a.w": "F32"})]:
             self.shardc(*base, self.path(folder), *sum(
-                (["--dtype", text] for text in dtypes), []))
+                (["--cast", text] for text in dtypes), []))
             self.assertEqual(types(folder), want)
         for wrong in (["norm=I8"], ["(=BF16"], ["BF16", "F16"]):
             self.shardc(*base, self.path("e"), *sum(
-                (["--dtype", text] for text in wrong), []), status=2)
+                (["--cast", text] for text in wrong), []), status=2)
         self.assertFalse(os.path.exists(self.path("e")))
 
     def test_a_plan_of_one_mode_is_split_by_it(self):
@@ -487,8 +487,8 @@ class Safety(Base):
             with open(self.path("one.json"), "w", encoding="utf-8") as file:
                 json.dump(plan, file)
             shutil.rmtree(self.path("out"), True)
-            self.shardc("split", "--plan", self.path("one.json"),
-                        "--checkpoint", self.path("m.safetensors"), "--out",
+            self.shardc("checkpoint", "split", "--plan", self.path("one.json"),
+                        "--checkpoint", self.path("m.safetensors"), "--output",
                         self.path("out"))
             held, _ = read_safetensors(
                 self.path("out", "device-00000.safetensors"))

@@ -44,8 +44,8 @@ class Arrays(Base):
         plan = self.write_plan("plan.json", AXES, sample_params())
         for mode in ("train", "decode"):
             out = self.path("out-" + mode)
-            self.shardc("split", "--plan", plan, "--checkpoint",
-                        self.path("m.safetensors"), "--out", out, "--mode",
+            self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                        self.path("m.safetensors"), "--output", out, "--mode",
                         mode, "--verify")
             places = itertools.product(*(range(size) for _, size in AXES))
             for device, place in enumerate(places):
@@ -80,10 +80,10 @@ class Arrays(Base):
         plan = self.write_plan("plan.json", [("tp", 4)], {
             "w": ([40, 100], [None, "tp"]), "i": ([3], [])})
         for dtype, kind in (("f16", "<f2"), ("bf16", None)):
-            self.shardc("split", "--plan", plan, "--checkpoint",
-                        self.path("m.safetensors"), "--out", self.path(dtype),
-                        "--dtype", dtype)
-            self.shardc("merge", self.path(dtype), "--out",
+            self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                        self.path("m.safetensors"), "--output", self.path(dtype),
+                        "--cast", dtype)
+            self.shardc("checkpoint", "merge", self.path(dtype), "--output",
                         self.path(dtype + ".safetensors"))
             back, _ = read_safetensors(self.path(dtype + ".safetensors"))
             self.assertEqual(back["w"][0], dtype.upper())
@@ -106,8 +106,8 @@ class Checkpoints(Base):
         return self.write_plan("plan.json", AXES, sample_params(scale))
 
     def split(self, plan, out, *args, **kwargs):
-        return self.shardc("split", "--plan", plan, "--checkpoint",
-                           self.path("m.safetensors"), "--out",
+        return self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                           self.path("m.safetensors"), "--output",
                            self.path(out), *args, **kwargs)
 
     def test_round_trip_by_every_layout(self):
@@ -117,7 +117,7 @@ class Checkpoints(Base):
                                ("shard", "1")):
             out = "out-" + per
             self.split(plan, out, "--per", per, "--processes", processes)
-            self.shardc("merge", self.path(out), "--verify", "--out",
+            self.shardc("checkpoint", "merge", self.path(out), "--verify", "--output",
                         self.path("back.safetensors"))
             self.assertTrue(self.contents()["back.safetensors"] == first)
             with open(self.path(out, "shards.json")) as file:
@@ -131,7 +131,7 @@ class Checkpoints(Base):
                 for name, piece in file["params"].items():
                     self.assertEqual(piece["shape"], held[name][1])
                     self.assertEqual(piece["checksum"], crc32c(held[name][2]))
-            self.shardc("reshard", self.path(out), "--plan", plan, "--out",
+            self.shardc("checkpoint", "reshard", self.path(out), "--plan", plan, "--output",
                         self.path("again-" + per), "--per", "device")
             self.same(self.contents("again-" + per),
                       self.contents("out-device"))
@@ -152,13 +152,13 @@ class Checkpoints(Base):
 
     def test_select_and_dry_run(self):
         plan = self.make()
-        run = self.split(plan, "out", "--select", "^layer", "--dry-run",
+        run = self.split(plan, "out", "--params", "^layer", "--dry-run",
                          "--format", "json")
         size = json.loads(run.stdout)
         self.assertEqual(size["files"], 16)
         self.assertEqual(size["bytes_read"], 16 * 24 * 4 + 14)
         self.assertFalse(os.path.exists(self.path("out")))
-        self.split(plan, "out", "--select", "^layer")
+        self.split(plan, "out", "--params", "^layer")
         held, _ = read_safetensors(self.path("out", "device-00003.safetensors"))
         self.assertEqual(list(held), ["layer.0.q.weight",
                                       "layer.0.norm.weight"])
@@ -169,7 +169,7 @@ class Checkpoints(Base):
     def test_files_of_limited_size(self):
         plan = self.make()
         self.split(plan, "out")
-        self.shardc("merge", self.path("out"), "--out", self.path("hf"),
+        self.shardc("checkpoint", "merge", self.path("out"), "--output", self.path("hf"),
                     "--max-shard-size", "4KB")
         with open(self.path("hf", "model.safetensors.index.json")) as file:
             index = json.load(file)
@@ -177,8 +177,8 @@ class Checkpoints(Base):
         for name, file in index["weight_map"].items():
             held, _ = read_safetensors(self.path("hf", file))
             self.assertEqual(held[name], sample_tensors()[name])
-        self.shardc("split", "--plan", plan, "--checkpoint", self.path("hf"),
-                    "--out", self.path("out2"))
+        self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint", self.path("hf"),
+                    "--output", self.path("out2"))
         self.same(self.contents("out2"), self.contents("out"))
 
     def test_placed_parameters(self):
@@ -193,7 +193,7 @@ class Checkpoints(Base):
         held, _ = read_safetensors(self.path("out", "device-00003.safetensors"))
         self.assertEqual(list(held), ["e.2", "e.3"])
         self.assertEqual(held["e.3"][2], data[96 + 16:128])
-        self.shardc("merge", self.path("out"), "--out",
+        self.shardc("checkpoint", "merge", self.path("out"), "--output",
                     self.path("back.safetensors"))
         self.assertTrue(self.contents()["back.safetensors"] ==
                         self.contents()["m.safetensors"])
@@ -203,7 +203,7 @@ class Checkpoints(Base):
         plan = self.write_plan("plan.json", [("tp", 4)],
                                {"w": ([0, 4], [None, "tp"])})
         self.split(plan, "out")
-        self.shardc("merge", self.path("out"), "--out",
+        self.shardc("checkpoint", "merge", self.path("out"), "--output",
                     self.path("back.safetensors"))
         self.assertIn(b'"shape":[0,4]', self.contents()["back.safetensors"])
 
@@ -238,7 +238,7 @@ class Checkpoints(Base):
             byte = file.read(1)
             file.seek(-3, 2)
             file.write(bytes([byte[0] ^ 1]))
-        self.shardc("merge", self.path("out"), "--out",
+        self.shardc("checkpoint", "merge", self.path("out"), "--output",
                     self.path("x.safetensors"))
         # Another replica serves; the damaged one is not read. Damage all.
         for name in os.listdir(self.path("out")):
@@ -246,12 +246,12 @@ class Checkpoints(Base):
                 with open(self.path("out", name), "r+b") as file:
                     file.seek(-3, 2)
                     file.write(b"\xa5")
-        run = self.shardc("merge", self.path("out"), "--verify", "--out",
+        run = self.shardc("checkpoint", "merge", self.path("out"), "--verify", "--output",
                           self.path("y.safetensors"), status=2)
         self.assertIn("checksum", run.stderr)
         self.assertFalse(os.path.exists(self.path("y.safetensors")))
         os.remove(self.path("out", "device-00007.safetensors"))
-        run = self.shardc("merge", self.path("out"), "--out",
+        run = self.shardc("checkpoint", "merge", self.path("out"), "--output",
                           self.path("z.safetensors"), status=2)
         self.assertIn("device-00007", run.stderr)
 
@@ -263,7 +263,7 @@ class Checkpoints(Base):
             text = file.read()
         with open(index, "w") as file:
             file.write(text.replace("device-00000.", "../m."))
-        run = self.shardc("merge", self.path("out"), "--out",
+        run = self.shardc("checkpoint", "merge", self.path("out"), "--output",
                           self.path("x.safetensors"), status=2)
         self.assertIn("own directory", run.stderr)
 
@@ -292,7 +292,7 @@ class Checkpoints(Base):
             "big": ([big >> 20, 1 << 20], []),
             "a": ([64, 16], [None, "tp"]), "b": ([8], ["tp"])})
         self.split(plan, "out", "--per", "shard", "--no-sync")
-        self.shardc("merge", self.path("out"), "--no-sync", "--out",
+        self.shardc("checkpoint", "merge", self.path("out"), "--no-sync", "--output",
                     self.path("back.safetensors"))
         for name in ("m", "back"):
             with open(self.path(name + ".safetensors"), "rb") as file:

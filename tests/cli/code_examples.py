@@ -85,10 +85,9 @@ def setup(example):
         files.append(("shardc.yaml", project))
     if "config.json" in example:
         flags += " --model config.json"
-    sizes = [f"{key}={example[key]}" for key in ("batch", "kv_len")
-             if key in example]
-    if sizes:
-        flags += " --attention " + ",".join(sizes)
+    for key, option in (("batch", "--batch"), ("kv_len", "--kv-len")):
+        if key in example:
+            flags += f" {option} {example[key]}"
     if "memory in bytes" in example:
         flags += " --memory " + example["memory in bytes"]
     return [Step("hidden", name, text.splitlines())

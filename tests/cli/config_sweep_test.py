@@ -58,11 +58,11 @@ def commands(rng):
     cache = rng.choice(CACHES)
     decode = ["--mode", "decode", *cache]
     drawn = rng.choice((["memory", *sizes], ["memory", *decode],
-                        ["cache", *cache]))
+                        ["kv", *cache]))
     step = [] if str(2 ** 40) in sizes else sizes  # more than it counts
     return {
         "cost": ["cost", *mesh, *rules, *rng.choice((sizes, decode))],
-        "fit": ["fit", "--devices", rng.choice(("4", "8")), *rules, *sizes],
+        "fit": ["search", "--all", "--devices", rng.choice(("4", "8")), *rules, *sizes],
         "search": ["search", "--devices", "4", "--profile", "h100-sxm",
                    "--prove", "0", *sizes],
         "report": ["report", *mesh, *rules, *sizes, "-o", os.devnull],
@@ -130,9 +130,9 @@ class Sweep:
 
     def built(self, config, out):
         """A manifest of the tree that the config describes, or none."""
-        done = self.run("manifest", "--no-project", "--model", config,
+        done = self.run("show", "manifest", "--no-project", "--model", config,
                         "--format", "json")
-        self.judge("manifest", ["manifest", "--model", config], done)
+        self.judge("manifest", ["show", "manifest", "--model", config], done)
         if done.returncode != 0:
             return None
         with open(out, "wb") as file:

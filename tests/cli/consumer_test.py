@@ -132,41 +132,41 @@ class Consumer(Case):
     def test_one_device_of_a_mesh(self):
         mesh = self.path("mesh.yaml", "axes: {dp: 2, tp: 4}\nslices: 2\n"
                          "dcn: {tp: 2}\nprocesses: 4\n")
-        told = self.check(run("mesh", "--mesh", mesh, "--device", 4), 0).out
+        told = self.check(run("show", "mesh", "--mesh", mesh, "--device", 4), 0).out
         self.assertIn("device 4: dp=0 tp=2, process 2, slice 1, position 2\n",
                       told)
-        grid = self.check(run("mesh", "--mesh", mesh, "--format", "json"),
+        grid = self.check(run("show", "mesh", "--mesh", mesh, "--format", "json"),
                           0).json()["grid"]
         for device in range(8):
-            place = self.check(run("mesh", "--mesh", mesh, "--device", device,
+            place = self.check(run("show", "mesh", "--mesh", mesh, "--device", device,
                                    "--format", "json"), 0).json()["place"]
             at = place["coordinates"]
             self.assertEqual(grid[at["dp"]][at["tp"]], device)
         for wrong in ("8", "-1", "x"):
-            self.check(run("mesh", "--mesh", mesh, "--device", wrong), 2)
+            self.check(run("show", "mesh", "--mesh", mesh, "--device", wrong), 2)
         # Too many to list, and asked for one it still answers.
-        large = ["mesh", "--mesh", "dp:65536,tp:65536"]
-        self.assertLess(len(self.check(run(*large, "--ranks"), 0).out), 1000)
-        self.assertIsNone(self.check(run(*large, "--ranks", "--format",
+        large = ["show", "mesh", "--mesh", "dp:65536,tp:65536"]
+        self.assertLess(len(self.check(run(*large, "--by-process"), 0).out), 1500)
+        self.assertIsNone(self.check(run(*large, "--by-process", "--format",
                                          "json"), 0).json()["ranks"])
         self.assertIn("device 4294967295: dp=65535 tp=65535",
                       self.check(run(*large, "--device", 4294967295), 0).out)
 
     def test_a_pack_to_start_from(self):
         for pack in ("llama/hf", "gpt2/flax"):
-            text = self.check(run("rules", "--rules", "builtin:" + pack,
+            text = self.check(run("show", "rules", "--rules", "builtin:" + pack,
                                   "--format", "yaml"), 0).out
             with open(os.path.join(ROOT, "rules",
                                    pack.replace("/", ".") + ".yaml"),
                       encoding="utf-8") as file:
                 self.assertEqual(text, file.read())
             mine = self.path("mine.yaml", text)
-            theirs = run("rules", "--rules", "builtin:" + pack, "--resolved")
-            self.assertEqual(self.check(run("rules", "--rules", mine,
+            theirs = run("show", "rules", "--rules", "builtin:" + pack, "--resolved")
+            self.assertEqual(self.check(run("show", "rules", "--rules", mine,
                                             "--resolved"), 0).json(),
                              theirs.json())
         self.assertIn("--resolved", self.check(
-            run("rules", "--rules", mine, "--rules", "builtin:gpt2/hf",
+            run("show", "rules", "--rules", mine, "--rules", "builtin:gpt2/hf",
                 "--format", "yaml"), 2).err)
 
 

@@ -133,39 +133,6 @@ class Cost(CostCase):
                 self.cost("--mode", mode, *sizes, "--operation", operation,
                           inputs=inputs), default)
 
-    def test_pipeline_axis_is_even_stages(self):
-        """`cost --pipeline-axis` is `--stages` with `--assign even`; an axis that
-        specs use, or that the mesh lacks, is refused like theirs."""
-        sizes = ("--batch", "16", "--seq", "512", "--microbatches", "4")
-        got = {}
-        for name, flags in (
-                ("short", ("--pipeline-axis", "pp")),
-                ("long", ("--stages", "pp", "--assign", "even"))):
-            got[name] = self.check(run(
-                "cost", *LLAMA, "--mesh", "pp:2,fsdp:2", *sizes, *flags,
-                "--format", "json"), 0).out
-        self.assertEqual(got["short"], got["long"])
-        self.assertEqual(json.loads(got["short"])["schema"],
-                         "shardc.pipeline/v1")
-        for axis, status in (("tp", 1), ("zz", 2)):
-            done = self.check(run("cost", *LLAMA, "--mesh", "fsdp:2,tp:2",
-                                  *sizes, "--pipeline-axis", axis), status)
-            self.assertEqual(done.out, "")
-            self.assertIn(f"`{axis}`", done.err)
-        both = self.check(run("cost", *LLAMA, "--mesh", "pp:2,fsdp:2", *sizes,
-                              "--stages", "pp", "--pipeline-axis", "pp"), 2)
-        self.assertIn("`--pipeline-axis` was replaced by `--stages`", both.err)
-
-    def test_pipeline_stages_are_refused(self):
-        for command in ("fit", "report"):
-            for axis in ("tp", "zz"):
-                arguments = [command, *LLAMA, "--pipeline-axis", axis]
-                if command != "fit":
-                    arguments += ["--mesh", "fsdp:2,tp:2"]
-                got = self.check(run(*arguments), 2)
-                self.assertEqual(got.out, "")
-                self.assertIn("`--pipeline-axis` was replaced by `--stages`", got.err)
-
     def test_the_rules_name_the_loss(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "rules.yaml")

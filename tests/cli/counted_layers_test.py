@@ -91,7 +91,7 @@ class CountedLayers(CostCase):
         figures = []
         for naming in ("hf", "hf-files"):
             path = os.path.join(self.folder.name, naming + ".json")
-            got = run("manifest", "--model", config, "--naming", naming,
+            got = run("show", "manifest", "--model", config, "--naming", naming,
                       "--format", "json", "-o", path)
             self.assertEqual(got.rc, 0, got.err)
             shown = self.cost([

@@ -42,7 +42,7 @@ READERS = [
     ([*PLAN, "--rules", "deep.yaml"], "deep.yaml",
      lambda text: RULE % ("'.*'", json.dumps(text))),
     ([*PLAN, "--rules", "deep.yaml"], "deep.yaml", lambda text: text),
-    (["mesh", "--no-project", "--mesh", "deep.yaml"], "deep.yaml",
+    (["show", "mesh", "--no-project", "--mesh", "deep.yaml"], "deep.yaml",
      lambda text: "axes: " + json.dumps(text)),
     ([*PLAN, "--rules", "rules.yaml", "--model", "deep.json"], "deep.json",
      lambda text: '{"a": ' + text),

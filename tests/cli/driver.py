@@ -42,6 +42,12 @@ class Result:
         return f"rc={self.rc}\nstdout:\n{self.out}\nstderr:\n{self.err}"
 
 
+def commands():
+    """The commands of one word, in the order of `shardc --help`."""
+    return re.findall(r"^  ([a-z]+) ", run("--help").out.split("Start:\n")[1],
+                      re.M)
+
+
 def run(*args, cwd=ROOT, stdin="", env=None, timeout=900):
     """One run of shardc: text in, text out, exit status."""
     environment = {k: v for k, v in os.environ.items()

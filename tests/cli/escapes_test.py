@@ -94,11 +94,11 @@ class Escapes(Case):
         self.write("shardc.yaml", json.dumps({"version": 1, "targets": {
             "t" + WILD: {"mesh": "tp:3", "rules": [self.rules],
                          "manifest": self.manifest}}}))
-        self.assertEqual(self.go("manifest", "--manifest", self.manifest), 0)
-        self.go("manifest", "--manifest", self.manifest, "--format", "json")
+        self.assertEqual(self.go("show", "manifest", "--manifest", self.manifest), 0)
+        self.go("show", "manifest", "--manifest", self.manifest, "--format", "json")
         refused = self.write("refused.safetensors", self.tensors(WILD))
-        self.assertEqual(self.go("manifest", "--manifest", refused), 2)
-        self.go("rules", "--rules", self.rules)
+        self.assertEqual(self.go("show", "manifest", "--manifest", refused), 2)
+        self.go("show", "rules", "--rules", self.rules)
         self.go("plan", *base, "--keep-going")
         self.assertEqual(self.go("plan", *good), 0)
         self.go("plan")
@@ -109,11 +109,11 @@ class Escapes(Case):
         self.assertEqual(self.go("explain", f"a/{WILD_NAME}0", *good), 0)
         self.go("explain", "no" + WILD, *good)
         self.assertEqual(self.go("plan", *good, "-o", "plan.json"), 0)
-        split = ["split", "--plan", "plan.json", "--checkpoint", self.manifest,
-                 "--out"]
+        split = ["checkpoint", "split", "--plan", "plan.json", "--checkpoint", self.manifest,
+                 "--output"]
         self.assertEqual(self.go(*split, "o" + WILD), 0)
         self.go(*split, "o" + WILD, "--dry-run")
-        self.assertEqual(self.go("merge", "o" + WILD, "--out",
+        self.assertEqual(self.go("checkpoint", "merge", "o" + WILD, "--output",
                                  f"w{WILD}.safetensors"), 0)
         for flag, value in (("--dtype", WILD), ("--select", "(" + WILD),
                             ("--per", WILD), ("--mode", WILD),
@@ -124,18 +124,18 @@ class Escapes(Case):
         for text in MESHES:
             for wild in IN_YAML:
                 self.write("w.yaml", text.replace("%s", wild))
-                self.go("mesh", "--mesh", "w.yaml")
+                self.go("show", "mesh", "--mesh", "w.yaml")
         for text in RULES:
             for wild in IN_YAML:
                 self.write("w.yaml",
                            "version: 1\n" + text.replace("%s", wild))
-                self.go("rules", "--rules", "w.yaml")
+                self.go("show", "rules", "--rules", "w.yaml")
                 self.go("check", "--no-project", "--mesh", "tp:2", "--rules",
                         "w.yaml", "--manifest", self.manifest)
         for text in MANIFESTS:
             for wild in IN_JSON:
                 self.write("w.json", text.replace("%s", wild))
-                self.go("manifest", "--manifest", "w.json")
+                self.go("show", "manifest", "--manifest", "w.json")
 
     @unittest.skipUnless(shutil.which("perl"), "perl has Unicode's tables")
     def test_the_ranges_are_those_of_unicode(self):
@@ -192,8 +192,8 @@ class Escapes(Case):
         base = ["--no-project", "--rules", self.rules, "--manifest",
                 self.manifest]
         for name in ("t\x1b[31mp", "t\u202ep", "t\U000e0041p", "1p"):
-            self.assertEqual(self.go("mesh", "--mesh", name + ":2"), 2)
-            self.assertEqual(self.go("fit", *base, "--axes", name), 2)
+            self.assertEqual(self.go("show", "mesh", "--mesh", name + ":2"), 2)
+            self.assertEqual(self.go("search", "--all", *base, "--axes", name), 2)
 
     def test_words_of_the_command_line(self):
         base = ["--no-project", "--mesh", "tp:2", "--rules", self.rules,
@@ -213,20 +213,20 @@ class Escapes(Case):
                      ["plan", *base, "--devices", WILD],
                      ["plan", *base, "-o", f"no{WILD}/x"],
                      ["plan", *base, "--weight-decay-exclude", "(" + WILD],
-                     ["mesh", "--mesh", f"t{WILD}:2"],
-                     ["mesh", "--mesh", f"no{WILD}.yaml"],
+                     ["show", "mesh", "--mesh", f"t{WILD}:2"],
+                     ["show", "mesh", "--mesh", f"no{WILD}.yaml"],
                      ["resolve", WILD], ["resolve", f"[{WILD}]"],
-                     ["attention", "--layout", WILD], ["schema", WILD],
+                     ["resolve", "attention", "--layout", WILD], ["schema", WILD],
                      ["completion", WILD], ["import", WILD, "x"],
                      ["import", "eformer", self.manifest], ["explain", WILD],
                      ["verify", "--mesh", WILD],
                      ["verify", "--mesh", "tp:2", "--attention", WILD],
                      ["verify", "--mesh", "tp:2", "--operation", WILD],
-                     ["split", "--plan", WILD, "--checkpoint", "x", "--out",
+                     ["checkpoint", "split", "--plan", WILD, "--checkpoint", "x", "--output",
                       "o"],
-                     ["merge", "no" + WILD, "--out", "x.safetensors"],
-                     ["merge", "no", "--out", WILD],
-                     ["merge", "no", "--out", "x", "--max-shard-size", WILD]):
+                     ["checkpoint", "merge", "no" + WILD, "--output", "x.safetensors"],
+                     ["checkpoint", "merge", "no", "--output", WILD],
+                     ["checkpoint", "merge", "no", "--output", "x", "--max-shard-size", WILD]):
             self.assertEqual(self.go(*args), 2, args)
 
 

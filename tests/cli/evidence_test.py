@@ -75,7 +75,7 @@ class Tree:
         self.config = os.path.join(TESTDATA, "configs", model + ".config.json")
         # No optimizer updates quantised weights, so that a step which trains
         # them has no figures to compare.
-        made = run("manifest", "--model", self.config, "--format", "json",
+        made = run("show", "manifest", "--model", self.config, "--format", "json",
                    "--weights-dtype", "bfloat16")
         self.manifest = json.loads(made.out)
         tensors = self.manifest["params"]
@@ -243,7 +243,7 @@ class Evidence(DescribedCase):
     def test_no_command_gives_a_verdict_about_odd_names(self):
         tree = self.tree(0)
         odd = tree.inputs(True, False)
-        fit = run("fit", *odd, "--devices", "8", *TRAIN, "--format", "json")
+        fit = run("search", "--all", *odd, "--devices", "8", *TRAIN, "--format", "json")
         value = self.check(fit, 1).json()
         self.assertTrue(value["at_least"])
         for mesh in value["meshes"]:
@@ -251,7 +251,7 @@ class Evidence(DescribedCase):
             self.assertIsNone(mesh["seconds"])
             self.assertIsNot(mesh["fits"], True)
         self.assertIn("is not known", self.check(
-            run("fit", *odd, "--devices", "8", *TRAIN), 1).out)
+            run("search", "--all", *odd, "--devices", "8", *TRAIN), 1).out)
         search = run("search", *odd, "--devices", "8", *TRAIN[:4],
                      *TRAIN[-2:], "--format", "json")
         value = self.check(search, 1).json()
@@ -555,7 +555,7 @@ class Evidence(DescribedCase):
             kv = json.load(file)["kv"]
         self.assertEqual({one["heads"]: one["layers"] for one in kv},
                          {2: [[2, 3]], 4: [[1, 2]], 8: [[0, 1], [3, 4]]})
-        shown = self.check(run("show", "cache", *arguments, "--ascii"), 0)
+        shown = self.check(run("show", "kv", *arguments, "--ascii"), 0)
         self.assertIn("layers with 2, 4, 8 heads", shown.out)
         self.assertNotRegex(shown.out, r"head +8")
 
@@ -587,7 +587,7 @@ class Evidence(DescribedCase):
             tree.words = words
             odd = tree.inputs(True, False)
             with self.subTest(words=words):
-                fit = ("fit", *odd, "--devices", "8", "--axes", "pp,fsdp,tp",
+                fit = ("search", "--all", *odd, "--devices", "8", "--axes", "pp,fsdp,tp",
                        *sizes)
                 value = self.check(run(*fit, "--format", "json"), 1).json()
                 self.assertTrue(value["at_least"])

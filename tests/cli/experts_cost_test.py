@@ -30,7 +30,7 @@ class Experts(CostCase):
             # tp does not divide the blocks of its MXFP4.
             naming = (*naming, "--weights-dtype", "bfloat16")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(self.check(run("manifest", "--no-project", *config,
+            file.write(self.check(run("show", "manifest", "--no-project", *config,
                                       *naming, "--format", "json"), 0).out)
         return ["--no-project", *config, "--manifest", path, "--profile",
                 "h100-sxm"]
@@ -106,7 +106,7 @@ class Experts(CostCase):
     def test_both_namings_of_mixtral_cost_the_same(self):
         config = os.path.join(TESTDATA, "configs", "mixtral-8x7b.config.json")
         names = json.loads(self.check(run(
-            "manifest", "--no-project", "--model", config, "--format",
+            "show", "manifest", "--no-project", "--model", config, "--format",
             "json"), 0).out)["params"]
         names = {one.pop("name"): one for one in names}
         old = {}

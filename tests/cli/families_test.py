@@ -30,13 +30,13 @@ class Families(Case):
         return self.check(run(*args, cwd=self.folder), rc)
 
     def names(self, *args):
-        found = self.run_here(0, "manifest", "--model", "config.json",
+        found = self.run_here(0, "show", "manifest", "--model", "config.json",
                               "--format", "json", *args).json()
         return [one["name"] for one in found["params"]]
 
     def test_the_example_is_built_from_its_own_description(self):
         found = self.check(
-            run("manifest", "--model", os.path.join(EXAMPLE, "config.json"),
+            run("show", "manifest", "--model", os.path.join(EXAMPLE, "config.json"),
                 "--families", os.path.join(EXAMPLE, "families"),
                 "--format", "json"), 0).json()
         params = {one["name"]: one for one in found["params"]}
@@ -52,7 +52,7 @@ class Families(Case):
                               "shape": [8, 1024, 2816], "dtype": "BF16"})
 
     def test_the_option_and_the_key_of_a_project(self):
-        unknown = self.run_here(2, "manifest", "--model", "config.json")
+        unknown = self.run_here(2, "show", "manifest", "--model", "config.json")
         self.assertIn("--families DIR", unknown.err)
         self.write("own/acme.yaml", ACME)
         self.assertEqual(self.names("--families", "own"), ["wide.weight"])
@@ -61,7 +61,7 @@ class Families(Case):
                    "rules: [r.yaml], model: config.json}}\n")
         self.write("r.yaml", "rules: [{match: wide, spec: [tp, null]}]\n")
         self.assertEqual(self.names(), ["wide.weight"])
-        self.run_here(2, "manifest", "--model", "config.json", "--no-project")
+        self.run_here(2, "show", "manifest", "--model", "config.json", "--no-project")
         for command in ("check", "plan", "cost", "show layout wide.weight", "report",
                         "search --profile h100-sxm"):
             with self.subTest(command):
@@ -88,7 +88,7 @@ class Families(Case):
             "model_type": "llama", "vocab_size": 8, "hidden_size": 8,
             "intermediate_size": 8, "num_hidden_layers": 1,
             "num_attention_heads": 2, "dtype": "float32"}))
-        done = self.run_here(0, "manifest", "--model", "config.json",
+        done = self.run_here(0, "show", "manifest", "--model", "config.json",
                              "--families", "own")
         self.assertIn("in place of the bundled description", done.out)
 
@@ -104,7 +104,7 @@ class Families(Case):
             with self.subTest(place):
                 for name, content in files.items():
                     self.write(f"{number}/{name}", content)
-                done = self.run_here(2, "manifest", "--model", "config.json",
+                done = self.run_here(2, "show", "manifest", "--model", "config.json",
                                      "--families", f"{number}/own")
                 self.assertEqual(done.out, "")
                 self.assertIn(f"{number}/{place}", done.err)
@@ -120,7 +120,7 @@ class Families(Case):
                        os.path.join(self.folder, "own", "acme.yaml"))
             for folder in ("own", outside):
                 self.write("shardc.yaml", f"families: {folder}\n")
-                done = self.run_here(2, "manifest", "--model", "config.json")
+                done = self.run_here(2, "show", "manifest", "--model", "config.json")
                 self.assertIn("leads out of the project's", done.err)
                 self.assertIn("shardc.yaml:1:11", done.err)
             self.assertEqual(self.names("--allow-outside"), ["wide.weight"])

@@ -73,7 +73,7 @@ class Gguf(Case):
         if again:
             # The same through a manifest of our own.
             model = self.write("m.json", self.check(run(
-                "manifest", "--manifest", model, "--format", "json"),
+                "show", "manifest", "--manifest", model, "--format", "json"),
                 0).out.encode())
         rules = self.write("r.yaml", (json.dumps({
             "version": 1, "separator": ".",
@@ -198,7 +198,7 @@ class Gguf(Case):
     def test_models_have_sizes(self):
         model = self.write("m.gguf", gguf({
             "a": ([32, 512], 14), "b": ([256], 0), "c": ([3, 64], 8)}))
-        shown = self.check(run("manifest", "--manifest", model), 0).out
+        shown = self.check(run("show", "manifest", "--manifest", model), 0).out
         self.assertIn("Q6_K", shown)
         total = sum(size(*t) for t in (([32, 512], 14), ([256], 0),
                                        ([3, 64], 8)))
@@ -210,7 +210,7 @@ class Gguf(Case):
         manifest = self.write("m.json", {
             "schema": "shardc.manifest/v1", "separator": ".", "params": [
                 {"name": "w", "shape": [4, 100], "dtype": "Q4_K"}]})
-        result = self.check(run("manifest", "--manifest", manifest), 2)
+        result = self.check(run("show", "manifest", "--manifest", manifest), 2)
         self.assertIn("not a multiple of the 256 elements of a block of Q4_K",
                       result.err)
         plan = self.write("plan.json", self.plan(
@@ -222,7 +222,7 @@ class Gguf(Case):
         self.check(run("export", "hlo", "--plan", plan), 0)
         # A checkpoint of tensors has no such type.
         self.assertIn("Q4_K", self.check(run(
-            "manifest", "--manifest", self.write(
+            "show", "manifest", "--manifest", self.write(
                 "m.safetensors", self.safetensors("Q4_K"))), 2).err)
 
     @staticmethod
@@ -232,7 +232,7 @@ class Gguf(Case):
         return struct.pack("<Q", len(header)) + header + b"\0" * 144
 
     def manifest(self, name, rc, words=""):
-        run_ = run("manifest", "--manifest", os.path.join(
+        run_ = run("show", "manifest", "--manifest", os.path.join(
             self.folder.name, name), "--format", "json")
         out = self.check(run_, rc)
         self.assertIn(words, out.err)
@@ -279,7 +279,7 @@ class Gguf(Case):
         self.manifest("alone.gguf", 2, "one of the 3 files")
         with open(os.path.join(self.folder.name, "alone.gguf"), "rb") as file:
             done = subprocess.run(
-                [os.environ["SHARDC_BIN"], "manifest", "--manifest", "-"],
+                [os.environ["SHARDC_BIN"], "show", "manifest", "--manifest", "-"],
                 stdin=file, capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("one of the 3 files", done.stderr)

@@ -348,7 +348,7 @@ CASES = [
      lambda files, n: ["suggest", "--manifest", files.llama(n), *MESH,
                        "--no-project"]),
     ("parameters", "manifest", 4000,
-     lambda files, n: ["manifest", "--manifest", files.llama(n)]),
+     lambda files, n: ["show", "manifest", "--manifest", files.llama(n)]),
     ("parameters", "diff", 2000,
      lambda files, n: ["diff", files.plan(n), files.plan(n)]),
     ("new names", "diff", 500,
@@ -434,19 +434,19 @@ CASES = [
     ("rules with gaps and names", "plan", 500, gaps("plan")),
     ("rules with gaps and names", "check", 500, gaps("check")),
     ("rules", "rules", 250,
-     lambda files, n: ["rules", "--rules", files.rules(
+     lambda files, n: ["show", "rules", "--rules", files.rules(
          [f"block_{word(i)}\\.weight$" for i in range(n)])]),
     ("rules in one line", "rules", 1000,
-     lambda files, n: ["rules", "--rules", files.write(
+     lambda files, n: ["show", "rules", "--rules", files.write(
          "rules.json", json.dumps({"version": 1, "rules": [
              {"match": word(i), "spec": []} for i in range(n)]}))]),
-    ("rules", "rules --prove", 100,
-     lambda files, n: ["rules", "--prove", "--rules", files.rules(
+    ("rules", "rules --all-names", 100,
+     lambda files, n: ["show", "rules", "--all-names", "--rules", files.rules(
          [f"block_{word(i)}\\.weight$" for i in range(n)])]),
     ("layers", "plan", 100, layers("plan", *MESH)),
     ("layers", "check", 100, layers("check", *MESH)),
     ("layers", "cost", 100, layers("cost", *MESH, "--batch", "16")),
-    ("layers", "fit", 50, layers("fit", "--devices", "8", "--batch", "16")),
+    ("layers", "fit", 50, layers("search", "--all", "--devices", "8", "--batch", "16")),
     ("layers", "suggest", 100,
      lambda files, n: ["suggest", "--model", files.config(
          "llama-3-8b", num_hidden_layers=n), *MESH, "--no-project"]),
@@ -469,7 +469,7 @@ CASES = [
     ("devices", "check", 32, devices("check")),
     ("devices", "cost", 32, devices("cost", "--batch", "65536")),
     ("devices", "mesh", 64,
-     lambda files, n: ["mesh", "--no-project", "--mesh", f"fsdp:{n},tp:4"]),
+     lambda files, n: ["show", "mesh", "--no-project", "--mesh", f"fsdp:{n},tp:4"]),
     ("devices", "report", 32, devices("report", "-o", "/dev/null")),
     ("devices", "verify", 64,
      lambda files, n: [

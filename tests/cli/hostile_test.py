@@ -21,12 +21,12 @@ NAMES_ANOTHER = {
     "hf_shard_empty/model.safetensors.index.json",
 }
 COMMANDS = {
-    "yaml-mesh": ("mesh", "--mesh"),
-    "yaml-rules": ("rules", "--rules"),
-    "json-manifest": ("manifest", "--manifest"),
-    "safetensors": ("manifest", "--manifest"),
-    "hf-index": ("manifest", "--manifest"),
-    "gguf": ("manifest", "--manifest"),
+    "yaml-mesh": ("show", "mesh", "--mesh"),
+    "yaml-rules": ("show", "rules", "--rules"),
+    "json-manifest": ("show", "manifest", "--manifest"),
+    "safetensors": ("show", "manifest", "--manifest"),
+    "hf-index": ("show", "manifest", "--manifest"),
+    "gguf": ("show", "manifest", "--manifest"),
 }
 LONGEST = 4096  # bytes of a message
 SECONDS = 2  # of work for a file
@@ -79,9 +79,9 @@ class Hostile(Case):
         differ = set()
         for case in cases:
             with self.subTest(file=case["file"], why=case["why"]):
-                command, flag = COMMANDS[case["kind"]]
+                *command, flag = COMMANDS[case["kind"]]
                 before = used()
-                result = run(command, flag,
+                result = run(*command, flag,
                              os.path.join("hostile", case["file"]),
                              cwd=self.folder, timeout=20)
                 self.assertTrue(SANITIZED or used() - before < SECONDS)

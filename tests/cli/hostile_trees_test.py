@@ -29,15 +29,15 @@ from tree_writer import (BLOSC_CODECS, CHUNK, CLASS, NOTHING, PLACE, VALUES,
 MEMORY = 1 << 30  # bytes of address space
 SECONDS = 10      # of processor time
 # {T} is the checkpoint, {P} a plan for `x`, {O} where results go.
-COPIES = ["merge {T} --out {O}/m.safetensors",
-          "merge {T} --to orbax --out {O}/tree",
-          "merge --from {T} --to dcp --out {O}/tree --threads 1",
-          "merge {T} --out {O}/m.safetensors --memory 64MB",
-          "split --checkpoint {T} --plan {P} --out {O}/pieces",
-          "reshard {T} --plan {P} --out {O}/pieces",
-          "reshard --from {T} --plan {P} --to orbax --out {O}/tree",
-          "reshard {T} --plan {P} --to dcp --out {O}/tree"]
-LISTS = ["manifest --manifest {T}", "diff {T} {P}"]
+COPIES = ["checkpoint merge {T} --output {O}/m.safetensors",
+          "checkpoint merge {T} --as orbax --output {O}/tree",
+          "checkpoint merge {T} --as dcp --output {O}/tree --threads 1",
+          "checkpoint merge {T} --output {O}/m.safetensors --buffer 64MB",
+          "checkpoint split --checkpoint {T} --plan {P} --output {O}/pieces",
+          "checkpoint reshard {T} --plan {P} --output {O}/pieces",
+          "checkpoint reshard {T} --plan {P} --as orbax --output {O}/tree",
+          "checkpoint reshard {T} --plan {P} --as dcp --output {O}/tree"]
+LISTS = ["show manifest --manifest {T}", "diff {T} {P}"]
 # What a folder is, how it is made, and a part of the message; `None`: it is
 # copied. Those made from "dcp" begin as a checkpoint that shardc wrote.
 CASES = [
@@ -190,7 +190,7 @@ class HostileTrees(Base):
         self.plan = self.write_plan("plan.json", [("tp", 2)], {
             "x": ([4, 2], {"spec": ["tp"], "dtype": "F32"})})
         plain(self.path("base"))
-        self.shardc("merge", self.path("base"), "--to", "dcp", "--out",
+        self.shardc("checkpoint", "merge", self.path("base"), "--as", "dcp", "--output",
                     self.path("dcp"))
 
     def build(self, how, name="tree"):
@@ -268,7 +268,7 @@ class HostileTrees(Base):
     def test_absent_inner_chunks_are_fill_values(self):
         tree = self.build(lambda f: v3(
             f, stored=shard(0, 16, NOTHING, NOTHING)))
-        self.shardc("merge", tree, "--out", self.path("m.safetensors"))
+        self.shardc("checkpoint", "merge", tree, "--output", self.path("m.safetensors"))
         self.assertEqual(read_safetensors(self.path("m.safetensors"))[0], {
             "x": ("F32", [4, 2], VALUES[:16] + bytes(16))})
 

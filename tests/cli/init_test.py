@@ -183,9 +183,9 @@ class Init(Case):
                           encoding="utf-8") as file:
                     target = yaml.safe_load(file)["targets"]["llama-3-8b.hf"]
                 self.assertIn(member, target["mesh"])
-                given = self.check(run("mesh", "--mesh", path, *more,
+                given = self.check(run("show", "mesh", "--mesh", path, *more,
                                        "--format", "json"), 0)
-                written = self.check(run("mesh", "--format", "json",
+                written = self.check(run("show", "mesh", "--format", "json",
                                          cwd=self.project), 0)
                 self.assertEqual(written.out, given.out)
 

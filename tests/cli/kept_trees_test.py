@@ -34,7 +34,7 @@ def leaves_of(folder):
 class Trees(Base):
     def orbax(self, source, name, *args):
         out = self.path(name)
-        self.shardc("merge", source, "--to", "orbax", "--out", out, *args)
+        self.shardc("checkpoint", "merge", source, "--as", "orbax", "--output", out, *args)
         return out
 
     def sample(self, name):
@@ -56,20 +56,20 @@ class Trees(Base):
             self.assertTrue(any(1 in types for types, _, _ in want.values()))
             self.assertTrue(any(empty for _, _, empty in want.values()))
             params = json.loads(self.shardc(
-                "manifest", "--manifest", source, "--format",
+                "show", "manifest", "--manifest", source, "--format",
                 "json").stdout)["params"]
             plan = self.write_plan(name + ".plan.json", [("x", 2)], {
                 one["name"]: (one["shape"], [None] * len(one["shape"]))
                 for one in params})
             file = self.path(name + ".safetensors")
-            self.shardc("merge", source, "--out", file)
+            self.shardc("checkpoint", "merge", source, "--output", file)
             parts = self.path(name + "-parts")
-            self.shardc("merge", file, "--out", parts, "--max-shard-size",
+            self.shardc("checkpoint", "merge", file, "--output", parts, "--max-shard-size",
                         "100B")
             pieces = self.path(name + "-pieces")
-            self.shardc("reshard", parts, "--plan", plan, "--out", pieces)
+            self.shardc("checkpoint", "reshard", parts, "--plan", plan, "--output", pieces)
             dcp = self.path(name + "-dcp")
-            self.shardc("merge", pieces, "--to", "dcp", "--out", dcp)
+            self.shardc("checkpoint", "merge", pieces, "--as", "dcp", "--output", dcp)
             for step in (file, parts, pieces, dcp):
                 with self.subTest(step=os.path.basename(step)):
                     back = self.orbax(step, os.path.basename(step) + "-back")
@@ -79,7 +79,7 @@ class Trees(Base):
                             read_json(back, "_strings.json"),
                             read_json(source, "_strings.json"))
             again = self.path(name + "-again.safetensors")
-            self.shardc("merge", dcp, "--out", again)
+            self.shardc("checkpoint", "merge", dcp, "--output", again)
             held = {name.replace("/", "."): value for name, value
                     in read_safetensors(file)[0].items()}
             self.same({name.replace("/", "."): value for name, value
@@ -99,7 +99,7 @@ class Trees(Base):
                          [str(number) for number in numbers])
         self.assertEqual({tuple(types[:2]) for _, (types, _, _) in listed},
                          {(2, 1)})
-        some = leaves_of(self.orbax(file, "some", "--select", "l/[13]/w"))
+        some = leaves_of(self.orbax(file, "some", "--params", "l/[13]/w"))
         self.assertEqual({path: types for path, (types, _, _) in some.items()},
                          {("l", "1", "w"): [2, 2, 2],
                           ("l", "3", "w"): [2, 2, 2]})
@@ -116,9 +116,9 @@ class Trees(Base):
                     {"name": name, "path": path}
                     for name, path in names.items()]})})
             out = self.path(form)
-            self.shardc("merge", file, "--to", form, "--out", out)
+            self.shardc("checkpoint", "merge", file, "--as", form, "--output", out)
             listed = json.loads(self.shardc(
-                "manifest", "--manifest", out, "--format", "json").stdout)
+                "show", "manifest", "--manifest", out, "--format", "json").stdout)
             self.assertEqual([one["name"] for one in listed["params"]],
                              list(names))
             self.assertEqual(listed["separator"], separator)
@@ -135,14 +135,14 @@ class Trees(Base):
                  for i, names in enumerate((slashes, dots))]
         for form in ("dcp", "orbax"):
             tree = self.path(form)
-            self.shardc("reshard", file, "--plan", plans[0], "--to", form,
-                        "--out", tree)
+            self.shardc("checkpoint", "reshard", file, "--plan", plans[0], "--as", form,
+                        "--output", tree)
             for i, want in enumerate((slashes, dots)):
                 pieces, again = (self.path(f"{form}-{i}-{what}") for what in (
                     "pieces", "again.safetensors"))
-                self.shardc("reshard", tree, "--plan", plans[i], "--out",
+                self.shardc("checkpoint", "reshard", tree, "--plan", plans[i], "--output",
                             pieces)
-                self.shardc("merge", pieces, "--out", again)
+                self.shardc("checkpoint", "merge", pieces, "--output", again)
                 self.assertEqual(read_safetensors(again)[0], want)
 
     def test_pieces_with_the_names_of_a_plan_keep_the_tree(self):
@@ -151,13 +151,13 @@ class Trees(Base):
         want = leaves_of(self.orbax(source, "direct"))
         self.assertTrue(any(1 in types for types, _, _ in want.values()))
         params = json.loads(self.shardc(
-            "manifest", "--manifest", source, "--format",
+            "show", "manifest", "--manifest", source, "--format",
             "json").stdout)["params"]
         plan = self.write_plan("dots.plan.json", [("x", 2)], {
             one["name"].replace("/", "."):
                 (one["shape"], [None] * len(one["shape"])) for one in params})
         pieces = self.path("pieces")
-        self.shardc("reshard", source, "--plan", plan, "--out", pieces)
+        self.shardc("checkpoint", "reshard", source, "--plan", plan, "--output", pieces)
         self.assertNotIn("/", " ".join(
             read_json(pieces, "shards.json")["params"]))
         self.assertEqual(leaves_of(self.orbax(pieces, "back")), want)
@@ -165,7 +165,7 @@ class Trees(Base):
     def test_only_one_file_and_the_index_have_the_record(self):
         source = os.path.join(SAMPLES, "orbax_trainstate")
         out = self.path("parts")
-        self.shardc("merge", source, "--out", out, "--max-shard-size", "100B")
+        self.shardc("checkpoint", "merge", source, "--output", out, "--max-shard-size", "100B")
         files = sorted(name for name in os.listdir(out)
                        if name.endswith(".safetensors"))
         self.assertGreater(len(files), 3)
@@ -175,17 +175,17 @@ class Trees(Base):
 
     def test_numbers_of_dcp_are_scalars_of_orbax(self):
         source = os.path.join(SAMPLES, "dcp_4ranks")
-        run = self.shardc("merge", source, "--to", "orbax", "--out",
+        run = self.shardc("checkpoint", "merge", source, "--as", "orbax", "--output",
                           self.path("refused"), status=2)
         self.assertNotIn("`step`", run.stderr)
         out = self.path("out")
-        self.shardc("merge", source, "--to", "orbax", "--out", out,
-                    "--select", "^(step|none|model.i8)$")
+        self.shardc("checkpoint", "merge", source, "--as", "orbax", "--output", out,
+                    "--params", "^(step|none|model.i8)$")
         self.assertEqual(leaves_of(out), {
             ("model", "i8"): ([2, 2], "np.ndarray", False),
             ("none",): ([2], "None", True), ("step",): ([2], "scalar", False)})
         file = self.path("step.safetensors")
-        self.shardc("merge", out, "--out", file)
+        self.shardc("checkpoint", "merge", out, "--output", file)
         dtype, shape, data = read_safetensors(file)[0]["step"]
         self.assertEqual((dtype, shape, struct.unpack("<q", data)),
                          ("I64", [], (3,)))
@@ -209,12 +209,12 @@ class Trees(Base):
     def test_random_keys_stay_random_keys(self):
         source = self.keys()
         file = self.path("keys.safetensors")
-        self.shardc("merge", source, "--out", file)
+        self.shardc("checkpoint", "merge", source, "--output", file)
         plan = self.write_plan("plan.json", [("x", 2)], {
             "rng": ([4], [None]), "w": ([2], ["x"])})
         resharded = self.path("resharded")
-        self.shardc("split", "--from", file, "--plan", plan, "--to", "orbax",
-                    "--out", resharded)
+        self.shardc("checkpoint", "split", "--checkpoint", file, "--plan", plan, "--as", "orbax",
+                    "--output", resharded)
         for out in (self.orbax(source, "direct"), self.orbax(file, "file"),
                     resharded):
             listed = read_json(out, "array_metadatas", "process_0")
@@ -230,7 +230,7 @@ class Trees(Base):
         with open(os.path.join(source, "array_metadatas", "process_0"),
                   "w") as broken:
             broken.write("{")
-        run = self.shardc("merge", source, "--to", "orbax", "--out",
+        run = self.shardc("checkpoint", "merge", source, "--as", "orbax", "--output",
                           self.path("plain"))
         self.assertIn("random keys are arrays of their words", run.stderr)
 
@@ -254,12 +254,12 @@ class Trees(Base):
                 file = self.path("m.safetensors")
                 write_safetensors(file, {"w": ("F32", [1], bytes(4))},
                                   {RECORD: record})
-                run = self.shardc("merge", file, "--to", "orbax", "--out",
+                run = self.shardc("checkpoint", "merge", file, "--as", "orbax", "--output",
                                   self.path("out"), status=2)
                 self.assertIn(message, run.stderr)
                 self.assertFalse(os.path.exists(self.path("out")))
                 # Where no tree is written, metadata is only copied.
-                self.shardc("merge", file, "--out",
+                self.shardc("checkpoint", "merge", file, "--output",
                             self.path("copy.safetensors"))
 
     def test_a_record_that_disagrees_with_the_tensors_is_refused(self):
@@ -268,7 +268,7 @@ class Trees(Base):
             file, {"a/b": ("F32", [1], bytes(4)), "c": ("F32", [1], bytes(4))},
             {RECORD: '{"version": 1, "empty": [{"path": ["a"], "type": '
                      '"None"}], "paths": [{"name": "c", "path": ["a", "b"]}]}'})
-        run = self.shardc("merge", file, "--to", "orbax", "--out",
+        run = self.shardc("checkpoint", "merge", file, "--as", "orbax", "--output",
                           self.path("out"), status=2)
         self.assertIn("duplicate-key", run.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
@@ -276,11 +276,11 @@ class Trees(Base):
 
 class Folders(Base):
     def names(self, folder):
-        run = self.shardc("manifest", "--manifest", folder, "--format", "json")
+        run = self.shardc("show", "manifest", "--manifest", folder, "--format", "json")
         return [one["name"] for one in json.loads(run.stdout)["params"]]
 
     def merge(self, folder):
-        return self.shardc("merge", folder, "--out", self.path("m.safetensors"))
+        return self.shardc("checkpoint", "merge", folder, "--output", self.path("m.safetensors"))
 
     def put(self, *names):
         shutil.copytree(os.path.join(SAMPLES, "orbax_trainstate"),
@@ -299,7 +299,7 @@ class Folders(Base):
         self.assertIn("step 100", self.merge(self.path("plain")).stderr)
         self.put("two", "a_1")
         self.put("two", "b_2")
-        self.shardc("manifest", "--manifest", self.path("two"), status=2)
+        self.shardc("show", "manifest", "--manifest", self.path("two"), status=2)
 
     def test_items_of_the_v1_api(self):
         for item in ("params", "opt"):
@@ -317,7 +317,7 @@ class Folders(Base):
         with open(self.path("v1", "orbax.checkpoint"), "w") as file:
             file.write("{}")
         os.remove(self.path("v1", "params", "_METADATA"))
-        run = self.shardc("manifest", "--manifest", self.path("v1"), status=2)
+        run = self.shardc("show", "manifest", "--manifest", self.path("v1"), status=2)
         self.assertIn("the item `params` of the checkpoint holds arrays and no "
                       "`_METADATA`", run.stderr)
         # By itself it is a database, whose keys are names.
@@ -328,7 +328,7 @@ class Folders(Base):
         """Groups have a `zarr.json` too, or no file at all."""
         data = write_zarr(self.path("two", "a", "b"), {"w": ((3, 2), (2, 2))})
         out = self.path("m.safetensors")
-        self.shardc("merge", self.path("two"), "--out", out)
+        self.shardc("checkpoint", "merge", self.path("two"), "--output", out)
         self.same(read_safetensors(out)[0],
                   {"a/b/w": ("F32", [3, 2], data["w"])})
         os.makedirs(self.path("three", "a", "w", "c"))
@@ -344,7 +344,7 @@ class Folders(Base):
         with open(self.path("three", "a", "w", "c", "0"), "wb") as file:
             file.write(b"\1\2")
         os.remove(out)
-        self.shardc("merge", self.path("three"), "--out", out)
+        self.shardc("checkpoint", "merge", self.path("three"), "--output", out)
         self.same(read_safetensors(out)[0], {"a/w": ("I8", [2], b"\1\2")})
 
     def test_shards_of_dcp_with_more_bytes_than_tensors_are_refused(self):
@@ -353,15 +353,15 @@ class Folders(Base):
         name = sorted(os.listdir(self.path("hf")))[0]
         with open(self.path("hf", name), "ab") as file:
             file.write(b"\0")
-        run = self.shardc("manifest", "--manifest", self.path("hf"), status=2)
+        run = self.shardc("show", "manifest", "--manifest", self.path("hf"), status=2)
         self.assertIn(" bytes of data, and its tensors end at byte ",
                       run.stderr)
 
     def test_folders_that_hold_no_checkpoint_are_named(self):
         os.makedirs(self.path("empty"))
-        for command in (["merge", self.path("empty"), "--out",
+        for command in (["checkpoint", "merge", self.path("empty"), "--output",
                          self.path("m.safetensors")],
-                        ["merge", self.path("empty"), "--to", "orbax", "--out",
+                        ["checkpoint", "merge", self.path("empty"), "--as", "orbax", "--output",
                          self.path("m")]):
             run = self.shardc(*command, status=2)
             self.assertIn("no checkpoint of orbax, zarr or PyTorch DCP",
@@ -405,7 +405,7 @@ class Folders(Base):
                 first = bytes(range(4 * len(want)))
                 with open(os.path.join(folder, "w", "0.0"), "wb") as file:
                     file.write(first)
-                run = self.shardc("merge", folder, "--out", out)
+                run = self.shardc("checkpoint", "merge", folder, "--output", out)
                 self.assertIn("1 chunk is absent", run.stderr)
                 self.assertEqual(read_safetensors(out)[0],
                                  {"w": (name, [4, 2], first + 4 * want)})
@@ -418,7 +418,7 @@ class Folders(Base):
                 size = 4 * {"1": 1, "2": 2, "4": 4, "8": 8}[dtype[2]]
                 with open(os.path.join(folder, "w", "0.0"), "wb") as file:
                     file.write(bytes(size))
-                run = self.shardc("merge", folder, "--out", out, status=2)
+                run = self.shardc("checkpoint", "merge", folder, "--output", out, status=2)
                 self.assertIn("cannot write the array's fill value",
                               run.stderr)
                 self.assertFalse(os.path.exists(out))
@@ -428,7 +428,7 @@ class Folders(Base):
         for stores in (True, False, None):
             with self.subTest(stores=stores):
                 folder, data = self.orbax_zarr("z", {}, stores)
-                run = self.shardc("merge", folder, "--out", out,
+                run = self.shardc("checkpoint", "merge", folder, "--output", out,
                                   status=2 if stores else 0)
                 if stores:
                     self.assertIn("is missing", run.stderr)

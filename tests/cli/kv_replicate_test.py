@@ -312,7 +312,7 @@ class KvReplicate(Case):
                               num_key_value_heads=2)
             path = write(folder, "plan.json", plan)
             out = os.path.join(folder, "shards")
-            got = run("split", "--plan", path, "--checkpoint", whole, "--out",
+            got = run("checkpoint", "split", "--plan", path, "--checkpoint", whole, "--output",
                       out)
             self.assertEqual(got.rc, 0, got.err)
             for device in range(8):
@@ -324,7 +324,7 @@ class KvReplicate(Case):
                 self.assertEqual(content[8 + length:],
                                  data[head * 64:head * 64 + 64])
             merged = os.path.join(folder, "merged.safetensors")
-            got = run("merge", out, "--out", merged)
+            got = run("checkpoint", "merge", out, "--output", merged)
             self.assertEqual(got.rc, 0, got.err)
             with open(merged, "rb") as file:
                 self.assertTrue(file.read().endswith(data))

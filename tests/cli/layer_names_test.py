@@ -30,7 +30,7 @@ class LayerNames(Folder):
                              "  - {match: 'up', spec: [null, tp]}\n")
         for manifest, folded in self.each():
             shown = self.check(self.shardc(
-                "manifest", "--manifest", manifest), 0)
+                "show", "manifest", "--manifest", manifest), 0)
             self.assertIn(f"     12  {folded}  [64, 64] BF16\n", shown.out)
             inputs = ("--no-project", "--mesh", "tp:2", "--rules", "r.yaml",
                       "--manifest", manifest)
@@ -78,7 +78,7 @@ class LayerNames(Folder):
                 {"name": name.format(i), "shape": [64, 64], "dtype": "BF16"}
                 for i in range(3) for name in names]}))
         shown = self.check(self.shardc(
-            "manifest", "--manifest", "m.json"), 0).out
+            "show", "manifest", "--manifest", "m.json"), 0).out
         for name in names:
             self.assertIn(f"      3  {name.format('*')}  ", shown)
 

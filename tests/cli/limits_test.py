@@ -119,10 +119,10 @@ class Limits(Case):
     def test_a_full_standard_output_is_reported(self):
         inputs = self.inputs()
         for args in (["--help"], ["--version"], ["plan", "--help"],
-                     ["completion", "bash"], ["schema", "plan"], ["rules"],
+                     ["completion", "bash"], ["schema", "plan"], ["show", "rules"],
                      ["explain", "SHD001"], ["plan", *inputs],
-                     ["check", *inputs], ["mesh", "--mesh", "tp:4"],
-                     ["resolve", "[TP]"], ["attention"],
+                     ["check", *inputs], ["show", "mesh", "--mesh", "tp:4"],
+                     ["resolve", "[TP]"], ["resolve", "attention"],
                      ["verify", "--mesh", "tp:2", "--list"]):
             with self.subTest(args=args), open("/dev/full", "w") as full:
                 run_ = self.start(*args, stdout=full)
@@ -158,7 +158,7 @@ class Limits(Case):
                                  in run_.stderr, status == 2)
 
     def test_processes_have_a_place(self):
-        for command in (["mesh"], ["resolve", "[TP]"], ["attention"]):
+        for command in (["show", "mesh"], ["resolve", "[TP]"], ["resolve", "attention"]):
             result = run(*command, "--no-project", "--mesh", "tp:4",
                          "--processes", "3", cwd=self.folder)
             self.check(result, 2)
@@ -241,10 +241,10 @@ class Limits(Case):
                 self.gguf([(b"k", 9, struct.pack("<IQ", 7, 2) + b"\0\1")],
                           [b"w"])]
         for data in good:
-            self.check(run("manifest", "--manifest",
+            self.check(run("show", "manifest", "--manifest",
                            self.write("m.gguf", data)), 0)
         for code, data in wrong:
-            result = run("manifest", "--manifest", self.write("m.gguf", data))
+            result = run("show", "manifest", "--manifest", self.write("m.gguf", data))
             self.check(result, 2)
             self.assertIn(f" {code}]", result.err)
 
@@ -253,12 +253,12 @@ class Limits(Case):
                                       "data_offsets": [0, 0]}}).encode()
         path = self.write("m.safetensors",
                           struct.pack("<Q", len(header)) + header)
-        result = run("manifest", "--manifest", path)
+        result = run("show", "manifest", "--manifest", path)
         self.check(result, 2)
         self.assertIn(" name]", result.err)
         index = self.write("model.safetensors.index.json", json.dumps(
             {"weight_map": {"a\0b": "model-00001-of-00002.safetensors"}}))
-        result = run("manifest", "--manifest", index)
+        result = run("show", "manifest", "--manifest", index)
         self.check(result, 2)
         self.assertIn(" name]", result.err)
 

@@ -491,7 +491,7 @@ targets:
         lines = [line[2:] for line in lines]
         self.assertEqual(lines, new + gone)
         self.assertIn("train, layer 0-31, add: all_reduce tp of [b,t,d] "
-                      "b:fsdp pending tp -> b:fsdp is new, 256 MiB a device",
+                      "b:fsdp pending tp -> b:fsdp is new, 512 MiB a device",
                       new)
         self.assertIn("train, layer 0-31, linear q: all_gather tp of [b,t,d] "
                       "b:fsdp d:tp -> b:fsdp is no longer in the step program",

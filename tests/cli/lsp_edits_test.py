@@ -78,7 +78,7 @@ def summary(code, level, line, message):
 def alone(name, path):
     """The codes of a file that no target reads."""
     kind = "mesh" if name == "mesh.yaml" else "rules"
-    result = driver.run(kind, "--" + kind, path, "--quiet")
+    result = driver.run("show", kind, "--" + kind, path, "--quiet")
     return set(re.findall(r"\[(SHD\d+) ", result.err))
 
 

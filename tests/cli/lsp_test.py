@@ -20,7 +20,7 @@ class Packs(Files):
         self.assertEqual(place["uri"], uri_of(path))
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        pack = self.check(driver.run("rules", "--rules", "builtin:llama/flax",
+        pack = self.check(driver.run("show", "rules", "--rules", "builtin:llama/flax",
                                      "--format", "yaml"), 0)
         self.assertEqual(text.count("- match:"), pack.out.count("- match:"))
         return path, text.split("\n")[place["range"]["start"]["line"]]

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 
+import driver
 from driver import ROOT, Case, run
 
 MAN = os.path.join(ROOT, "man")
@@ -22,8 +23,7 @@ def read(*path):
 
 
 def commands():
-    listing = run("--help").out.split("Subcommands:")[1]
-    return re.findall(r"^  ([a-z]+) ", listing, re.M)
+    return driver.commands()
 
 
 def keys_of(schema):
@@ -112,7 +112,7 @@ class Man(Case):
                 path = os.path.join(self.folder, f"{name}.yaml")
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(block.group(1).replace("\\e", "\\"))
-                done = run(name, f"--{name}", path)
+                done = run("show", name, f"--{name}", path)
                 self.assertEqual((done.rc, done.err), (0, ""), done)
 
     def lint(self, *command):

@@ -41,14 +41,14 @@ COMMANDS = [
     ("cost", [*FLAGS, *ALONE], ALL, "-o"),
     ("cost", ["--plan", "plan.json", "--model", "config.json"],
      ["plan.json", "config.json"], "-o"),
-    ("fit", ["--devices", "8", "--memory", "80GiB", *FLAGS[2:], *ALONE],
+    ("search", ["--all", "--devices", "8", "--memory", "80GiB", *FLAGS[2:], *ALONE],
      RULES + MODEL, "-o"),
     ("diff", ["plan.json", "plan.json"], ["plan.json"], "-o"),
     ("kv", ["--from", "plan.json", "--to", "plan.json", "--model",
             "config.json"], ["plan.json", "config.json"], "-o"),
     ("report", [*FLAGS, "--base", "plan.json"],
      ALL + ["plan.json", "shardc.yaml", "baseline.json"], "-o"),
-    ("report", ["--plan", "plan.json", "--program", "program.txt"],
+    ("report", ["--plan", "plan.json", "--compiled", "program.txt"],
      ["plan.json", "program.txt"], "-o"),
     ("suggest", ["--mesh", "mesh.yaml", "--manifest", "manifest.json",
                  "--model", "config.json"], MESH + MODEL, "-o"),
@@ -167,7 +167,7 @@ class Outputs(InAProject):
     def test_standard_output_is_a_file_that_is_read(self):
         for args, source in ((["plan", *ALONE, *FLAGS], "manifest.json"),
                              (["check", *ALONE, *FLAGS], "rules.yaml"),
-                             (["mesh", "--mesh", "mesh.yaml"], "mesh.yaml"),
+                             (["show", "mesh", "--mesh", "mesh.yaml"], "mesh.yaml"),
                              (["eval", *CALL], "call.json")):
             with self.subTest(args=args), open(self.at(source), "ab") as file:
                 before = self.held()

@@ -76,7 +76,7 @@ class PackAxes(Case):
         step = [*inputs("gemma-2-9b"), "--batch", "32", "--seq", "2048",
                 "--remat", "nothing_saveable"]
         for more in ([], ["--mesh", "fsdp:2,tp:8"]):
-            fit = json.loads(run("fit", *step, *more, "--devices", "16",
+            fit = json.loads(run("search", "--all", *step, *more, "--devices", "16",
                                  "--axes", "fsdp,tp", "--format", "json").out)
             for one in fit["meshes"]:
                 mesh = ",".join(f"{name}:{size}"

@@ -68,7 +68,7 @@ class Tree:
         with open(self.config, "w", encoding="utf-8") as file:
             json.dump(config_of(model), file)
         self.manifest = os.path.join(folder, f"{model}.{naming}.json")
-        built = run("manifest", "--no-project", "--model", self.config,
+        built = run("show", "manifest", "--no-project", "--model", self.config,
                     "--naming", naming, "--format", "json")
         self.names = [p["name"] for p in built.json()["params"]]
         with open(self.manifest, "w", encoding="utf-8") as file:

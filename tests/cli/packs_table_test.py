@@ -44,8 +44,8 @@ def with_table(text, table):
 
 
 def with_packs(text):
-    begin = text.index("$ shardc rules\n") + len("$ shardc rules\n")
-    shown = run("rules", "--no-project").out
+    begin = text.index("$ shardc show rules\n") + len("$ shardc show rules\n")
+    shown = run("show", "rules", "--no-project").out
     return text[:begin] + shown + text[text.index("```", begin):]
 
 
@@ -142,7 +142,7 @@ class Table(Case):
             if not name.endswith(".yaml"):
                 continue
             pack = "builtin:" + name[:-len(".yaml")].replace(".", "/")
-            shown = run("rules", "--no-project", "--rules", pack, "--format",
+            shown = run("show", "rules", "--no-project", "--rules", pack, "--format",
                         "json").json()
             for rule in shown["rules"]:
                 known.add((re.sub(r":\d+$", "", rule["source"]),
@@ -204,7 +204,7 @@ class Table(Case):
             with open(model, "w", encoding="utf-8") as file:
                 json.dump(config, file)
             path = os.path.join(folder.name, naming + ".json")
-            self.check(run("manifest", "--no-project", "--model", model,
+            self.check(run("show", "manifest", "--no-project", "--model", model,
                            "--naming", naming, "--format", "json", "-o", path),
                        0)
             yield path
@@ -214,7 +214,7 @@ class Table(Case):
             with open(config, encoding="utf-8") as file:
                 if json.load(file)["model_type"] not in left:
                     continue
-            built = run("manifest", "--no-project", "--model", config,
+            built = run("show", "manifest", "--no-project", "--model", config,
                         "--naming", "hf", "--format", "json")
             path = os.path.join(folder.name, os.path.basename(config))
             with open(path, "w", encoding="utf-8") as file:

@@ -170,7 +170,7 @@ class Packs(Case):
                 with open(config, "w", encoding="utf-8") as file:
                     json.dump({"model_type": kind, **small, **more}, file)
                 tree = os.path.join(folder, "manifest.json")
-                self.check(run("manifest", "--model", config, "--naming",
+                self.check(run("show", "manifest", "--model", config, "--naming",
                                naming, "--format", "json", "-o", tree), 0)
                 result = run("plan", "--mesh", "fsdp:2,tp:2", "--rules",
                              "auto", "--manifest", tree)

@@ -119,8 +119,8 @@ class Parts(Base):
             axes, tensors = drawn(rng)
             plan = self.files(axes, tensors)
             out = self.path(f"out{draw}")
-            self.shardc("split", "--plan", self.path("plan.json"),
-                        "--checkpoint", self.path("w.safetensors"), "--out",
+            self.shardc("checkpoint", "split", "--plan", self.path("plan.json"),
+                        "--checkpoint", self.path("w.safetensors"), "--output",
                         out)
             for device, at in enumerate(coordinates(axes)):
                 held, _ = read_safetensors(
@@ -194,10 +194,10 @@ class Parts(Base):
         and merged again."""
         per = rng.choice(["device", "process", "shard"])
         again = self.path(f"again{draw}")
-        self.shardc("reshard", out, "--plan", self.path("plan.json"),
-                    "--out", again, "--per", per)
+        self.shardc("checkpoint", "reshard", out, "--plan", self.path("plan.json"),
+                    "--output", again, "--per", per)
         merged = self.path(f"merged{draw}.safetensors")
-        self.shardc("merge", again, "--out", merged)
+        self.shardc("checkpoint", "merge", again, "--output", merged)
         held, _ = read_safetensors(merged)
         self.assertEqual(held, {name: ("F32", shape, data) for
                                 name, (_, shape, data) in self.data.items()})
@@ -206,23 +206,23 @@ class Parts(Base):
         """Where each piece of one is a piece or several of the other."""
         tensors = {"w.0": ([8, 6], [["tp"], []], [2, 1])}
         self.files([("tp", 2)], tensors)
-        self.shardc("split", "--plan", self.path("plan.json"), "--checkpoint",
-                    self.path("w.safetensors"), "--out", self.path("packed"))
+        self.shardc("checkpoint", "split", "--plan", self.path("plan.json"), "--checkpoint",
+                    self.path("w.safetensors"), "--output", self.path("packed"))
         whole = {"w.0": ([8, 6], [[], ["tp"]], [1, 1])}
         self.files([("tp", 2)], whole)
-        said = self.shardc("reshard", self.path("packed"), "--plan",
-                           self.path("plan.json"), "--out",
+        said = self.shardc("checkpoint", "reshard", self.path("packed"), "--plan",
+                           self.path("plan.json"), "--output",
                            self.path("columns"), status=2).stderr
         self.assertIn("`w.0` was split in parts [2]", said)
-        self.assertIn("`shardc merge`", said)
+        self.assertIn("`shardc checkpoint merge`", said)
         self.assertFalse(os.path.exists(self.path("columns")))
         # The other way, each piece is within one part.
         self.files([("tp", 2)], {"w.0": ([8, 6], [["tp"], []], [1, 1])})
-        self.shardc("split", "--plan", self.path("plan.json"), "--checkpoint",
-                    self.path("w.safetensors"), "--out", self.path("whole"))
+        self.shardc("checkpoint", "split", "--plan", self.path("plan.json"), "--checkpoint",
+                    self.path("w.safetensors"), "--output", self.path("whole"))
         self.files([("tp", 2)], tensors)
-        self.shardc("reshard", self.path("whole"), "--plan",
-                    self.path("plan.json"), "--out", self.path("repacked"))
+        self.shardc("checkpoint", "reshard", self.path("whole"), "--plan",
+                    self.path("plan.json"), "--output", self.path("repacked"))
         for name in ("device-00000.safetensors", "device-00001.safetensors"):
             self.assertEqual(
                 read_safetensors(self.path("packed", name))[0],
@@ -247,8 +247,8 @@ class Parts(Base):
                         "--rules", self.path("r.yaml"), "--manifest",
                         self.path("w.safetensors"), "-o", self.path("p.json"))
             out = self.path("out" + str(len(more)))
-            self.shardc("split", "--plan", self.path("p.json"),
-                        "--checkpoint", self.path("w.safetensors"), "--out",
+            self.shardc("checkpoint", "split", "--plan", self.path("p.json"),
+                        "--checkpoint", self.path("w.safetensors"), "--output",
                         out)
             for device, rows in enumerate(([0, 1, 4, 5], [2, 3, 6, 7])):
                 held, _ = read_safetensors(
@@ -276,8 +276,8 @@ class Parts(Base):
             self.files([("tp", case["devices"])],
                        {"w.0": (case["shape"], spec, counts)})
             out = self.path(f"out{number}")
-            self.shardc("split", "--plan", self.path("plan.json"),
-                        "--checkpoint", self.path("w.safetensors"), "--out",
+            self.shardc("checkpoint", "split", "--plan", self.path("plan.json"),
+                        "--checkpoint", self.path("w.safetensors"), "--output",
                         out)
             for device, want in enumerate(case["held"]):
                 held, _ = read_safetensors(
@@ -340,32 +340,32 @@ class Parts(Base):
             "export", "megatron", "--plan", plan).stdout)["params"]
         self.assertEqual(strides["w.0"]["partition_stride"], 2)
         for to in ("orbax", "dcp"):
-            said = self.shardc("split", "--plan", plan, "--checkpoint",
-                               self.path("w.safetensors"), "--to", to,
-                               "--out", self.path("tree"), status=2).stderr
+            said = self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                               self.path("w.safetensors"), "--as", to,
+                               "--output", self.path("tree"), status=2).stderr
             self.assertIn("`w.0`", said)
             self.assertFalse(os.path.exists(self.path("tree")))
-        self.shardc("merge", self.path("w.safetensors"), "--to", "orbax",
-                    "--out", self.path("source"))
-        said = self.shardc("split", "--plan", plan, "--checkpoint",
-                           self.path("source"), "--out", self.path("pieces"),
+        self.shardc("checkpoint", "merge", self.path("w.safetensors"), "--as", "orbax",
+                    "--output", self.path("source"))
+        said = self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                           self.path("source"), "--output", self.path("pieces"),
                            status=2).stderr
-        self.assertIn("`shardc merge`", said)
-        self.shardc("split", "--plan", plan, "--checkpoint",
-                    self.path("w.safetensors"), "--out", self.path("pieces"))
-        said = self.shardc("merge", self.path("pieces"), "--to", "dcp",
-                           "--out", self.path("tree"), status=2).stderr
+        self.assertIn("`shardc checkpoint merge`", said)
+        self.shardc("checkpoint", "split", "--plan", plan, "--checkpoint",
+                    self.path("w.safetensors"), "--output", self.path("pieces"))
+        said = self.shardc("checkpoint", "merge", self.path("pieces"), "--as", "dcp",
+                           "--output", self.path("tree"), status=2).stderr
         self.assertIn("`w.0` was split in each of several parts of a "
                       "dimension, and a tree is written from ranges of "
                       "complete dimensions", said)
 
     def test_files_with_wrong_parts_are_refused(self):
         self.files([("tp", 2)], {"w.0": ([8, 6], [["tp"], []], [2, 1])})
-        self.shardc("split", "--plan", self.path("plan.json"), "--checkpoint",
-                    self.path("w.safetensors"), "--out", self.path("pieces"))
+        self.shardc("checkpoint", "split", "--plan", self.path("plan.json"), "--checkpoint",
+                    self.path("w.safetensors"), "--output", self.path("pieces"))
         index = self.path("pieces", "shards.json")
         for name, command in (
-                (index, ("merge", self.path("pieces"), "--out",
+                (index, ("checkpoint", "merge", self.path("pieces"), "--output",
                          self.path("merged.safetensors"))),
                 (self.path("plan.json"), ("export", "csv", "--allow-edited",
                                           "--plan", self.path("plan.json")))):

@@ -247,7 +247,7 @@ class Pipeline(DescribedCase):
         base = [*LLAMA, *SIZES]
         meshed = [*base, "--mesh", "pp:4,tp:2"]
         for command in (["cost", *meshed], ["verify", "step", *meshed],
-                        ["fit", *base, "--devices", "8"]):
+                        ["search", "--all", *base, "--devices", "8"]):
             for flag, value in (("--schedule", "zbv"), ("--assign", "even"),
                                 ("--virtual", "2"), ("--p2p", "exposed")):
                 with self.subTest(command=command[0], flag=flag):

@@ -72,11 +72,11 @@ class Plan(Case):
                           result.err)
             other = write(folder, "c.json", '{"architectures": ["X"]}')
             self.assertIn("this is a config.json", run(
-                "manifest", "--manifest", other).err)
+                "show", "manifest", "--manifest", other).err)
             # A tree may have such a branch.
             tree = write(folder, "t.json", json.dumps(
                 {"model_type": {"w": {"shape": [4], "dtype": "F32"}}}))
-            self.check(run("manifest", "--manifest", tree), 0)
+            self.check(run("show", "manifest", "--manifest", tree), 0)
 
     def test_the_last_line_counts_what_check_has(self):
         with tempfile.TemporaryDirectory() as folder:

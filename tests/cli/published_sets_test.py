@@ -123,10 +123,10 @@ class PublishedSets(Case):
                                    "data_offsets": [0, 8]}}).encode()
         with open(self.at("in.safetensors"), "wb") as file:
             file.write(struct.pack("<Q", len(header)) + header + bytes(8))
-        self.go(0, "merge", "--from", "in.safetensors", "--out",
+        self.go(0, "checkpoint", "merge", "in.safetensors", "--output",
                 "out.safetensors")
         os.chmod(self.at("out.safetensors"), 0o640)
-        self.go(0, "merge", "--from", "in.safetensors", "--out",
+        self.go(0, "checkpoint", "merge", "in.safetensors", "--output",
                 "out.safetensors")
         self.assertEqual(os.stat(self.at("out.safetensors")).st_mode & 0o777,
                          0o640)

@@ -32,7 +32,7 @@ class QuantisedWeights(unittest.TestCase):
         return name
 
     def tree(self, config, *arguments):
-        result = run("manifest", "--model", self.path(config), "--format",
+        result = run("show", "manifest", "--model", self.path(config), "--format",
                      "json", *arguments)
         self.assertEqual(result.rc, 0, result.err)
         params = json.loads(result.out)["params"]
@@ -187,7 +187,7 @@ class QuantisedWeights(unittest.TestCase):
                               json.dumps(shown))
 
     def test_a_dtype_that_weights_cannot_have(self):
-        result = run("manifest", "--model", self.path(LLAMA),
+        result = run("show", "manifest", "--model", self.path(LLAMA),
                      "--weights-dtype", "int8")
         self.assertEqual(result.rc, 2)
         self.assertIn("`int8` is no dtype of unquantised weights", result.err)

@@ -90,7 +90,7 @@ class Folder:
     copied, so that they may write."""
 
     def __init__(self):
-        self.path = tempfile.mkdtemp()
+        self.path = self.at = tempfile.mkdtemp()
         # Copies, not links: a project's paths stay inside its repository.
         os.mkdir(os.path.join(self.path, ".git"))
         for name in ("testdata", "rules", "schemas", "examples"):
@@ -103,9 +103,13 @@ class Folder:
                         PYTHONDONTWRITEBYTECODE="1")
 
     def run(self, command):
+        # A command `cd FOLDER` alone holds for those after it.
+        if re.fullmatch(r"cd [\w./-]+", command):
+            self.at = os.path.normpath(os.path.join(self.at, command[3:]))
+            command = "true"
         return subprocess.run(
             ["sh", "-c", "exec 2>&1\n" + command], check=False,
-            cwd=self.path, env=self.env, text=True, stdout=subprocess.PIPE,
+            cwd=self.at, env=self.env, text=True, stdout=subprocess.PIPE,
             timeout=900)
 
 

@@ -3,7 +3,7 @@
 from refused_documents import INPUTS, Reader
 
 CONFIGURATIONS = [
-    Reader("families", "manifest --model IN", [
+    Reader("families", "show manifest --model IN", [
         ('{"model_type": "llama", "vocab_size": null, "hidden_size": 8, '
          '"intermediate_size": 12, "num_hidden_layers": 2, '
          '"num_attention_heads": 2}',

@@ -236,4 +236,4 @@ def section(*lines):
 
 BERT_STEP = "verify step --mesh {} --rules builtin:bert/hf --model c.json"
 CONFIG = {"c.json": BERT}
-CAST = "merge m.safetensors -o o"
+CAST = "checkpoint merge m.safetensors -o o"

@@ -51,7 +51,7 @@ FLAGS = [
          "SHD001 1:13 --between compares two modes of one plan"),
     ], INPUTS),
     Reader("flags",
-           "fit --rules r.yaml --manifest m.json --devices 1048576 --axes "
+           "search --all --rules r.yaml --manifest m.json --devices 1048576 --axes "
            "a,b,c,d,e,f,g", [
         ("",
          "SHD001 1:8 there are more than 2,000 meshes of 1,048,576 devices "
@@ -86,25 +86,25 @@ FLAGS = [
         ("",
          "SHD001 1:30 `--symbol` does not apply to the format `dtensor`"),
     ], INPUTS),
-    Reader("flags", "manifest --manifest m.json --model c.json", [
+    Reader("flags", "show manifest --manifest m.json --model c.json", [
         ("",
          "SHD001 1:17 `--manifest` and `--model` each give a parameter "
          "tree, and one can be shown"),
     ], INPUTS),
-    Reader("flags", "manifest --manifest m.json --naming hf", [
+    Reader("flags", "show manifest --manifest m.json --naming hf", [
         ("",
          "SHD001 1:35 `--naming` applies to the parameters of `--model`"),
     ], INPUTS),
     Reader("flags",
-           "merge m.json -o out --to orbax --max-shard-size 1GiB", [
+           "checkpoint merge m.json -o out --as orbax --max-shard-size 1GiB", [
         ("",
-         "SHD001 1:39 --max-shard-size is for safetensors files, not for "
-         "--to orbax"),
+         "SHD001 1:50 --max-shard-size is for safetensors files, not for "
+         "--as orbax"),
     ], INPUTS),
     Reader("flags",
-           "split --plan p.json --checkpoint c --out o --to dcp --per shard", [
+           "checkpoint split --plan p.json --checkpoint c --output o --as dcp --per shard", [
         ("",
-         "SHD001 1:60 --per is for safetensors files, not for --to dcp"),
+         "SHD001 1:74 --per is for safetensors files, not for --as dcp"),
     ], INPUTS),
     Reader("flags", "resolve [TP] --illegal drop", [
         ("",
@@ -124,12 +124,12 @@ FLAGS = [
          "SHD001 1:45 the mode depends on dimension -2, but shape `4` has 1 "
          "dimension"),
     ], INPUTS),
-    Reader("flags", "rules --rules r.yaml --rules r.yaml --format yaml", [
+    Reader("flags", "show rules --rules r.yaml --rules r.yaml --format yaml", [
         ("",
          "SHD001 1:44 `--format yaml` prints one file unchanged, and 2 "
          "files are given"),
     ], INPUTS),
-    Reader("flags", "rules --rules r.yaml --rules s.yaml --resolved", [
+    Reader("flags", "show rules --rules r.yaml --rules s.yaml --resolved", [
         ("",
          "SHD041 4:5 these rules use both separators, and one file can only "
          "have one"),
@@ -205,7 +205,7 @@ FLAGS = [
          "SHD001 1:8 --from is required"),
     ], INPUTS),
     Reader("flags",
-           "split --mesh tp:2 --rules r.yaml --manifest m.json m.json", [
+           "checkpoint split --mesh tp:2 --rules r.yaml --manifest m.json m.json", [
         ("",
          "SHD001 1:14 `split` has no option `--mesh`"),
     ], INPUTS),
@@ -254,11 +254,11 @@ FLAGS = [
         ("",
          "SHD001 1:8 the number of devices or sequences is too large"),
     ], INPUTS),
-    Reader("flags", "mesh --mesh ,", [
+    Reader("flags", "show mesh --mesh ,", [
         ("",
          "SHD002 - there is no file `,`"),
     ], INPUTS),
-    Reader("flags", "mesh --mesh 2,2,2,2,2,2,2,2,2", [
+    Reader("flags", "show mesh --mesh 2,2,2,2,2,2,2,2,2", [
         ("",
          "SHD022 1:1 9 sizes without the names of axes"),
     ], INPUTS),

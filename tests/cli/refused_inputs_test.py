@@ -63,17 +63,17 @@ ROWS = [
         "c.json": json.dumps({**json.loads(BERT),
                               "num_hidden_layers": 20_000})}),
     # flags
-    ("is a second dtype for all names", CAST + " --dtype BF16 --dtype F32",
+    ("is a second dtype for all names", CAST + " --cast BF16 --cast F32",
      tensors("m.safetensors", F32)),
-    ("`--out` is inside the checkpoint that is read", "merge d --to orbax --out d/o",
+    ("`--output` is inside the checkpoint that is read", "checkpoint merge d --as orbax --output d/o",
      at("d", plain)),
     ("without `--write-locked` or `--diff`, one target can be planned",
      "plan --project p.yaml --target a --target b",
      {**INPUTS, "p.yaml": PROJECT}),
     ("contains the pieces of a split checkpoint",
-     "split --plan p.json --checkpoint d --out o",
+     "checkpoint split --plan p.json --checkpoint d --output o",
      lambda f: (pieces()(f), put(f, "p.json", PLAN.encode()))),
-    ("`--out` is the directory that is read", "merge d --to orbax --out d",
+    ("`--output` is the directory that is read", "checkpoint merge d --as orbax --output d",
      at("d", plain)),
     ("cannot make the folder", "init --mesh tp:2 --folder f/x m.json",
      {**INPUTS, "f": ""}),
@@ -144,59 +144,59 @@ ROWS = [
             "model_type": "granite", "num_attention_heads": 2, "head_dim": 8,
             "hidden_size": 16, "attention_multiplier": 1e11})}),
     # files
-    ("the header is longer than", "manifest --manifest m.gguf", long_header),
-    ("holds more than", "manifest --manifest m.json", three_gigabytes),
+    ("the header is longer than", "show manifest --manifest m.gguf", long_header),
+    ("holds more than", "show manifest --manifest m.json", three_gigabytes),
     # files of sets
-    ("files of a model, not all of it", "manifest --manifest -  < m.gguf",
+    ("files of a model, not all of it", "show manifest --manifest -  < m.gguf",
      {"m.gguf": gguf({"a": ([32], 0)}, split=(0, 2, 2))}),
     ("files of a model, and its name does not have the form "
-     "`NAME-00001-of-00005.gguf", "manifest --manifest m.gguf",
+     "`NAME-00001-of-00005.gguf", "show manifest --manifest m.gguf",
      {"m.gguf": gguf({"a": ([32], 0)}, split=(0, 2, 2))}),
     ("wait for the run, or run the same command again; to give the run up, "
-     "remove its hidden files", "manifest --manifest d", both(
+     "remove its hidden files", "show manifest --manifest d", both(
          tensors("d/model-00001-of-00001.safetensors", F32),
          lambda f: put(f, "d/.model.safetensors.part", b""))),
     ("holds the shards of a checkpoint that was split, not full tensors",
-     "manifest --manifest d", pieces()),
+     "show manifest --manifest d", pieces()),
     ("files of a checkpoint, not all of it",
-     "manifest --manifest d/model-00001-of-00002.safetensors",
+     "show manifest --manifest d/model-00001-of-00002.safetensors",
      tensors("d/model-00001-of-00002.safetensors", F32)),
     ("holds the pieces of one rank of torch.distributed.checkpoint, not full "
-     "tensors", "manifest --manifest d/" + SHARD(1), dcp_file(SHARD(1))),
+     "tensors", "show manifest --manifest d/" + SHARD(1), dcp_file(SHARD(1))),
     ("holds the shards of one device, process or group, not full tensors",
-     "manifest --manifest d/device-00000.safetensors", pieces()),
+     "show manifest --manifest d/device-00000.safetensors", pieces()),
     ("a run was interrupted while it put a new set in place of an earlier one",
-     "manifest --manifest model.safetensors.index.json",
+     "show manifest --manifest model.safetensors.index.json",
      {"model.safetensors.index.json": '{"schema": "shardc.unfinished/v1"}'}),
     ("none of the index's files is present",
-     "merge model.safetensors.index.json -o o.safetensors",
+     "checkpoint merge model.safetensors.index.json -o o.safetensors",
      {"model.safetensors.index.json":
       '{"weight_map": {"x": "a.safetensors"}}'}),
-    ("is also in", "manifest --manifest d", both(
+    ("is also in", "show manifest --manifest d", both(
         tensors("d/a.safetensors", F32), tensors("d/b.safetensors", F32))),
     # pieces of a split checkpoint
-    (", where the index places it", "merge d -o o.safetensors",
+    (", where the index places it", "checkpoint merge d -o o.safetensors",
      pieces(held={"y": ("F32", [4, 2], VALUES)})),
-    ("holds tensors that the index does not list", "merge d -o o.safetensors",
+    ("holds tensors that the index does not list", "checkpoint merge d -o o.safetensors",
      pieces(held={**F32, "y": ("F32", [4, 2], VALUES)})),
-    (", but the index has", "merge d -o o.safetensors",
+    (", but the index has", "checkpoint merge d -o o.safetensors",
      pieces(held={"x": ("I32", [4, 2], VALUES)})),
-    (", and the index records", "merge d -o o.safetensors --verify",
+    (", and the index records", "checkpoint merge d -o o.safetensors --verify",
      pieces(piece={"checksum": "crc32c:00000000"})),
     ("that a checkpoint can be split for",
-     "split --plan p.json --checkpoint m.safetensors --out o", both(
+     "checkpoint split --plan p.json --checkpoint m.safetensors --output o", both(
          tensors("m.safetensors", F32), lambda f: put(
              f, "p.json", make_plan([("tp", 2), ("dp", 1 << 20)], {
                  "x": ([4, 2], {"spec": ["tp"], "dtype": "F32"})})))),
     ("pieces, more than the",
-     "split --plan p.json --checkpoint m.safetensors --out o", both(
+     "checkpoint split --plan p.json --checkpoint m.safetensors --output o", both(
          tensors("m.safetensors",
                  {"x%d" % i: ("U8", [1], b"0") for i in range(65)}),
          lambda f: put(f, "p.json", make_plan([("dp", 1 << 20)], {
              "x%d" % i: ([1], {"spec": [], "dtype": "U8"})
              for i in range(65)})))),
     ("its elements are packed: split it along another dimension",
-     "split --plan p.json --checkpoint m.safetensors --out o", both(
+     "checkpoint split --plan p.json --checkpoint m.safetensors --output o", both(
          tensors("m.safetensors", {"x": ("F4", [4, 2], b"1234")}),
          lambda f: put(f, "p.json", make_plan([("tp", 2)], {
              "x": ([4, 2], {"spec": [None, "tp"]})})))),
@@ -204,113 +204,113 @@ ROWS = [
     ("the checkpoint has arrays of several meshes:", "diff d p.json", both(
         with_shardings(other_mesh),
         lambda f: put(f, "p.json", PLAN.encode()))),
-    (", has more entries than its shape", "merge d -o o.safetensors",
+    (", has more entries than its shape", "checkpoint merge d -o o.safetensors",
      with_shardings(lambda held: held[0].update(
          partition_spec=["tp", "fsdp", None, None, None]))),
-    ("two processes saved different values for", "merge d -o o.safetensors",
+    ("two processes saved different values for", "checkpoint merge d -o o.safetensors",
      two_processes),
     ("the checkpoint's step has no item with arrays",
-     "merge d -o o.safetensors", step_without_items),
-    (", which safetensors does not have", "merge d -o o.safetensors",
+     "checkpoint merge d -o o.safetensors", step_without_items),
+    (", which safetensors does not have", "checkpoint merge d -o o.safetensors",
      sample("orbax_ocdbt")),
     (", which shardc does not pack as safetensors does",
-     "merge d -o o.safetensors", {
+     "checkpoint merge d -o o.safetensors", {
          "d/.zarray": '{"zarr_format": 2, "shape": [4], "chunks": [4], '
                       '"dtype": "float4_e2m1fn", "compressor": null, '
                       '"fill_value": null, "filters": null, "order": "C"}',
          "d/0": "1234"}),
-    (", which a safetensors file cannot hold", "merge d -o o.safetensors",
+    (", which a safetensors file cannot hold", "checkpoint merge d -o o.safetensors",
      sample("dcp_4ranks")),
     ("the record of the tree states no version 1",
-     "merge m.safetensors --to orbax -o o",
+     "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"x": ("F32", [1], b"1234")},
              {"shardc.tree": "{}"})),
     ("has a path that is no list of texts",
-     "merge m.safetensors --to orbax -o o",
+     "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"x": ("F32", [1], b"1234")},
              {"shardc.tree": '{"version": 1, "lists": [1]}'})),
-    ("has `lists` that is no list", "merge m.safetensors --to orbax -o o",
+    ("has `lists` that is no list", "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"x": ("F32", [1], b"1234")},
              {"shardc.tree": '{"version": 1, "lists": 1}'})),
     ("has an entry without the text `name`",
-     "merge m.safetensors --to orbax -o o",
+     "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"x": ("F32", [1], b"1234")},
              {"shardc.tree": '{"version": 1, "paths": [1]}'})),
-    ("has an entry without a `path`", "merge m.safetensors --to orbax -o o",
+    ("has an entry without a `path`", "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"x": ("F32", [1], b"1234")},
              {"shardc.tree": '{"version": 1, "empty": [{}]}'})),
-    ("has an empty path", "merge m.safetensors --to orbax -o o",
+    ("has an empty path", "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"x": ("F32", [1], b"1234")},
              {"shardc.tree": '{"version": 1, "strings": [{"path": [], '
               '"text": ""}]}'})),
-    ("of memory, more than --memory",
-     "merge d -o o.safetensors --memory 1KB", at("d", lambda f: plain(
+    ("of memory, more than --buffer",
+     "checkpoint merge d -o o.safetensors --buffer 1KB", at("d", lambda f: plain(
          f, bytes(4096 * 8), shape=[4096, 2], chunks=[4096, 2]))),
     ("the checkpoint's folders are nested too deeply, or there are too many "
-     "of them", "merge d -o o.safetensors", deep),
+     "of them", "checkpoint merge d -o o.safetensors", deep),
     (": the save of this checkpoint has not finished",
-     "merge d.orbax-checkpoint-tmp-1 -o o.safetensors",
+     "checkpoint merge d.orbax-checkpoint-tmp-1 -o o.safetensors",
      at("d.orbax-checkpoint-tmp-1", plain)),
-    ("zarr metadata of", "merge d -o o.safetensors",
+    ("zarr metadata of", "checkpoint merge d -o o.safetensors",
      {"d/x/.zarray": json.dumps(ZARRAY) + " " * (1 << 20)}),
-    ("the name of an array,", "merge d -o o.safetensors", lambda f: (
+    ("the name of an array,", "checkpoint merge d -o o.safetensors", lambda f: (
         plain(f + "/d"), plain(f + "/d/\udcff"))),
     ("an array has an empty name, which DCP cannot store",
-     "merge d --to dcp -o o", lambda f: (
+     "checkpoint merge d --as dcp -o o", lambda f: (
          put(f, "d/.zarray", ZARRAY), put(f, "d/0.0", VALUES))),
     ("an array has an empty name, which orbax cannot store",
-     "merge m.safetensors --to orbax -o o",
+     "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"": F32["x"], "y": F32["x"]})),
     ("has more than 4,096 bytes or is not UTF-8",
-     "merge m.safetensors --to orbax -o o",
+     "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"x" * 4097: ("F32", [4, 2], VALUES)})),
-    ("two paths have the name", "merge m.safetensors --to orbax -o o",
+    ("two paths have the name", "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"a.b": F32["x"], "a/b": F32["x"]})),
-    ("is an array or a value, and", "merge m.safetensors --to orbax -o o",
+    ("is an array or a value, and", "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"a": F32["x"], "a/b": F32["x"]})),
-    ("has the packed data type", "merge m.safetensors --to orbax -o o",
+    ("has the packed data type", "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"x": ("F4", [4, 2], b"1234")})),
     (", more than the 32 that orbax can restore",
-     "merge m.safetensors --to orbax -o o",
+     "checkpoint merge m.safetensors --as orbax -o o",
      tensors("m.safetensors", {"x": ("F32", [1] * 33, b"1234")})),
-    (", which orbax cannot store", "merge d --to orbax -o o", {
+    (", which orbax cannot store", "checkpoint merge d --as orbax -o o", {
         "d/.zarray": '{"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": '
                      '"uint4", "compressor": null, "fill_value": null, '
                      '"filters": null, "order": "C"}', "d/0": "1234"}),
-    (", which torch does not have", "merge d --to dcp -o o",
+    (", which torch does not have", "checkpoint merge d --as dcp -o o",
      sample("orbax_ocdbt")),
-    ("exists and is not an empty folder", "merge d --to orbax -o o", both(
+    ("exists and is not an empty folder", "checkpoint merge d --as orbax -o o", both(
         at("d", plain), lambda f: put(f, "o/a", b""))),
     # torch.distributed.checkpoint
     ("give a folder that torch.distributed.checkpoint has written",
-     "merge d -o o.safetensors", {"d/.metadata": "x", "d/__0_0.distcp": "x"}),
-    ("   = help: save the checkpoint again", "merge d -o o.safetensors", {
+     "checkpoint merge d -o o.safetensors", {"d/.metadata": "x", "d/__0_0.distcp": "x"}),
+    ("   = help: save the checkpoint again", "checkpoint merge d -o o.safetensors", {
         "d/.metadata": b"\x80\x02" + record(
             "Metadata", state_dict_metadata=b"K\x05") + b".",
         "d/__0_0.distcp": "x"}),
     (", whose place in the checkpoint is not recorded",
-     "merge d --to dcp -o o", one_value(b"}")),
-    ("bytes, too few for the", "merge d --to dcp -o o", one_value(pickled(
+     "checkpoint merge d --as dcp -o o", one_value(b"}")),
+    ("bytes, too few for the", "checkpoint merge d --as dcp -o o", one_value(pickled(
         (record("MetadataIndex", fqn=text("a"), offset=b"N", index=b"N"),
          record("_StorageInfo", "filesystem", offset=b"Kd", length=b"K2",
                 relative_path=text("__0_0.distcp")))))),
     # shards of torch.distributed.checkpoint in safetensors
     ("the file lacks `DCP_SHARDING_INFO`, which others of the folder have",
-     "merge d -o o.safetensors", both(
+     "checkpoint merge d -o o.safetensors", both(
          dcp_file(SHARD(1)), dcp_file(SHARD(2), info=None))),
-    ("`DCP_SHARDING_INFO` is no object", "merge d -o o.safetensors",
+    ("`DCP_SHARDING_INFO` is no object", "checkpoint merge d -o o.safetensors",
      dcp_file(SHARD(1), info="[]")),
     ("lacks a data type, a shape, offsets of its bytes, or `saved_offsets` of "
-     "the same rank", "merge d -o o.safetensors",
+     "the same rank", "checkpoint merge d -o o.safetensors",
      dcp_file(SHARD(1), info='{"x": {"saved_offsets": [0]}}')),
-    ("is at bytes", "merge d -o o.safetensors",
+    ("is at bytes", "checkpoint merge d -o o.safetensors",
      dcp_file(SHARD(1), entry={"data_offsets": [0, 31]})),
-    (", which DCP does not divide", "merge d -o o.safetensors",
+    (", which DCP does not divide", "checkpoint merge d -o o.safetensors",
      dcp_file(SHARD(1), entry={"dtype": "F4", "shape": [8, 8]})),
     ("has another rank or data type in a file before it",
-     "merge d -o o.safetensors", both(
+     "checkpoint merge d -o o.safetensors", both(
          dcp_file(SHARD(1)), dcp_file(SHARD(2), entry={"dtype": "I32"}))),
-    ("the index has no object `weight_map", "merge d -o o.safetensors", both(
+    ("the index has no object `weight_map", "checkpoint merge d -o o.safetensors", both(
         dcp_file(SHARD(1)),
         lambda f: put(f, "d/model.safetensors.index.json", b"{}"))),
 ]

@@ -180,7 +180,7 @@ WRITTEN_BY_PROGRAMS = [
          "SHD002 - there is no file `dir/device-0.safetensors`"),
     ], file="dir/shards.json"),
     Reader("index of a set",
-           "manifest --manifest model.safetensors.index.json", [
+           "show manifest --manifest model.safetensors.index.json", [
         ('{"weight_map": 5}',
          "SHD022 1:16 `weight_map` is not an object"),
     ], file="model.safetensors.index.json"),
@@ -206,12 +206,12 @@ WRITTEN_BY_PROGRAMS = [
         ('{"zarr_format": 2, "shape": [-1], "chunks": [1], "dtype": "<f4"}',
          "SHD023 1:30 a size of a shape must be an integer of at least 0"),
     ], file="d/a/.zarray"),
-    Reader("set", "manifest --manifest d", [
+    Reader("set", "show manifest --manifest d", [
         ("",
          "SHD002 - `d` holds no `.safetensors` file and no checkpoint of "
          "orbax, zarr or PyTorch DCP"),
     ], file="d/other"),
-    *(Reader("set", "manifest --manifest d", [
+    *(Reader("set", "show manifest --manifest d", [
         ("", f"SHD002 - the folder holds {form} (`{name}`), which shardc does "
          "not read"),
     ], file="d/" + name) for name, form in (

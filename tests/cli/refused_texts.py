@@ -179,7 +179,7 @@ WRITTEN_BY_PEOPLE = [
          "SHD016 1:1 not well-formed JSON while parsing value - unexpected "
          "end of input; expected '[', '{', or a literal"),
     ], INPUTS),
-    Reader("mesh", "mesh --mesh IN", [
+    Reader("mesh", "show mesh --mesh IN", [
         ("[]\n",
          "SHD022 1:1 a mesh is a list, not a mapping"),
         ("axes: 5\n",

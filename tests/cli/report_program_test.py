@@ -60,7 +60,7 @@ class Program(ReportCase):
 
     def test_the_table_is_that_of_the_command(self):
         inputs = self.small()
-        html = self.report(*inputs, "--program", path("layers"), "--profile",
+        html = self.report(*inputs, "--compiled", path("layers"), "--profile",
                            "h100-sxm")
         audited = run("audit", path("layers"), *MESH, "--profile", "h100-sxm",
                    "--format", "json").json()
@@ -86,13 +86,13 @@ class Program(ReportCase):
         inputs = self.small()
         audited = run("audit", program, *MESH, "--format", "json").json()
         self.assertTrue(audited["findings"])
-        page = self.page(*inputs, "--program", program)
+        page = self.page(*inputs, "--compiled", program)
         for one in audited["findings"]:
             self.assertIn(one["code"], page.texts["program"])
             self.assertIn(f"audit_programs.py:{one['line']}",
                           page.texts["program"])
         self.assertIn(f"{len(audited['findings'])} findings",
-                      self.report(*inputs, "--program", program))
+                      self.report(*inputs, "--compiled", program))
 
     def test_the_difference_is_that_of_the_command(self):
         inputs, step = inputs_of_steps(self.folder)
@@ -100,7 +100,7 @@ class Program(ReportCase):
                          ("llama_dp2_fsdp2_tp2_activations_free.after_spmd",
                           1)):
             program = os.path.join(STEPS, name + ".hlo.txt.gz")
-            html = self.report(*inputs, "--program", program, "--step", step,
+            html = self.report(*inputs, "--compiled", program, "--step", step,
                                rc=rc)
             audited = run("audit", program, "--step", step, "--format", "json")
             self.check(audited, rc)
@@ -130,7 +130,7 @@ class Program(ReportCase):
                 self.assertIn("sends what is not planned", html)
 
     def test_arguments_that_are_sharded_otherwise_are_listed(self):
-        html = self.report(*self.small("[null, null, [fsdp, tp]]"), "--program",
+        html = self.report(*self.small("[null, null, [fsdp, tp]]"), "--compiled",
                            path("layers"), rc=1)
         self.assertEqual(rows(html, "Sharded in another way than planned"),
                          [["up", "[null, null, [fsdp, tp]]",
@@ -144,8 +144,8 @@ class Program(ReportCase):
         self.check(run("plan", *inputs, "-q", "-o", plan), 0)
         sections = [re.search(r"<section id=program.*?</section>", html, re.S)[0]
                     for html in (
-                        self.report(*inputs, "--program", path("layers")),
-                        self.report("--plan", plan, "--program",
+                        self.report(*inputs, "--compiled", path("layers")),
+                        self.report("--plan", plan, "--compiled",
                                     path("layers")))]
         self.assertEqual(*sections)
 
@@ -156,7 +156,7 @@ class Program(ReportCase):
             project = self.write("shardc.yaml", {
                 "version": 1, "lint": {"ignore": ignored}, "targets": {}})
             html = self.report("--plan", plan, "--project", project,
-                               "--program", path("mistake.gathered_twice"), rc=1)
+                               "--compiled", path("mistake.gathered_twice"), rc=1)
             self.assertEqual("SHD603" in html, not ignored)
         done = run("report", "--plan", plan, "--project", project)
         self.assertIn("`--project` has no effect", self.check(done, 2).err)
@@ -196,7 +196,7 @@ class Program(ReportCase):
 
     def test_controls_have_names_and_tables_headings(self):
         inputs, step = inputs_of_steps(self.folder)
-        page = self.page(*inputs, "--program", os.path.join(
+        page = self.page(*inputs, "--compiled", os.path.join(
             STEPS, "llama_dp2_fsdp2_tp2_activations_free.after_spmd.hlo.txt.gz"),
             "--step", step, rc=1)
         labels = {values.get("for") for tag, values in page.tags
@@ -225,14 +225,14 @@ class Program(ReportCase):
             at = self.write(f"h{at}.txt", hostile)
             # Whether the name suits a parameter of the plan makes no
             # difference.
-            html = self.report(*inputs, "--program", at)
+            html = self.report(*inputs, "--compiled", at)
             self.assertEqual(Page(html).wrong, [])
             self.assertEqual(html.count("<script"), 1)
             self.assertEqual(html.count("<img"), 0)
             for mark in "\u202e\u200b\u2028\x1b":
                 self.assertNotIn(mark, html)
             self.assertLess(len(html.encode()), MOST)
-        self.page(*inputs, "--program", os.path.join(self.folder, "h2.txt"))
+        self.page(*inputs, "--compiled", os.path.join(self.folder, "h2.txt"))
 
     def test_a_long_program_stays_under_the_ceiling(self):
         """Many thousand collectives, each of a name of its own."""
@@ -245,7 +245,7 @@ class Program(ReportCase):
                       "dimensions={0}"]
         at = self.write("long.txt", "\n".join(
             [*lines, "  ROOT %end = () tuple()", "}", ""]))
-        html = self.report(*self.small(), "--program", at, rc=1)  # none compared
+        html = self.report(*self.small(), "--compiled", at, rc=1)  # none compared
         self.assertLess(len(html.encode()), MOST)
         self.assertRegex(html, r"and [\d,]+ more rows")
         self.assertEqual(Page(html).wrong, [])
@@ -261,14 +261,14 @@ class Program(ReportCase):
         out = os.path.join(self.folder, "r.html")
         for flags, words in (
                 (["--step", step], "none is given"),
-                (["--program", path("layers"), "--step", step],
+                (["--compiled", path("layers"), "--step", step],
                  "the mesh of the step of `--step` is tp=8"),
-                (["--program", path("layers"), "--mode", "decode", "--step",
+                (["--compiled", path("layers"), "--mode", "decode", "--step",
                   step], "decode"),
-                (["--program", path("layers"), "--mode", "sleep"], "sleep"),
-                (["--program", other], "4 devices"),
-                (["--program", step], "HloModule"),
-                (["--program", os.path.join(self.folder, "gone")], "gone")):
+                (["--compiled", path("layers"), "--mode", "sleep"], "sleep"),
+                (["--compiled", other], "4 devices"),
+                (["--compiled", step], "HloModule"),
+                (["--compiled", os.path.join(self.folder, "gone")], "gone")):
             done = run("report", *inputs, *flags, "-o", out)
             self.check(done, 2)
             self.assertIn(words, done.err)
@@ -276,12 +276,12 @@ class Program(ReportCase):
 
     def test_a_gzipped_program_makes_the_same_bytes_twice(self):
         inputs = self.small()
-        first = self.report(*inputs, "--program", path("layers"))
-        self.assertEqual(first, self.report(*inputs, "--program",
+        first = self.report(*inputs, "--compiled", path("layers"))
+        self.assertEqual(first, self.report(*inputs, "--compiled",
                                             path("layers"), "--threads", "1"))
         with gzip.open(path("layers"), "rt", encoding="utf-8") as file:
             plain = self.write("layers.hlo.txt.gz", file.read())
-        self.assertEqual(first, self.report(*inputs, "--program", plain))
+        self.assertEqual(first, self.report(*inputs, "--compiled", plain))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def load(path):
 
 
 class Schemas(Case):
-    NAMES = ["audit", "audit-lock", "cost", "cost-lock", "diff", "fit", "kv-map", "kv-proof", "manifest", "mesh", "operations", "param-facts", "plan",
+    NAMES = ["audit", "audit-lock", "cost", "cost-lock", "diff", "kv-map", "kv-proof", "manifest", "mesh", "meshes", "operations", "param-facts", "plan",
              "program", "program-proof", "project", "rules", "search", "serve", "shards", "verify"]
 
     def accepts(self, check, value, what):
@@ -273,7 +273,7 @@ class Schemas(Case):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text + "\n")
             value = load(path)
-            self.check(run(name, "--" + name, path), 0 if good else 2)
+            self.check(run("show", name, "--" + name, path), 0 if good else 2)
         check = validator(name)
         if good:
             self.accepts(check, value, text)
@@ -282,7 +282,7 @@ class Schemas(Case):
 
     def test_the_cost_of_an_encoder(self):
         config = os.path.join(TESTDATA, "configs", "t5-small.config.json")
-        tree = run("manifest", "--no-project", "--model", config, "--format",
+        tree = run("show", "manifest", "--no-project", "--model", config, "--format",
                    "json").out
         done = self.check(run(
             "cost", "--no-project", "--mesh", "dp:2,tp:2", "--rules", "auto",

@@ -266,7 +266,7 @@ class Search(SearchCase):
 
     def fitting(self, name, devices, *step):
         """The seconds of the mesh that `fit` would choose, if one fits."""
-        result = run("fit", *config(name), *STEP, *H100, "--devices", devices,
+        result = run("search", "--all", *config(name), *STEP, *H100, "--devices", devices,
                      "--rules", "auto", "--format", "json", *step)
         if result.rc == 2:
             return None
@@ -460,7 +460,7 @@ class Search(SearchCase):
         self.assertFalse(found["winner"]["fits"])
         text = self.check(run("search", *step, "--prove", "0"), 1).out
         self.assertIn(", may not fit: a step may take ", text)
-        fit = self.check(run("fit", *step, "--rules", "auto", "--format",
+        fit = self.check(run("search", "--all", *step, "--rules", "auto", "--format",
                              "json", *self.settings(found["winner"])), 1).json()
         self.assertFalse(any(one["fits"] for one in fit["meshes"]))
         self.assertTrue(any(one.get("may_fit") for one in fit["meshes"]))
@@ -475,8 +475,12 @@ class Search(SearchCase):
         self.assertGreater(found["least"]["bytes_per_device"], 2**40)
 
     def test_the_text_names_what_was_not_searched_and_what_was_assumed(self):
-        text = self.check(run("search", *LLAMA, *H100, "--devices", "8",
-                              "--prove", "0"), 0).out
+        given = ["search", *LLAMA, *H100, "--devices", "8", "--prove", "0"]
+        short = self.check(run(*given), 0).out
+        self.assertLess(short.count("\n"), 14)
+        self.assertNotIn("why not", short)
+        self.assertIn("`--details` lists the front", short)
+        text = self.check(run(*given, "--details"), 0).out
         for words in ("winner ", "front of time and memory", "why not",
                       "not searched: pipelines with", "assumed: --batch 8",
                       "--seq 8192", "the same figures: shardc cost"):

@@ -1,4 +1,4 @@
-"""`shardc mesh`, `rules --resolved`, `import eformer`, `resolve`, `attention`."""
+"""`shardc show mesh`, `rules --resolved`, `import eformer`, `resolve`, `attention`."""
 
 import json
 import os
@@ -14,7 +14,7 @@ class Mesh(Case):
             path = os.path.join(folder, "mesh.yaml")
             with open(path, "w", encoding="utf-8") as file:
                 file.write("axes: {dp: 2, tp: 8, sp: 1}\nprocesses: 4\n")
-            shown = self.check(run("mesh", "--mesh", path, "--ranks",
+            shown = self.check(run("show", "mesh", "--mesh", path, "--by-process",
                                    "--format", "json"), 0).json()
             self.assertEqual(shown["host_mesh"], [1, 4, 1])
             self.assertEqual(shown["grid"],
@@ -24,7 +24,7 @@ class Mesh(Case):
                 "process": 3, "slice": 0, "devices": [12, 13, 14, 15],
                 "mp_node_size": 2, "dp_node_size": 2,
                 "dp_node_rank": 1, "mp_node_rank": 1})
-            text = self.check(run("mesh", "--mesh", path, "--ranks"), 0).out
+            text = self.check(run("show", "mesh", "--mesh", path, "--by-process"), 0).out
             self.assertIn("process 3: devices 12-15, dp rank 1 of 2, "
                           "mp rank 1 of 2\n", text)
 
@@ -36,8 +36,8 @@ class Mesh(Case):
             rules = os.path.join(folder, "rules.yaml")
             with open(rules, "w", encoding="utf-8") as file:
                 file.write("version: 1\naxes: {tensor_parallel: model}\n")
-            shown = self.check(run("mesh", "--mesh", mesh, "--rules", rules,
-                                   "--ranks", "--format", "json"), 0).json()
+            shown = self.check(run("show", "mesh", "--mesh", mesh, "--rules", rules,
+                                   "--by-process", "--format", "json"), 0).json()
             self.assertEqual(shown["ranks"][0]["mp_node_size"], 2)
 
 
@@ -45,20 +45,20 @@ class Mesh(Case):
         for text, axes in (("1,-1,1,1", "dp=1 fsdp=8 tp=1 sp=1"),
                            ("1,-1,1,2,1", "dp=1 fsdp=4 ep=1 tp=2 sp=1"),
                            ("!2, 1,4,1", "dp=2 fsdp=1 tp=4 sp=1")):
-            shown = run("mesh", "--mesh", text, "--devices", "8")
-            self.assertEqual(self.check(shown, 0).out.split("\n")[0], axes)
+            shown = run("show", "mesh", "--mesh", text, "--devices", "8")
+            self.assertEqual(self.check(shown, 0).out.split("   ")[0], axes)
         for text in ("2,4", "1,1,1,1,1,8", "2,x,1,1", "1,,1,8"):
-            self.check(run("mesh", "--mesh", text, "--devices", "8"), 2)
+            self.check(run("show", "mesh", "--mesh", text, "--devices", "8"), 2)
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "shardc.yaml"), "w") as file:
                 file.write("version: 1\ntargets:\n  t: {mesh: '1,8,1,1'}\n")
-            shown = run("mesh", "--target", "t", cwd=folder)
-            self.assertIn("dp=1 fsdp=8 tp=1 sp=1\n",
+            shown = run("show", "mesh", "--target", "t", cwd=folder)
+            self.assertIn("dp=1 fsdp=8 tp=1 sp=1   8 devices\n",
                           self.check(shown, 0).out)
 
     def test_processes_of_a_mesh_without_a_file(self):
         given = ("--mesh", "dp:2,tp:8", "--processes", "4")
-        shown = self.check(run("mesh", *given, "--ranks", "--format", "json"),
+        shown = self.check(run("show", "mesh", *given, "--by-process", "--format", "json"),
                            0).json()
         self.assertEqual(shown["processes"], 4)
         self.assertEqual(shown["ranks"][3]["devices"], [12, 13, 14, 15])
@@ -68,25 +68,25 @@ class Mesh(Case):
                          "llama-3-8b.hf.manifest.json"), "--quiet"), 0).json()
         self.assertEqual(plan["mesh"]["processes"], 4)
         for wrong in ("3", "0", "x"):
-            self.check(run("mesh", "--mesh", "dp:2,tp:8", "--processes",
+            self.check(run("show", "mesh", "--mesh", "dp:2,tp:8", "--processes",
                            wrong), 2)
 
 
 class Rules(Case):
     def test_resolved_rules_read_back(self):
-        first = self.check(run("rules", "--rules", "builtin:llama/flax",
+        first = self.check(run("show", "rules", "--rules", "builtin:llama/flax",
                                "--resolved", "--format", "json"), 0)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "all.yaml")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(first.out)
-            second = self.check(run("rules", "--rules", path, "--resolved",
+            second = self.check(run("show", "rules", "--rules", path, "--resolved",
                                     "--format", "json"), 0)
         self.assertEqual(first.out, second.out)
         self.assertEqual(first.json()["axes"]["batch"], ["fsdp", "dp"])
 
     def test_sections_that_are_left_out_are_noted(self):
-        given = ("rules", "--rules", "builtin:llama/hf", "--resolved")
+        given = ("show", "rules", "--rules", "builtin:llama/hf", "--resolved")
         result = self.check(run(*given), 0)
         self.assertNotIn("model", result.json())
         self.assertEqual(
@@ -113,14 +113,14 @@ class Rules(Case):
             with open(os.path.join(folder, "r.yaml"), "w",
                       encoding="utf-8") as file:
                 file.write("stages: {axis: pp}\nrules: []\n")
-            result = self.check(run("rules", "--rules", "r.yaml",
+            result = self.check(run("show", "rules", "--rules", "r.yaml",
                                     "--resolved", cwd=folder), 0)
         self.assertNotIn("stages", result.json())
         self.assertEqual("note: the `stages:` section of `r.yaml` is left "
                          "out; copy it to the result\n", result.err)
 
     def test_an_axis_that_a_pack_chooses_by_the_model_is_noted(self):
-        result = self.check(run("rules", "--rules", "builtin:gemma/hf",
+        result = self.check(run("show", "rules", "--rules", "builtin:gemma/hf",
                                 "--resolved"), 0)
         self.assertIn(
             "note: the result replicates KV heads, which `builtin:gemma/hf` "
@@ -144,12 +144,12 @@ class Rules(Case):
                            0).json()["fingerprint"])
 
     def test_without_rules_the_defaults_are_shown(self):
-        shown = self.check(run("rules", "--resolved"), 0).json()
+        shown = self.check(run("show", "rules", "--resolved"), 0).json()
         self.assertEqual(shown["rules"], [])
         self.assertEqual(len(shown["axes"]), 27)
 
     def test_two_separators_are_refused(self):
-        result = self.check(run("rules", "--rules", "builtin:llama/flax",
+        result = self.check(run("show", "rules", "--rules", "builtin:llama/flax",
                                 "--rules", "builtin:llama/hf", "--resolved"), 2)
         self.assertIn("both separators", result.err)
 
@@ -191,7 +191,7 @@ class Import(Case):
 
 class Attention(Case):
     def test_packed_tokens(self):
-        specs = self.check(run("attention", "--layout", "thd", "--mesh",
+        specs = self.check(run("resolve", "attention", "--layout", "thd", "--mesh",
                                "fsdp:2,dp:2,tp:2,sp:2", "--format", "json"),
                            0).json()
         self.assertEqual(specs["query"], [["fsdp", "dp"], "tp", None])

@@ -60,13 +60,13 @@ class Settings(Case):
         plain = self.case("ring")
         self.assertEqual(plain["settings"]["order"], "contiguous")
         for order in ("zig_zag", "striped"):
-            other = self.case("ring", "--order", order)
+            other = self.case("ring", "--ring-order", order)
             self.assertEqual(other["status"], "pass")
             self.assertEqual(other["settings"]["order"], order)
             self.assertEqual(other["communication"], plain["communication"])
             # Rows of different texts one after the other.
             packed = self.verify(
-                "--operation", "ring", "--order", order, "--layout", "thd",
+                "--operation", "ring", "--ring-order", order, "--layout", "thd",
                 "--mode", "train", "--dtype", "float32", "--format", "json")
             self.assertEqual({one["status"]
                               for one in packed.json()["cases"]}, {"pass"})
@@ -348,9 +348,9 @@ class Settings(Case):
             self.assertIn(said, err)
 
     def test_a_flag_without_a_meaning_for_the_operation(self):
-        err = self.refused("--operation", "vanilla,sdpa", "--order",
+        err = self.refused("--operation", "vanilla,sdpa", "--ring-order",
                            "zig_zag")
-        self.assertIn("`--order` does not apply to the requested "
+        self.assertIn("`--ring-order` does not apply to the requested "
                       "operations", err)
         self.assertIn("it is a setting of `ring`", err)
 
@@ -448,7 +448,7 @@ class Settings(Case):
                 ("--dropout", ["1", "1.0", "-0.5", "1e400", "true"]),
                 ("--soft-cap", ["-1", "1e-9", "{}"]),
                 ("--softmax-dtype", ["int8", "f64", "float"]),
-                ("--order", ["zigzag", "ZIG_ZAG", "&a *a"]),
+                ("--ring-order", ["zigzag", "ZIG_ZAG", "&a *a"]),
                 ("--dot-bits", ["1", "16", "-8", "eight"]),
                 ("--sequence-axis", ["", "_", "1", "s p"])]:
             for value in values:

@@ -54,7 +54,7 @@ class Show(Case):
             path = os.path.join(folder, "p.json")
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(plan, file)
-            done = self.check(run("show", "cache", "--plan", path, "--batch",
+            done = self.check(run("show", "kv", "--plan", path, "--batch",
                                   "4", "--kv-len", "64", "--allow-edited"), 2)
         self.assertIn("the plan has no attention specs for mode decode",
                       done.err)
@@ -125,11 +125,12 @@ rules:
     def test_no_line_is_wider_than_asked(self):
         for width in (60, 80, 120):
             for what in (["layout", PARAM], ["mesh"], ["rules"],
-                         ["cache", "--batch", "64"],
+                         ["kv", "--batch", "64"],
                          ["memory", "--memory", "80GiB"]):
                 mesh = ["--mesh", "dp:4,fsdp:16,tp:32", "--processes", "256"]
                 for ascii_only in ([], ["--ascii"]):
-                    text = self.show(*what, *LLAMA, *mesh, *ascii_only,
+                    inputs = [] if what == ["mesh"] else LLAMA
+                    text = self.show(*what, *inputs, *mesh, *ascii_only,
                                      "--width", str(width))
                     lines = text.split("\n")
                     wide = [line for line in lines if len(line) > width

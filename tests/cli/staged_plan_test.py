@@ -129,13 +129,13 @@ class StagedPlan(StagedCase):
         return out
 
     def split(self, plan, source, out, *flags):
-        done = run("split", "--checkpoint", source, "--plan", plan, "-o", self.path(out),
+        done = run("checkpoint", "split", "--checkpoint", source, "--plan", plan, "-o", self.path(out),
                    *flags)
         self.assertEqual(done.rc, 0, done)
         return self.path(out)
 
     def merged(self, source, out):
-        done = run("merge", source, "-o", self.path(out))
+        done = run("checkpoint", "merge", source, "-o", self.path(out))
         self.assertEqual(done.rc, 0, done)
         return read_safetensors(self.path(out))[0]
 
@@ -175,7 +175,7 @@ class StagedPlan(StagedCase):
         two, _ = self.plan("pp:2,tp:2", "{axis: pp, assign: [1, 4]}",
                            self.MODEL, "two.json")
         self.split(one, self.path("model.safetensors"), "from")
-        done = run("reshard", self.path("from"), "--plan", two, "-o",
+        done = run("checkpoint", "reshard", self.path("from"), "--plan", two, "-o",
                    self.path("to"))
         self.assertEqual(done.rc, 0, done)
         self.split(two, self.path("model.safetensors"), "direct")
@@ -219,7 +219,7 @@ class StagedPlan(StagedCase):
         # A file has one part of a tensor, so that a rank has one range.
         data["stages"]["of"][1]["ranks"] = [0]
         self.write("edited.json", json.dumps(data))
-        done = run("split", "--checkpoint", self.path("model.safetensors"),
+        done = run("checkpoint", "split", "--checkpoint", self.path("model.safetensors"),
                    "--plan", self.path("edited.json"), "--allow-edited", "-o",
                    self.path("none"))
         self.assertEqual(done.rc, 2, done)

@@ -53,7 +53,7 @@ class Stages(Case):
                 for stage in value["stages"]]
 
     def fit(self, stages, *flags, rc=0):
-        done = run("fit", *self.inputs(stages), *SIZES, *flags, "--format",
+        done = run("search", "--all", *self.inputs(stages), *SIZES, *flags, "--format",
                    "json")
         self.assertEqual(done.rc, rc, done)
         return done
@@ -122,12 +122,12 @@ class Stages(Case):
                 (["--mode", "decode"], "or pass `--stages none`")):
             done = self.fit("{axis: pp}", "--devices", "8", *flags, rc=2)
             self.assertIn(text, done.err)
-        done = run("fit", *self.inputs("{axis: pp}"), "--devices", "8")
+        done = run("search", "--all", *self.inputs("{axis: pp}"), "--devices", "8")
         self.assertEqual(done.rc, 2, done)
         self.assertIn("give `--batch` and `--seq`", done.err)
         none = self.fit("{axis: pp}", "--devices", "8", "--axes", "fsdp,tp",
                         "--stages", "none")
-        of_pack = run("fit", *LLAMA, "--rules", "builtin:llama/hf",
+        of_pack = run("search", "--all", *LLAMA, "--rules", "builtin:llama/hf",
                       "--no-project", *SIZES, "--devices", "8", "--axes",
                       "fsdp,tp", "--format", "json")
         self.assertEqual(none.json(), of_pack.json())
@@ -257,8 +257,8 @@ targets:
                  "each added over the 4 ranks of the pipeline")):
             path = self.write("r.yaml", stages + rules)
             found = run("check", *LLAMA, "--rules", path, "--mesh",
-                        "pp:4,fsdp:2,tp:2", "--no-project", "--attention",
-                        "batch=32", "--select", "SHD237,SHD411", "--format",
+                        "pp:4,fsdp:2,tp:2", "--no-project", "--batch", "32",
+                        "--select", "SHD237,SHD411", "--format",
                         "json").json()
             self.assertIn("SHD411", {one["code"] for one in found})
             for one in found:

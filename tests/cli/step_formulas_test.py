@@ -89,7 +89,7 @@ class Formulas(CostCase):
                 with open(model, "w", encoding="utf-8") as file:
                     json.dump({"model_type": kind, **config}, file)
                 names = os.path.join(folder, "tree.json")
-                self.check(run("manifest", "--model", model, "--format",
+                self.check(run("show", "manifest", "--model", model, "--format",
                                "json", "-o", names), 0)
                 value = self.check(run(
                     "cost", "--batch", "4", "--seq", "64", "--profile",
@@ -141,7 +141,7 @@ class Formulas(CostCase):
             model = file.removesuffix(".config.json")
             config = ["--model", os.path.join(folder, file), "--no-project"]
             # The step of a model is described with unquantised weights.
-            made = run("manifest", *config, "--weights-dtype", "bfloat16",
+            made = run("show", "manifest", *config, "--weights-dtype", "bfloat16",
                        "--format", "json")
             if made.rc != 0:
                 continue
@@ -237,7 +237,7 @@ class Formulas(CostCase):
                                          "mixtral-8x7b.config.json")]
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.check(run(
-                "manifest", "--no-project", *model, "--naming", "hf",
+                "show", "manifest", "--no-project", *model, "--naming", "hf",
                 "--format", "json"), 0).out)
         with open(os.path.join(ROOT, "rules", "mixtral.hf.yaml"),
                   encoding="utf-8") as file:

@@ -58,7 +58,7 @@ def has_experts(config):
 
 def asked(path, mesh, mode, *more):
     """The report of a config; None where there is none."""
-    tree = run("manifest", "--model", path, "--naming", "hf",
+    tree = run("show", "manifest", "--model", path, "--naming", "hf",
                "--format", "json", *UNQUANTISED)
     if tree.rc:
         return None

@@ -51,12 +51,12 @@ def pickled_values(folder):
 
 
 class OtherFormats(Base):
-    """--to orbax and --to dcp, read back by our own readers; that the libraries
+    """--as orbax and --to dcp, read back by our own readers; that the libraries
     restore what the same writers write is tested in tests/runtimes."""
 
     def merged(self, source, *args):
         out = self.path("merged.safetensors")
-        self.shardc("merge", source, "--out", out, *args)
+        self.shardc("checkpoint", "merge", source, "--output", out, *args)
         return read_safetensors(out)[0]
 
     def test_round_trips_of_samples(self):
@@ -68,7 +68,7 @@ class OtherFormats(Base):
                 want = self.merged(source)
                 for index, to in enumerate(("orbax", "dcp", "orbax")):
                     out = self.path("%s-%d" % (sample, index))
-                    run = self.shardc("merge", source, "--to", to, "--out",
+                    run = self.shardc("checkpoint", "merge", source, "--as", to, "--output",
                                       out, "--threads", "2")
                     self.assertIn("wrote %d arrays" % len(want), run.stderr)
                     held = {name.replace(".", "/"): value for name, value
@@ -113,25 +113,25 @@ class OtherFormats(Base):
         write_safetensors(source, tensors)
         for number, to in enumerate(("orbax", "safetensors", "dcp", "orbax")):
             out = self.path("%d-%s" % (number, to))
-            memory = ["--memory", "16MB"] if number % 2 else []
-            self.shardc("reshard", "--from", source, "--plan", plan(number),
-                        "--to", to, "--out", out, "--threads",
+            memory = ["--buffer", "16MB"] if number % 2 else []
+            self.shardc("checkpoint", "reshard", source, "--plan", plan(number),
+                        "--as", to, "--output", out, "--threads",
                         str(1 + number), *memory)
             self.same(dict(sorted(self.merged(out).items())),
                       dict(sorted(tensors.items())))
             if to == "safetensors":  # the full tensors, for other programs
                 whole = self.path("whole.safetensors")
-                self.shardc("merge", out, "--out", whole)
+                self.shardc("checkpoint", "merge", out, "--output", whole)
                 out = whole
             source = out
 
     def test_strings_and_packed_types_stay_in_orbax(self):
         out = self.path("out")
         source = os.path.join(SAMPLES, "orbax_ocdbt")
-        run = self.shardc("merge", source, "--to", "orbax", "--out", out)
+        run = self.shardc("checkpoint", "merge", source, "--as", "orbax", "--output", out)
         self.assertIn("wrote 33 arrays", run.stderr)
         listed = [json.loads(self.shardc(
-            "manifest", "--manifest", folder, "--format", "json").stdout)
+            "show", "manifest", "--manifest", folder, "--format", "json").stdout)
                   for folder in (source, out)]
         self.assertEqual(*[sorted((one["name"], one["shape"], one["dtype"])
                                   for one in tree["params"])
@@ -156,11 +156,11 @@ class OtherFormats(Base):
             "f": ([3], ["x"]), "w": ([3], ["x"])})
         source = self.path("tree")
         for out, command in (
-                (self.path("merged"), ["merge"]),
-                (self.path("shards"), ["reshard", "--plan", plan])):
-            self.shardc(*command, source, "--to", "orbax", "--out", out)
+                (self.path("merged"), ["checkpoint", "merge"]),
+                (self.path("shards"), ["checkpoint", "reshard", "--plan", plan])):
+            self.shardc(*command, source, "--as", "orbax", "--output", out)
             listed = json.loads(self.shardc(
-                "manifest", "--manifest", out, "--format", "json").stdout)
+                "show", "manifest", "--manifest", out, "--format", "json").stdout)
             self.assertEqual([(one["name"], one["shape"], one["dtype"])
                               for one in listed["params"]],
                              [("f", [3], "F4"), ("w", [3], "I4")])
@@ -169,8 +169,8 @@ class OtherFormats(Base):
     def test_scales_of_float8_are_stored_in_orbax(self):
         tensors = {"w": ("F8_E8M0", [4], b"\x7f\x80\0\xff")}
         write_safetensors(self.path("m.safetensors"), tensors)
-        self.shardc("merge", self.path("m.safetensors"), "--to", "orbax",
-                    "--out", self.path("out"))
+        self.shardc("checkpoint", "merge", self.path("m.safetensors"), "--as", "orbax",
+                    "--output", self.path("out"))
         self.assertEqual(self.merged(self.path("out")), tensors)
 
     def test_a_list_without_all_elements_is_a_dictionary_of_dcp(self):
@@ -184,8 +184,8 @@ class OtherFormats(Base):
                 ("all", ".*", [("l", 0), ("l", 1), ("l", 2)]),
                 ("some", "[12]", [("l", "1"), ("l", "2")])):
             out = self.path(name)
-            self.shardc("merge", self.path("m.safetensors"), "--to", "dcp",
-                        "--select", select, "--out", out)
+            self.shardc("checkpoint", "merge", self.path("m.safetensors"), "--as", "dcp",
+                        "--params", select, "--output", out)
             with open(os.path.join(out, ".metadata"), "rb") as file:
                 paths = RecordReader(file).load().planner_data
             self.assertEqual(list(paths.values()), want)
@@ -196,7 +196,7 @@ class OtherFormats(Base):
         self.assertEqual(len(want), 3)
         for args in ([], ["--arrays-only"]):
             out = self.path("out%d" % len(args))
-            run = self.shardc("merge", source, "--to", "dcp", "--out", out,
+            run = self.shardc("checkpoint", "merge", source, "--as", "dcp", "--output", out,
                               *args)
             self.assertIn("3 pickled values are copied without being read",
                           run.stderr)
@@ -204,18 +204,18 @@ class OtherFormats(Base):
             self.same(self.merged(out, "--arrays-only"),
                       self.merged(source, "--arrays-only"))
         # Numbers and empty nodes are read; orbax has no pickled tuple.
-        run = self.shardc("merge", source, "--to", "orbax", "--out",
+        run = self.shardc("checkpoint", "merge", source, "--as", "orbax", "--output",
                           self.path("orbax"), status=2)
         self.assertEqual(
             run.stderr.count("is a pickled value, which orbax cannot restore"),
             1)
-        self.assertIn("--to dcp copies it", run.stderr)
+        self.assertIn("--as dcp copies it", run.stderr)
 
     def test_a_file_that_ends_before_a_pickled_value_is_refused(self):
         source = self.path("source")
         shutil.copytree(os.path.join(SAMPLES, "dcp_4ranks"), source)
-        self.shardc("merge", source, "--to", "dcp", "--select", "^step$|few",
-                    "--out", self.path("copy"))
+        self.shardc("checkpoint", "merge", source, "--as", "dcp", "--params", "^step$|few",
+                    "--output", self.path("copy"))
         shutil.rmtree(source)
         # The copy holds the value before the tensor, in one file.
         os.rename(self.path("copy"), source)
@@ -224,7 +224,7 @@ class OtherFormats(Base):
         end = max(place.offset for index, place in storage.items()
                   if index.offset is None) + 20
         os.truncate(os.path.join(source, "__0_0.distcp"), end)
-        run = self.shardc("merge", source, "--to", "dcp", "--out",
+        run = self.shardc("checkpoint", "merge", source, "--as", "dcp", "--output",
                           self.path("out"), status=2)
         self.assertIn("truncated", run.stderr)
         self.assertEqual(os.listdir(self.dir), ["source"])
@@ -238,8 +238,8 @@ class OtherFormats(Base):
         plan = self.write_plan("plan.json", axes, params)
         for to in ("orbax", "dcp"):
             out = self.path(to)
-            self.shardc("reshard", self.path("m.safetensors"), "--plan", plan,
-                        "--to", to, "--out", out)
+            self.shardc("checkpoint", "reshard", self.path("m.safetensors"), "--plan", plan,
+                        "--as", to, "--output", out)
             self.same(self.merged(out), {
                 name if to == "orbax" else name.replace("/", "."): value
                 for name, value in tensors.items()})
@@ -252,12 +252,12 @@ class OtherFormats(Base):
         # On another mesh, from the tree and from pieces.
         other = self.write_plan("other.json", [("x", 3)], {
             "w": ([64, 48], [None, "x"]), "b/c": ([6], ["x"])})
-        self.shardc("reshard", self.path("orbax"), "--plan", other, "--out",
+        self.shardc("checkpoint", "reshard", self.path("orbax"), "--plan", other, "--output",
                     self.path("pieces"))
         for source in ("orbax", "pieces"):
             out = self.path(source + "-again")
-            self.shardc("reshard", self.path(source), "--plan", other, "--to",
-                        "orbax", "--out", out, "--memory", "13MB")
+            self.shardc("checkpoint", "reshard", self.path(source), "--plan", other, "--as",
+                        "orbax", "--output", out, "--buffer", "13MB")
             self.same(self.merged(out), tensors)
 
     def test_a_placement_that_orbax_does_not_record_is_a_note(self):
@@ -267,8 +267,8 @@ class OtherFormats(Base):
             "w": ([4], {"spec": [None], "placement": {
                 "axis": "ep", "coordinate": 1}}), "b": ([4], ["ep"])})
         for to, notes in (("orbax", 1), ("dcp", 0)):
-            run = self.shardc("reshard", self.path("m.safetensors"), "--plan",
-                              plan, "--to", to, "--out", self.path(to))
+            run = self.shardc("checkpoint", "reshard", self.path("m.safetensors"), "--plan",
+                              plan, "--as", to, "--output", self.path(to))
             self.assertEqual(run.stderr.count(
                 "coordinates of an axis 1 parameter is"), notes, run.stderr)
 
@@ -276,16 +276,16 @@ class OtherFormats(Base):
         data = write_zarr(self.path("tree"), {"w": ((2048, 16), (1, 16))})
         plan = self.write_plan("plan.json", [("x", 2)], {
             "w": ([2048, 16], [None, "x"])})
-        for args in ([], ["--memory", "13MB"]):
+        for args in ([], ["--buffer", "13MB"]):
             out = self.path("out%d" % len(args))
-            self.shardc("reshard", self.path("tree"), "--plan", plan, "--to",
-                        "dcp", "--out", out, *args)
+            self.shardc("checkpoint", "reshard", self.path("tree"), "--plan", plan, "--as",
+                        "dcp", "--output", out, *args)
             with open(os.path.join(out, ".metadata"), "rb") as file:
                 pieces = RecordReader(file).load().storage_data
             self.assertEqual(len(pieces), 2)  # not a row each: 4096
             self.assertEqual(self.merged(out)["w"][2], data["w"])
         # Without a plan the chunks are those of the source.
-        self.shardc("merge", self.path("tree"), "--to", "dcp", "--out",
+        self.shardc("checkpoint", "merge", self.path("tree"), "--as", "dcp", "--output",
                     self.path("same"))
         with open(self.path("same", ".metadata"), "rb") as file:
             self.assertEqual(len(RecordReader(file).load().storage_data), 2048)
@@ -293,8 +293,8 @@ class OtherFormats(Base):
     def test_casts(self):
         write_safetensors(self.path("m.safetensors"), {
             "w": ("F32", [2, 2], struct.pack("<4f", 1, -2, 0.5, 3))})
-        self.shardc("merge", self.path("m.safetensors"), "--to", "dcp",
-                    "--dtype", "bf16", "--out", self.path("out"))
+        self.shardc("checkpoint", "merge", self.path("m.safetensors"), "--as", "dcp",
+                    "--cast", "bf16", "--output", self.path("out"))
         self.assertEqual(self.merged(self.path("out"))["w"], (
             "BF16", [2, 2], b"\x80\x3f\x00\xc0\x00\x3f\x40\x40"))
 
@@ -309,17 +309,17 @@ class OtherFormats(Base):
                 ([os.path.join(SAMPLES, "ts_zarr2_codecs")], "`bz2`"),
                 ([os.path.join(SAMPLES, "dcp_4ranks")], "is a pickled value"),
                 ([os.path.join(SAMPLES, "none")], "none")):
-            run = self.shardc("merge", *args, "--to", "orbax", "--out",
+            run = self.shardc("checkpoint", "merge", *args, "--as", "orbax", "--output",
                               self.path("out"), status=2)
             self.assertIn(words, run.stderr)
             self.assertEqual(os.listdir(self.dir), [])
-        self.shardc("merge", sample, "--to", "orbax", "--out",
+        self.shardc("checkpoint", "merge", sample, "--as", "orbax", "--output",
                     self.path("out"), "--dry-run")
         self.assertEqual(os.listdir(self.dir), [])
-        self.shardc("merge", sample, "--to", "orbax", "--out",
+        self.shardc("checkpoint", "merge", sample, "--as", "orbax", "--output",
                     self.path("out"))
         before = sorted(os.listdir(self.path("out")))
-        self.shardc("merge", sample, "--to", "orbax", "--out",
+        self.shardc("checkpoint", "merge", sample, "--as", "orbax", "--output",
                     self.path("out"), status=2)
         self.assertEqual(sorted(os.listdir(self.path("out"))), before)
 
@@ -333,8 +333,8 @@ class OtherFormats(Base):
         for to, ending in (("orbax", ".orbax-checkpoint-tmp-shardc"),
                            ("dcp", ".dcp-tmp-shardc")):
             out = self.path(to)
-            command = ["merge", self.path("m.safetensors"), "--to", to,
-                       "--out", out + "/", "--threads", "1"]
+            command = ["checkpoint", "merge", self.path("m.safetensors"), "--as", to,
+                       "--output", out + "/", "--threads", "1"]
             for _ in range(50):
                 run = subprocess.Popen([BIN, *command], text=True,
                                        stderr=subprocess.PIPE, env=clean_env())
@@ -352,7 +352,7 @@ class OtherFormats(Base):
                           "from what is in " + out + ending, said)
             self.assertFalse(os.path.exists(out))
             # Readers refuse what is left, and the next run completes it.
-            self.shardc("manifest", "--manifest", out + ending, status=2)
+            self.shardc("show", "manifest", "--manifest", out + ending, status=2)
             self.shardc(*command)
             self.assertFalse(os.path.exists(out + ending))
             shutil.rmtree(out)
@@ -376,7 +376,7 @@ class OtherFormats(Base):
         for to, ending, _ in self.FORMS:
             for count in (2, 5):
                 out = self.path(f"{to}{count}")
-                command = ["merge", self.path("tree"), "--to", to, "--out",
+                command = ["checkpoint", "merge", self.path("tree"), "--as", to, "--output",
                            out]
                 # In any order; until all have ended nothing is there.
                 for index in reversed(range(count)):
@@ -406,7 +406,7 @@ class OtherFormats(Base):
         write_zarr(self.path("tree"), {"w": ((96, 130), (40, 33))})
         for to, ending, _ in self.FORMS:
             out = self.path(to)
-            command = ["merge", self.path("tree"), "--to", to, "--out", out]
+            command = ["checkpoint", "merge", self.path("tree"), "--as", to, "--output", out]
             self.as_process(1, 2, *command)
             path = os.path.join(out + ending,
                                 ".shardc-00001-of-00002.journal")
@@ -432,7 +432,7 @@ class OtherFormats(Base):
                                               "v": ((3000, 1), (70, 1))})
         self.assertTrue(data)
         for to, ending, name in self.FORMS:
-            command = ["merge", self.path("tree"), "--to", to, "--out"]
+            command = ["checkpoint", "merge", self.path("tree"), "--as", to, "--output"]
             self.shardc(*command, self.path("want" + to))
             out = self.path(to)
             # A process of several leaves what a killed run leaves.
@@ -457,7 +457,7 @@ class OtherFormats(Base):
             self.assertIn("differs from what was written", said)
             self.as_process(0, 2, *command, out)
             # Other options start over.
-            said = self.as_process(0, 2, *command, out, "--select", "w")
+            said = self.as_process(0, 2, *command, out, "--params", "w")
             self.assertNotIn("already written", said)
             said = self.shardc(*command, out, "--finalize", status=2).stderr
             self.assertIn("1 process of 2 are not complete: 0", said)
@@ -477,7 +477,7 @@ class OtherFormats(Base):
         with open(chunk, "wb") as file:
             file.write(bytes(7))
         for to in ("orbax", "dcp"):
-            run = self.shardc("merge", self.path("tree"), "--to", to, "--out",
+            run = self.shardc("checkpoint", "merge", self.path("tree"), "--as", to, "--output",
                               self.path("out"), status=2)
             self.assertIn("has 7 bytes", run.stderr)
             self.assertEqual(os.listdir(self.dir), ["tree"])

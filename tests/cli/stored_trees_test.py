@@ -19,7 +19,7 @@ class Samples(Base):
     def copyable(self, sample):
         """The names of arrays that a safetensors file can hold."""
         listed = json.loads(self.shardc(
-            "manifest", "--manifest", os.path.join(SAMPLES, sample),
+            "show", "manifest", "--manifest", os.path.join(SAMPLES, sample),
             "--format", "json").stdout)
         want = wanted(sample)
         return [one["name"] for one in listed["params"]
@@ -39,8 +39,8 @@ class Samples(Base):
                 if not names:
                     continue
                 out = self.path(sample + ".safetensors")
-                self.shardc("merge", os.path.join(SAMPLES, sample), "--out",
-                            out, "--select", self.select(names),
+                self.shardc("checkpoint", "merge", os.path.join(SAMPLES, sample), "--output",
+                            out, "--params", self.select(names),
                             "--arrays-only", "--verify")
                 held, metadata = read_safetensors(out)
                 # What names do not show is recorded; strings are left out.
@@ -59,46 +59,46 @@ class Samples(Base):
 
     def test_what_a_file_cannot_hold_is_refused_by_name(self):
         for sample, words in (
-                ("orbax_ocdbt", ["`i4` has the data type I4", "--select"]),
+                ("orbax_ocdbt", ["`i4` has the data type I4", "--params"]),
                 ("dcp_4ranks", ["`step` is a pickled value",
                                 "--arrays-only"]),
                 ("ts_zarr2_codecs", ["`bz` is stored by the codec `bz2`",
                                      "`be` is stored big-endian"]),
                 ("dcp_hf_with_bytes", ["begins with a pickled value"])):
             with self.subTest(sample):
-                run = self.shardc("merge", os.path.join(SAMPLES, sample),
-                                  "--out", self.path("o", "m.safetensors"),
+                run = self.shardc("checkpoint", "merge", os.path.join(SAMPLES, sample),
+                                  "--output", self.path("o", "m.safetensors"),
                                   status=2)
                 for word in words:
                     self.assertIn(word, run.stderr)
                 self.assertEqual(os.listdir(self.dir), [])
 
     def test_values_that_are_not_arrays_are_counted(self):
-        run = self.shardc("merge", os.path.join(SAMPLES, "dcp_4ranks"),
-                          "--out", self.path("m.safetensors"), "--arrays-only")
+        run = self.shardc("checkpoint", "merge", os.path.join(SAMPLES, "dcp_4ranks"),
+                          "--output", self.path("m.safetensors"), "--arrays-only")
         self.assertIn("3 values that are not arrays are left out", run.stderr)
 
     def test_the_checkpoint_is_an_option_or_an_argument(self):
         sample = os.path.join(SAMPLES, "orbax_two_processes")
-        listed = json.loads(self.shardc("manifest", "--manifest", sample,
+        listed = json.loads(self.shardc("show", "manifest", "--manifest", sample,
                                         "--format", "json").stdout)
         plan = self.write_plan("plan.json", [("tp", 2)], {
             one["name"]: (one["shape"], []) for one in listed["params"]})
         whole = self.path("whole.safetensors")
-        for given in ([sample], ["--from", sample]):
-            self.shardc("merge", *given, "--out", whole)
-            self.shardc("reshard", *given, "--plan", plan, "--out",
+        for given in ([sample],):
+            self.shardc("checkpoint", "merge", *given, "--output", whole)
+            self.shardc("checkpoint", "reshard", *given, "--plan", plan, "--output",
                         self.path("pieces%d" % len(given)))
         self.same(self.contents("pieces1"), self.contents("pieces2"))
-        self.shardc("split", "--from", sample, "--plan", plan, "--out",
+        self.shardc("checkpoint", "split", "--checkpoint", sample, "--plan", plan, "--output",
                     self.path("split"))
         self.same(self.contents("pieces1"), self.contents("split"))
-        self.shardc("merge", sample, "--from", sample, "--out", whole,
+        self.shardc("checkpoint", "merge", sample, sample, "--output", whole,
                     status=2)
 
     def test_the_latest_step_is_named(self):
-        run = self.shardc("merge", os.path.join(SAMPLES, "orbax_manager"),
-                          "--out", self.path("m.safetensors"))
+        run = self.shardc("checkpoint", "merge", os.path.join(SAMPLES, "orbax_manager"),
+                          "--output", self.path("m.safetensors"))
         self.assertIn("step 10, the latest of 2 steps", run.stderr)
 
     def test_samples_split_and_merged_again(self):
@@ -108,7 +108,7 @@ class Samples(Base):
             with self.subTest(sample):
                 source = os.path.join(SAMPLES, sample)
                 whole = self.path(sample + ".safetensors")
-                self.shardc("merge", source, "--out", whole, "--arrays-only")
+                self.shardc("checkpoint", "merge", source, "--output", whole, "--arrays-only")
                 tensors, _ = read_safetensors(whole)
                 params = {}
                 for name, (_, shape, _) in tensors.items():
@@ -122,14 +122,14 @@ class Samples(Base):
                 plan = self.path("plan.json")
                 with open(plan, "w") as file:
                     json.dump(make_plan([("a", 2), ("b", 3)], params), file)
-                for command in (["split", "--checkpoint", source],
-                                ["reshard", source]):
+                for command in (["checkpoint", "split", "--checkpoint", source],
+                                ["checkpoint", "reshard", source]):
                     out = self.path(sample + command[0])
-                    self.shardc(*command, "--plan", plan, "--out", out,
+                    self.shardc(*command, "--plan", plan, "--output", out,
                                 "--per", "shard", "--arrays-only",
                                 "--threads", "2")
                     back = self.path("back.safetensors")
-                    self.shardc("merge", out, "--out", back)
+                    self.shardc("checkpoint", "merge", out, "--output", back)
                     with open(back, "rb") as one, open(whole, "rb") as two:
                         self.assertEqual(one.read(), two.read())
 
@@ -191,18 +191,18 @@ class Folders(Base):
 
     def test_padded_chunks_by_any_memory_and_threads(self):
         data = write_zarr(self.path("tree"), self.ARRAYS)
-        for args in ([], ["--threads", "1"], ["--memory", "13MB"],
+        for args in ([], ["--threads", "1"], ["--buffer", "13MB"],
                      ["--max-shard-size", "20KB"]):
             out = self.path("out.safetensors")
             if "--max-shard-size" in args:
                 out = self.path("parts")
-            self.shardc("merge", self.path("tree"), "--out", out, *args)
+            self.shardc("checkpoint", "merge", self.path("tree"), "--output", out, *args)
             if "--max-shard-size" not in args:
                 self.check(out, data)
                 continue
             self.assertIn("model.safetensors.index.json", os.listdir(out))
             whole = self.path("whole.safetensors")
-            self.shardc("merge", out, "--out", whole)
+            self.shardc("checkpoint", "merge", out, "--output", whole)
             self.check(whole, data)
 
     def test_two_processes_share_the_work(self):
@@ -210,12 +210,12 @@ class Folders(Base):
         plan = self.write_plan("plan.json", [("tp", 2)], {
             name: (list(shape), [None, "tp"] if shape[1] % 2 == 0 else [])
             for name, (shape, _) in self.ARRAYS.items()})
-        command = ["split", "--checkpoint", self.path("tree"), "--plan", plan]
-        self.shardc(*command, "--out", self.path("want"))
+        command = ["checkpoint", "split", "--checkpoint", self.path("tree"), "--plan", plan]
+        self.shardc(*command, "--output", self.path("want"))
         for index in ("0", "1"):
-            self.shardc(*command, "--out", self.path("out"), "--process-index",
+            self.shardc(*command, "--output", self.path("out"), "--process-index",
                         index, "--process-count", "2")
-        self.shardc(*command, "--out", self.path("out"), "--process-count",
+        self.shardc(*command, "--output", self.path("out"), "--process-count",
                     "2", "--finalize")
         self.same(self.contents("out"), self.contents("want"))
 
@@ -230,7 +230,7 @@ class Folders(Base):
         write_zarr(self.path("tree"), self.ARRAYS)
         chunk = self.path("tree", "blocks", "0", "w", "1.2")
         os.rename(chunk, self.path("kept"))
-        merge = ["merge", self.path("tree"), "--out", out]
+        merge = ["checkpoint", "merge", self.path("tree"), "--output", out]
         self.refused(*merge, words=["`blocks/0/w/1.2`", "is missing"])
         with open(chunk, "wb") as file:
             file.write(bytes(100))
@@ -240,12 +240,12 @@ class Folders(Base):
         self.refused(*merge, words=["leads out of"])
         os.remove(chunk)
         os.rename(self.path("kept"), chunk)
-        self.refused(*merge, "--memory", "1MB", words=[
+        self.refused(*merge, "--buffer", "1MB", words=[
             "a chunk of the array", "more than --memory 976.6 KiB"])
-        self.refused("split", "--checkpoint", self.path("tree"), "--plan",
+        self.refused("checkpoint", "split", "--checkpoint", self.path("tree"), "--plan",
                      self.write_plan("p.json", [("tp", 2)],
                                      {"embed": ([64, 32], [])}),
-                     "--out", self.path("out"), words=[
+                     "--output", self.path("out"), words=[
                          "`embed` is [64, 32] in the plan and [64, 64]",
                          "the checkpoint has `norm`, and the plan does not"])
         os.makedirs(self.path("tree", "__metadata__"))
@@ -269,14 +269,14 @@ class Folders(Base):
                         raw[at] ^= 0x55
                     file.seek(0)
                     file.write(raw)
-            self.refused("merge", folder, "--arrays-only", "--out",
+            self.refused("checkpoint", "merge", folder, "--arrays-only", "--output",
                          self.path("out", "m.safetensors"), words=["error"])
 
     def test_output_inside_the_tree_is_refused(self):
         write_zarr(self.path("tree"), self.ARRAYS)
         before = sorted(os.listdir(self.path("tree")))
         for out in ("new/m.safetensors", "m.safetensors"):
-            run = self.shardc("merge", self.path("tree"), "--out",
+            run = self.shardc("checkpoint", "merge", self.path("tree"), "--output",
                               self.path("tree", out), status=2)
             self.assertIn("inside the checkpoint that is read", run.stderr)
         self.assertEqual(sorted(os.listdir(self.path("tree"))), before)
@@ -287,8 +287,8 @@ class Folders(Base):
         data = write_zarr(self.path("tree"), big)
         plan = self.write_plan("plan.json", [("tp", 4)], {
             name: ([128, 512], [None, "tp"]) for name in big})
-        command = ["split", "--checkpoint", self.path("tree"), "--plan", plan,
-                   "--out", self.path("out")]
+        command = ["checkpoint", "split", "--checkpoint", self.path("tree"), "--plan", plan,
+                   "--output", self.path("out")]
         journal = self.path("out", ".shards-00000-of-00001.journal")
         killed = 0
         for _ in range(40):
@@ -315,7 +315,7 @@ class Folders(Base):
             self.fail("no run was killed after a complete piece")
         self.assertGreater(killed, 0)
         whole = self.path("whole.safetensors")
-        self.shardc("merge", self.path("out"), "--out", whole)
+        self.shardc("checkpoint", "merge", self.path("out"), "--output", whole)
         self.check(whole, data)
 
 

@@ -225,7 +225,7 @@ class Suggest(Case):
         for number, name in enumerate(sorted(os.listdir(CONFIGS))):
             path = os.path.join(CONFIGS, name)
             naming = ("hf", "easydel")[number % 2]
-            done = run("manifest", "--model", path, "--naming", naming,
+            done = run("show", "manifest", "--model", path, "--naming", naming,
                        "--format", "json")
             if done.rc != 0:
                 continue

@@ -446,8 +446,8 @@ class Checkpoints(Inputs):
     def split(self, tensors, per):
         out = self.path("pieces")
         shutil.rmtree(out, ignore_errors=True)
-        self.check(run("split", "--plan", self.path("plan.json"), "--checkpoint",
-                       self.path("m.safetensors"), "--out", out, "--per", per,
+        self.check(run("checkpoint", "split", "--plan", self.path("plan.json"), "--checkpoint",
+                       self.path("m.safetensors"), "--output", out, "--per", per,
                        "--verify"), 0)
         with open(os.path.join(out, "shards.json"), encoding="utf-8") as file:
             index = json.load(file)
@@ -484,7 +484,7 @@ class Checkpoints(Inputs):
                         self.check_devices(plan, sizes, tensors, out)
                     self.check_devices_listed(index, sizes, tensors)
                     back = self.path("back.safetensors")
-                    self.check(run("merge", out, "--out", back), 0)
+                    self.check(run("checkpoint", "merge", out, "--output", back), 0)
                     self.assertEqual(read_safetensors(back)[0], tensors)
             other = self.inputs(
                 ",".join("%s:%d" % (name, size + 1)
@@ -495,9 +495,9 @@ class Checkpoints(Inputs):
             self.plan(*other)
             again = self.path("again")
             shutil.rmtree(again, ignore_errors=True)
-            self.check(run("reshard", out, "--plan", self.path("plan.json"),
-                           "--out", again), 0)
-            self.check(run("merge", again, "--out", back), 0)
+            self.check(run("checkpoint", "reshard", out, "--plan", self.path("plan.json"),
+                           "--output", again), 0)
+            self.check(run("checkpoint", "merge", again, "--output", back), 0)
             self.assertEqual(read_safetensors(back)[0], tensors)
 
     def check_devices(self, plan, sizes, tensors, out):
@@ -528,14 +528,14 @@ class Checkpoints(Inputs):
         self.plan(*self.inputs("a:2,b:4", {
             name: (shape, dtype) for name, (dtype, shape, _) in
             tensors.items()}, {"odd": [["a", "b"]], "even": ["b"]}))
-        args = ["split", "--plan", self.path("plan.json"), "--checkpoint",
+        args = ["checkpoint", "split", "--plan", self.path("plan.json"), "--checkpoint",
                 self.path("m.safetensors")]
-        self.check(run(*args, "--to", "dcp", "--out", self.path("dcp")), 0)
+        self.check(run(*args, "--as", "dcp", "--output", self.path("dcp")), 0)
         back = self.path("back.safetensors")
-        self.check(run("merge", self.path("dcp"), "--out", back), 0)
+        self.check(run("checkpoint", "merge", self.path("dcp"), "--output", back), 0)
         found = read_safetensors(back)[0]
         self.assertEqual({name: found[name] for name in tensors}, tensors)
-        result = self.check(run(*args, "--to", "orbax", "--out",
+        result = self.check(run(*args, "--as", "orbax", "--output",
                                 self.path("orbax")), 2)
         self.assertIn(
             "of `odd` does not divide [10, 3], and orbax records a NamedSharding, "

@@ -77,14 +77,14 @@ class Untrusted(Case):
 
     def test_each_command_refuses(self):
         self.target(rules=[self.secret])
-        for args in (["plan"], ["check"], ["explain", "w"], ["cost"], ["fit"],
+        for args in (["plan"], ["check"], ["explain", "w"], ["cost"], ["search", "--all"],
                      ["suggest"], ["verify"], ["verify", "step"],
                      ["report", "-o", "page.html"], ["show", "mesh"],
-                     ["export", "csv"], ["mesh"],
-                     ["rules", "--target", "t"], ["manifest"],
+                     ["export", "csv"], ["show", "mesh"],
+                     ["show", "rules", "--target", "t"], ["show", "manifest"],
                      ["plan", "--diff"], ["check", "--locked"],
                      ["check", "--fix"], ["resolve", "[TP]", "--target", "t"],
-                     ["attention", "--target", "t"],
+                     ["resolve", "attention", "--target", "t"],
                      *(["check", "--format", name] for name in (
                          "concise", "json", "sarif", "github", "junit",
                          "markdown"))):

@@ -5,6 +5,7 @@ import re
 import tempfile
 import unittest
 
+import driver
 from driver import Case, ROOT, run
 
 PACK = os.path.join(ROOT, "rules", "llama.hf.yaml")
@@ -32,8 +33,7 @@ class Usage(Case):
                       self.check(run("help", "plam"), 2).err)
 
     def test_help_fits_80_columns(self):
-        listing = run("--help").out.split("Subcommands:\n")[1]
-        names = [[line.split()[0]] for line in listing.splitlines()]
+        names = [[name] for name in driver.commands()]
         self.assertGreater(len(names), 20)
         for words in ([], *names, ["verify", "step"]):
             for line in self.check(run(*words, "--help"), 0).out.splitlines():
@@ -90,9 +90,9 @@ class Usage(Case):
                           tables.split("OwnName(")[0])
         self.assertGreater(len(rows), 70)
         helps = run("--help").out
-        options = "".join(run(command, "--help").out
-                          for command in ("plan", "cost", "search", "split",
-                                          "check"))
+        options = "".join(run(*command.split(), "--help").out
+                          for command in ("plan", "cost", "search", "check",
+                                          "checkpoint split"))
         for other, own in rows:
             with self.subTest(other=other):
                 if own.startswith("--"):
@@ -129,7 +129,7 @@ class Usage(Case):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write("version: 1\nrules:\n  - match: a\n"
                                f"    spec: {text}\n")
-                err = self.check(run("rules", "--rules", path), 2).err
+                err = self.check(run("show", "rules", "--rules", path), 2).err
                 self.assertIn(f"write the spec as a list, such as `{spec}`",
                               err)
 
@@ -190,12 +190,6 @@ class Usage(Case):
                 self.assertIn(f"usage]: {message}\n", result.err)
                 self.assertIn(f"--> <command line>:1:{column}\n", result.err)
 
-    def test_the_former_spelling_of_a_step_works_after_its_new_one(self):
-        """`verify step --step MODE` mixes both."""
-        result = self.check(run("verify", "step", "--step", "train"), 2)
-        self.assertIn("no mesh", result.err)
-        self.assertNotIn("unexpected", result.err)
-
     def test_a_file_without_its_flag_gets_the_flag(self):
         with tempfile.TemporaryDirectory() as folder:
             def write(name, text):
@@ -205,38 +199,90 @@ class Usage(Case):
                 return path
 
             files = [
-                ("plan", PACK, "--rules"),
-                ("plan", "builtin:gpt2", "--rules"),
-                ("plan", "auto", "--rules"),
-                ("check", PROJECT, "--project"),
-                ("check", "dp:2,tp:4", "--mesh"),
-                ("plan", write("pod.yaml", "axes: {dp: 2}\n"), "--mesh"),
-                ("plan", write("c.json", '{"model_type": "llama"}'), "--model"),
-                ("plan", write("m.json", '{"params": []}'), "--manifest"),
-                ("plan", write("a.safetensors", "x"), "--manifest"),
-                ("split", write("b.safetensors", "x"), "--checkpoint"),
-                ("split", write("p.json", '{"schema": "shardc.plan/v1"}'),
-                 "--plan"),
-                ("plan", folder, "--manifest"),
+                ("plan", PACK, "--rules", True),
+                ("plan", "builtin:gpt2", "--rules", True),
+                ("plan", "auto", "--rules", True),
+                ("check", PROJECT, "--project", True),
+                ("check", "dp:2,tp:4", "--mesh", True),
+                ("show mesh", "fsdp:8", "--mesh", True),
+                ("show mesh", write("pod.yaml", "axes: {dp: 2}\n"), "--mesh",
+                 True),
+                ("plan", write("c.json", '{"model_type": "llama"}'), "--model",
+                 True),
+                ("plan", write("a.safetensors", "x"), "--manifest", True),
+                # What could be something else is only suggested.
+                ("plan", write("axes.yaml", "axes: {head: tp}\n"), "--mesh",
+                 False),
+                ("plan", write("m.json", '{"params": []}'), "--manifest",
+                 False),
+                ("checkpoint split", write("b.safetensors", "x"),
+                 "--checkpoint", False),
+                ("plan", folder, "--manifest", False),
             ]
-            for command, word, flag in files:
+            for command, word, flag, sure in files:
                 with self.subTest(word=word):
-                    needed = (["--out", folder, "--plan", "p", "--checkpoint",
-                               "c"] if command == "split" else [])
-                    result = self.check(run(command, *needed, word), 2)
+                    needed = (["--output", folder, "--plan", "p", "--checkpoint",
+                               "c"] if command == "checkpoint split" else [])
+                    done = run(*command.split(), *needed, word)
+                    if sure:
+                        self.assertEqual(
+                            (done.rc, done.err.split("\n")[0]),
+                            (lambda one: (one.rc, one.err.split("\n")[0]))(
+                                run(*command.split(), *needed, flag, word)))
+                        self.assertNotIn("unexpected", done.err)
+                        continue
+                    result = self.check(done, 2)
                     self.assertIn(f"help: write `{flag} {word}`", result.err)
             # One that takes no such file shows its options.
-            self.assertIn("`shardc merge --help`", self.check(
-                run("merge", "d", "--out", "o", PACK), 2).err)
+            self.assertIn("`shardc checkpoint merge --help`", self.check(
+                run("checkpoint", "merge", "d", "--output", "o", PACK), 2).err)
+
+    def test_commands_of_two_words_and_kinds_of_a_search(self):
+        search = ["search", "--no-project", "--devices", "4"]
+        shown = ["show", "rules", "--no-project", "--mesh", "tp:2"]
+        for words, message in (
+                (["checkpoint"], "`checkpoint` is the first of two words"),
+                ([*search, "--all", "--serve"],
+                 "`--all` and `--serve` exclude each other"),
+                ([*search, "--all", "--keep", "mesh"],
+                 "`--keep` is for training steps"),
+                ([*search, "--axes", "tp"],
+                 "`--axes` is for the table of every mesh"),
+                ([*search, "--all", "--format", "html"],
+                 "`--all` writes no page"),
+                ([*shown, "--all-names"], "the parameters that rules won are "
+                 "drawn, and `--all-names` is for rules alone"),
+                (["example", "lama3-8b", "x"], "`lama3-8b` is not an example"),
+                (["example", "llama3-8b"], "no folder is given"),
+                (["fit"], "`fit` is not a shardc command"),
+                (["mesh"], "`mesh` is not a shardc command")):
+            with self.subTest(words=words):
+                result = self.check(run(*words), 2)
+                self.assertIn(message, result.err)
+                self.assertIn("= help: ", result.err)
+        self.assertIn("`shardc show mesh`", run("mesh").err)
+        self.assertIn("`shardc checkpoint split`", run("split").err)
+
+    def test_an_example_is_a_project_with_a_mistake(self):
+        for name, code in (("llama3-8b", "SHD105"), ("qwen3-moe", "SHD101")):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "new")
+                self.assertIn(name, self.check(run("example"), 0).out)
+                self.check(run("example", name, path), 0)
+                found = run("check", "--format", "json", cwd=path).json()
+                self.assertIn(code, {one["code"] for one in found})
+                again = self.check(run("example", name, path), 2)
+                self.assertIn("shardc.yaml", again.err)
+                self.check(run("cost", cwd=path), 1 if "moe" in name else 0)
 
     def test_axes_and_packs_written_nearly_right(self):
         for word, axes in [("tp8", "tp:8"), ("dp2,fsdp16", "dp:2,fsdp:16")]:
-            result = self.check(run("mesh", "--mesh", word), 2)
+            result = self.check(run("show", "mesh", "--mesh", word), 2)
             self.assertIn(f"axes are written `{axes}`", result.err)
         for word in ("tp", "8", "8tp", "tp8.yaml"):
-            result = self.check(run("mesh", "--mesh", word), 2)
+            result = self.check(run("show", "mesh", "--mesh", word), 2)
             self.assertNotIn("axes are written", result.err)
-        result = self.check(run("rules", "--rules", "llama/hf"), 2)
+        result = self.check(run("show", "rules", "--rules", "llama/hf"), 2)
         self.assertIn("the pack is written `builtin:llama/hf`", result.err)
 
     def test_lists_take_commas_and_words(self):
@@ -270,9 +316,10 @@ class Usage(Case):
             self.assertIn(f"`--memory` is `{text}`, of what unit?", result.err)
 
     def test_output_has_one_spelling_everywhere(self):
-        for command in ("plan", "check", "import", "split", "merge", "reshard"):
-            text = self.check(run(command, "--help"), 0).out
-            self.assertRegex(text, r"\n  -o,(--out,)?--output ")
+        for command in ("plan", "check", "import", "checkpoint split",
+                        "checkpoint merge", "checkpoint reshard"):
+            text = self.check(run(*command.split(), "--help"), 0).out
+            self.assertRegex(text, r"\n  -o,--output ")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ class ProvedStep(StepCase):
                            "tie_word_embeddings": True}, file)
             with open(manifest, "w", encoding="utf-8") as file:
                 file.write(self.check(run(
-                    "manifest", "--no-project", "--model", config, "--format",
+                    "show", "manifest", "--no-project", "--model", config, "--format",
                     "json"), 0).out)
             statuses = set()
             for seed in range(12):
@@ -147,7 +147,7 @@ class ProvedStep(StepCase):
         manifest = os.path.join(folder, "manifest.json")
         with open(manifest, "w", encoding="utf-8") as file:
             file.write(self.check(run(
-                "manifest", "--no-project", "--model", config, "--naming",
+                "show", "manifest", "--no-project", "--model", config, "--naming",
                 "hf", "--format", "json"), 0).out)
         return ("--mesh", "fsdp:2,tp:2", "--rules", "auto", "--manifest",
                 manifest, "--model", config, "--batch", "4", "--seq", "12")
@@ -165,7 +165,7 @@ class ProvedStep(StepCase):
                                "rotary_dim": rotated}, file)
                 with open(manifest, "w", encoding="utf-8") as file:
                     file.write(self.check(run(
-                        "manifest", "--no-project", "--model", config,
+                        "show", "manifest", "--no-project", "--model", config,
                         "--format", "json"), 0).out)
                 (step,) = self.steps(
                     "--mesh", "dp:2", "--rules", "auto", "--manifest", manifest,
@@ -217,7 +217,7 @@ class ProvedStep(StepCase):
                            "tie_word_embeddings": False}, file)
             with open(manifest, "w", encoding="utf-8") as file:
                 file.write(self.check(run(
-                    "manifest", "--no-project", "--model", config, "--format",
+                    "show", "manifest", "--no-project", "--model", config, "--format",
                     "json"), 0).out)
             for mesh, seed in (("dp:1", "0"), ("fsdp:2,tp:4", "0"),
                                ("fsdp:2,tp:4", "2"), ("fsdp:2,tp:4", "4")):

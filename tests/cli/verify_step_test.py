@@ -26,12 +26,12 @@ class VerifyStep(StepCase):
                                 "--dtype", "float64,float32")
 
     def test_heads_that_do_not_divide_are_noted(self):
-        # Eight KV heads, which `cost` and `fit` refuse on tp:16.
+        # Eight KV heads, which `cost` and `search --all` refuse on tp:16.
         step = ("verify", "step", "--no-project", *LLAMA, "--batch", "16",
                 "--mode", "train,decode", "--mesh")
         note = ('note: "tp" of 16 does not divide the 8 KV heads that '
                 "attention shards over it: the step leaves out what does not "
-                "divide, but `cost` and `fit` refuse it without `--illegal "
+                "divide, but `cost` and `search --all` refuse it without `--illegal "
                 "drop`\n")
         noted = self.check(run(*step, "tp:16"), 0)
         self.assertEqual(noted.err, note)
@@ -236,18 +236,6 @@ class VerifyStep(StepCase):
         self.assertIn("write it after it: `shardc verify step --mesh ...`",
                       out.err)
 
-    def test_the_former_spelling_runs_with_a_note(self):
-        args = ("--no-project", "--mesh", "tp:2", *LLAMA, "--batch", "4")
-        now = self.check(run("verify", "step", *args, "--mode", "decode"), 0)
-        self.assertNotIn("note:", now.err)
-        for words in (["--step", "decode"], ["--step=decode"]):
-            former = self.check(run("verify", *args, *words), 0)
-            self.assertEqual(former.out, now.out)
-            self.assertIn("note: `verify --step MODE` is now `verify step "
-                          "--mode MODE`", former.err)
-        quiet = self.check(run("verify", "-q", *args, "--step", "decode"), 0)
-        self.assertEqual(quiet.err, "")
-
     def test_without_a_mode_it_trains(self):
         args = ("--mesh", "tp:2", *LLAMA, "--batch", "4", "--part", "layer 0")
         self.assertEqual(self.steps(*args), self.steps(*args, "--mode",
@@ -271,7 +259,7 @@ class VerifyStep(StepCase):
     def test_text(self):
         out = self.check(run("verify", "step", "--no-project", "--mesh", "dp:2,tp:2",
                              *LLAMA, "--mode", "decode", "--batch", "8"), 0)
-        self.assertIn("step decode  dp=2 tp=2  batch 8 x 4096", out.out)
+        self.assertIn("step decode  dp=2 tp=2  batch 8 x 8192", out.out)
         self.assertIn("pass: F64, logits, 4 caches equal", out.out)
 
     def test_a_split_cache_stays_where_it_is(self):
@@ -372,7 +360,7 @@ class VerifyStep(StepCase):
     def test_one_parameter(self):
         name = "model.layers.3.self_attn.q_proj.weight"
         args = ("explain", name, "--no-project", "--mesh", "dp:2,fsdp:2,tp:2",
-                *LLAMA, "--step", "train,decode")
+                *LLAMA, "--ops", "train,decode")
         value = self.check(run(*args, "--format", "json"), 0).json()
         self.assertEqual(list(self.schema.iter_errors(value)), [])
         self.assertEqual(value["parameter"], name)

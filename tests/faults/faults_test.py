@@ -89,21 +89,21 @@ class Case:
 def cases(at):
     inputs = ["--no-project", "--mesh", at("in/mesh.yaml"), "--rules",
               at("in/rules.yaml"), "--manifest", at("in/one.safetensors")]
-    split = ["split", "--plan", at("in/plan.json"), "--out",
+    split = ["checkpoint", "split", "--plan", at("in/plan.json"), "--output",
              at("out/set")]
     alone = ["--threads", "1"]
     one = ["--checkpoint", at("in/one.safetensors")]
     two = ["--checkpoint", at("in/two.safetensors"), *alone]
-    merge = ["merge", at("in/set"), "--threads", "1", "--out"]
+    merge = ["checkpoint", "merge", at("in/set"), "--threads", "1", "--output"]
     whole = at("out/whole.safetensors")
     parts = at("out/parts")
     many = [parts, "--max-shard-size", "600B"]
-    old = ["merge", at("in/old"), "--threads", "1", "--out"]
+    old = ["checkpoint", "merge", at("in/old"), "--threads", "1", "--output"]
     hf = "model.safetensors.index.json"
-    reshard = ["reshard", at("in/set"), "--threads", "1", "--plan",
-               at("in/other.json"), "--out", at("out/set")]
+    reshard = ["checkpoint", "reshard", at("in/set"), "--threads", "1", "--plan",
+               at("in/other.json"), "--output", at("out/set")]
     plan = ["plan", "--threads", "1", *inputs]
-    tree = ["--out", at("out/tree"), "--threads", "1"]
+    tree = ["--output", at("out/tree"), "--threads", "1"]
     place = ["--plan", at("in/other.json"), *tree]
     return [
         Case("plan to standard output", *plan, out=None),
@@ -116,7 +116,7 @@ def cases(at):
              reports=True),
         Case("import", "import", "eformer", at("in/eformer.json"), "-o",
              at("out/r.yaml"), out="r.yaml"),
-        Case("split", *split, *one, *alone, out="set", index="shards.json"),
+        Case("checkpoint", "checkpoint", "split", *split, *one, *alone, out="set", index="shards.json"),
         Case("split over a set", *split, *one, *alone, out="set",
              index="shards.json", before=[*split, *two]),
         Case("split by threads", *split, *one, "--threads", "4", out="set",
@@ -124,25 +124,25 @@ def cases(at):
         Case("split into a set's files", *split, *one, *alone, "--reuse",
              out="set",
              index="shards.json", before=[*split, *two]),
-        Case("merge", *merge, whole, out="whole.safetensors"),
+        Case("checkpoint", "checkpoint", "merge", *merge, whole, out="whole.safetensors"),
         Case("merge over a file", *merge, whole, out="whole.safetensors",
              before=[*old, whole]),
         Case("merge to several files", *merge, *many, out="parts", index=hf),
         Case("merge over several files", *merge, *many, out="parts", index=hf,
              before=[*old, *many]),
-        Case("reshard", *reshard, out="set", index="shards.json"),
+        Case("checkpoint", "checkpoint", "reshard", *reshard, out="set", index="shards.json"),
         Case("reshard over a set", *reshard, out="set", index="shards.json",
-             before=["reshard", at("in/old"), *reshard[2:]]),
-        Case("merge to orbax", "merge", at("in/set"), "--to", "orbax", *tree,
+             before=["checkpoint", "reshard", at("in/old"), *reshard[3:]]),
+        Case("merge to orbax", "checkpoint", "merge", at("in/set"), "--as", "orbax", *tree,
              out="tree", once=True),
-        Case("merge to dcp", "merge", at("in/set"), "--to", "dcp", *tree,
+        Case("merge to dcp", "checkpoint", "merge", at("in/set"), "--as", "dcp", *tree,
              out="tree", once=True),
-        Case("reshard orbax to dcp", "reshard", at("in/orbax"), "--to", "dcp",
+        Case("reshard orbax to dcp", "checkpoint", "reshard", at("in/orbax"), "--as", "dcp",
              *place, out="tree", once=True),
-        Case("reshard dcp to orbax", "reshard", at("in/dcp"), "--to", "orbax",
+        Case("reshard dcp to orbax", "checkpoint", "reshard", at("in/dcp"), "--as", "orbax",
              *place[:-1], "4", out="tree", once=True),
-        Case("merge an orbax checkpoint", "merge", at("in/orbax"), "--threads",
-             "1", "--out", whole, out="whole.safetensors"),
+        Case("merge an orbax checkpoint", "checkpoint", "merge", at("in/orbax"), "--threads",
+             "1", "--output", whole, out="whole.safetensors"),
         Case("split a dcp checkpoint", *split, "--checkpoint", at("in/dcp"),
              *alone, out="set", index="shards.json"),
     ]
@@ -187,11 +187,11 @@ class Bench:
                    "  - {match: '.*', spec: []}\n")
         self.write("in/eformer.json", '{"batch_axis": "dp"}')
         for out, source in (("in/set", "one"), ("in/old", "two")):
-            self.good("split", "--plan", self.at("in/plan.json"), "--out",
+            self.good("checkpoint", "split", "--plan", self.at("in/plan.json"), "--output",
                       self.at(out), "--checkpoint",
                       self.at(f"in/{source}.safetensors"))
         for form in ("orbax", "dcp"):
-            self.good("merge", self.at("in/set"), "--to", form, "--out",
+            self.good("checkpoint", "merge", self.at("in/set"), "--as", form, "--output",
                       self.at("in/" + form))
         self.inputs = contents(self.at("in"))
 

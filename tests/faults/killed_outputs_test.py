@@ -64,7 +64,7 @@ ALONE = ["--no-project", "--threads", "1"]
 STEP = ["--batch", "8", "--seq", "32"]
 VERIFY = ["verify", *ALONE, *MESH, "--attention",
           "heads=8,kv_heads=4,head_dim=4,batch=4,q_len=8,kv_len=8",
-          "--dtype", "float32", "--layout", "bthd", "--mode", "prefill",
+          "--cast", "float32", "--layout", "bthd", "--mode", "prefill",
           "-q", "--dump", "dump"]
 AUDITED = os.path.join(TESTDATA, "audit", "executed", "ring.hlo.txt.gz")
 
@@ -93,11 +93,11 @@ def writers():
     plan = ["plan", *ALONE, *MODEL]
     project = [["check", "--locked"], ["plan", "--diff"], ["check"], ["plan"]]
     dumped = [["eval", "rotate_half", "--input", "dump/case-0000.json"]]
-    fit = ["fit", *ALONE, *MODEL, *STEP, "--profile", "h100-sxm", "--devices"]
+    fit = ["search", "--all", *ALONE, *MODEL, *STEP, "--profile", "h100-sxm", "--devices"]
     imported = ["--mesh-output", "mesh.yaml", "-o", "made.yaml"]
     of_import = [["plan", *ALONE, "--mesh", "mesh.yaml", "--rules",
                   "made.yaml", "--model", "config.json"],
-                 ["rules", *ALONE, "--rules", "made.yaml"]]
+                 ["show", "rules", *ALONE, "--rules", "made.yaml"]]
     committed = ["plan", "--write-locked", "-q"]
     init = ["init", "manifest.json", "--model", "config.json", "--folder",
             "new", "--mesh"]
@@ -154,13 +154,13 @@ def writers():
              ["export", "jax", *ALONE, *OTHER_MESH, *MODEL]),
         *one("suggest", ["suggest", *ALONE, *MESH, "--model", "config.json",
                          "--force"]),
-        *one("manifest", ["manifest", *ALONE, "--model", "config.json"],
-             ["mesh", *ALONE, *MESH]),
-        *one("rules", ["rules", *ALONE, "--rules", "rules.yaml"]),
-        *one("mesh", ["mesh", *ALONE, *MESH], ["mesh", *ALONE, *OTHER_MESH]),
+        *one("manifest", ["show", "manifest", *ALONE, "--model", "config.json"],
+             ["show", "mesh", *ALONE, *MESH]),
+        *one("rules", ["show", "rules", *ALONE, "--rules", "rules.yaml"]),
+        *one("mesh", ["show", "mesh", *ALONE, *MESH], ["show", "mesh", *ALONE, *OTHER_MESH]),
         *one("resolve", ["resolve", "[BATCH]", *ALONE, *MESH, "--rules",
                          "rules.yaml"]),
-        *one("attention", ["attention", *ALONE, *MESH, "--rules",
+        *one("attention", ["resolve", "attention", *ALONE, *MESH, "--rules",
                            "rules.yaml"]),
         *one("schedule", ["schedule", "table.csv"],
              ["schedule", "gpipe", "--ranks", "2", "--microbatches", "2"]),
@@ -230,7 +230,7 @@ class Trial:
     def states(self, writer):
         self.put({name: text.encode() for name, text in INPUTS.items()})
         self.good(["plan", *ALONE, *MODEL, *MESH, "-o", "config-plan.json"])
-        self.good(["manifest", *ALONE, "--model", "config.json", "--format",
+        self.good(["show", "manifest", *ALONE, "--model", "config.json", "--format",
                    "json", "-o", "manifest.json"])
         for command in writer.before:
             self.good(command)

@@ -52,15 +52,15 @@ class Writer:
 
 def writers(at):
     one = ["--threads", "1", "--no-sync"]
-    parts = ["--out", at("out/parts"), "--max-shard-size", "100B", *one]
-    new = ["merge", at("in/set"), *parts]
-    old = ["merge", at("in/old"), *parts]
-    split = ["split", "--plan", at("in/plan.json"), "--out", at("out/set"),
+    parts = ["--output", at("out/parts"), "--max-shard-size", "100B", *one]
+    new = ["checkpoint", "merge", at("in/set"), *parts]
+    old = ["checkpoint", "merge", at("in/old"), *parts]
+    split = ["checkpoint", "split", "--plan", at("in/plan.json"), "--output", at("out/set"),
              *one]
     splits = [[*split, "--checkpoint", at(f"in/{name}.safetensors")]
               for name in ("one", "two")]
-    reshard = ["--plan", at("in/other.json"), "--out", at("out/set"), *one]
-    file = ["--out", at("out/files/model.safetensors"), *one]
+    reshard = ["--plan", at("in/other.json"), "--output", at("out/set"), *one]
+    file = ["--output", at("out/files/model.safetensors"), *one]
 
     def process(command, index):
         return [*command, "--process-index", str(index), "--process-count",
@@ -77,24 +77,24 @@ def writers(at):
                [old, process(new, 0)]),
         Writer("finalize a merge", [*new, "--finalize"], "parts",
                [process(new, 0), process(new, 1)]),
-        Writer("merge to one file", ["merge", at("in/set"), *file], "files"),
-        Writer("merge over one file", ["merge", at("in/set"), *file], "files",
-               [["merge", at("in/old"), *file]]),
+        Writer("merge to one file", ["checkpoint", "merge", at("in/set"), *file], "files"),
+        Writer("merge over one file", ["checkpoint", "merge", at("in/set"), *file], "files",
+               [["checkpoint", "merge", at("in/old"), *file]]),
         Writer("split", splits[0], "set", hf=False),
         Writer("split over a set", splits[0], "set", [splits[1]], hf=False),
         Writer("split into a set's files", [*splits[0], "--reuse"], "set",
                [splits[1]], hf=False),
         Writer("split over a set without index", splits[0], "set",
                [splits[1]], ["shards.json"], hf=False),
-        Writer("reshard over a set", ["reshard", at("in/set"), *reshard],
-               "set", [["reshard", at("in/old"), *reshard]], hf=False),
+        Writer("reshard over a set", ["checkpoint", "reshard", at("in/set"), *reshard],
+               "set", [["checkpoint", "reshard", at("in/old"), *reshard]], hf=False),
         *(Writer(f"{source} to {to}",
-                 [*command, "--to", to, "--threads", "1", "--out",
+                 [*command, "--as", to, "--threads", "1", "--output",
                   at("out/tree")], "tree", once=True)
           for to in ("orbax", "dcp")
           for source, command in (
-              ("merge", ["merge", at("in/set")]),
-              ("reshard", ["reshard", at("in/orbax"), "--plan",
+              ("merge", ["checkpoint", "merge", at("in/set")]),
+              ("reshard", ["checkpoint", "reshard", at("in/orbax"), "--plan",
                            at("in/other.json")]))),
         *(one for to, command in rank_commands(at).items()
           if to.startswith(("orbax", "dcp")) for one in (
@@ -109,21 +109,21 @@ def writers(at):
 
 
 def resharded(at):
-    return ["reshard", at("in/set"), "--plan", at("in/other.json"), "--out",
+    return ["checkpoint", "reshard", at("in/set"), "--plan", at("in/other.json"), "--output",
             at("out/set"), "--threads", "1", "--no-sync"]
 
 
 def rank_commands(at):
     """Commands that several processes share, by format and source."""
-    out = {f"{to} of {source}": [*command, "--to", to, "--threads", "1",
-                                 "--out", at("out/tree")]
+    out = {f"{to} of {source}": [*command, "--as", to, "--threads", "1",
+                                 "--output", at("out/tree")]
            for to in ("orbax", "dcp")
            for source, command in (
-               ("merge", ["merge", at("in/set")]),
-               ("reshard", ["reshard", at("in/orbax"), "--plan",
+               ("merge", ["checkpoint", "merge", at("in/set")]),
+               ("reshard", ["checkpoint", "reshard", at("in/orbax"), "--plan",
                             at("in/other.json")]))}
     out["safetensors of merge"] = [
-        "merge", at("in/set"), "--to", "safetensors", "--out",
+        "checkpoint", "merge", at("in/set"), "--as", "safetensors", "--output",
         at("out/parts"), "--max-shard-size", "100B", "--threads", "1",
         "--no-sync"]
     out["safetensors of reshard"] = resharded(at)
@@ -136,9 +136,9 @@ def readers(at, folder):
     mesh = ["--mesh", at("in/mesh.yaml")]
     inputs = ["--no-project", "--threads", "1", *mesh, "--rules",
               at("in/rules.yaml"), "--manifest", place]
-    result = ["--threads", "1", "--no-sync", "--out", at("out/read/made")]
+    result = ["--threads", "1", "--no-sync", "--output", at("out/read/made")]
     out = [
-        ("manifest", ["manifest", "--manifest", place, "--format", "json"]),
+        ("manifest", ["show", "manifest", "--manifest", place, "--format", "json"]),
         ("check", ["check", *inputs, "--format", "json", "--fail-on",
                    "never"]),
         ("plan", ["plan", *inputs]),
@@ -146,16 +146,16 @@ def readers(at, folder):
         ("suggest", ["suggest", "--force", *mesh, "--manifest", place]),
         ("init", ["init", place, *mesh, "--folder",
                   at("out/read/project")]),
-        ("split", ["split", "--plan", at("in/plan.json"), "--checkpoint",
+        ("split", ["checkpoint", "split", "--plan", at("in/plan.json"), "--checkpoint",
                    place, *result]),
-        ("merge", ["merge", place, *result[:-1],
+        ("merge", ["checkpoint", "merge", place, *result[:-1],
                    at("out/read/made.safetensors")]),
-        ("reshard", ["reshard", place, "--plan", at("in/other.json"),
+        ("reshard", ["checkpoint", "reshard", place, "--plan", at("in/other.json"),
                      *result]),
     ]
     for name in (INDEX, "model.safetensors"):
         out.append((f"manifest of {name}",
-                    ["manifest", "--manifest", os.path.join(place, name),
+                    ["show", "manifest", "--manifest", os.path.join(place, name),
                      "--format", "json"]))
     return out
 
@@ -247,11 +247,11 @@ class Trial:
             if name == writer.folder:
                 continue
             result, message = self.read(
-                ["merge", os.path.join(out, name), "--threads", "1",
-                 "--no-sync", "--out",
+                ["checkpoint", "merge", os.path.join(out, name), "--threads", "1",
+                 "--no-sync", "--output",
                  self.bench.at("out/read/made.safetensors")])
             self.reads += 1
-            if result == self.valid[1]["merge"]:
+            if result == self.valid[1]["checkpoint", "merge"]:
                 continue
             require(result[0] == 2 and b"error" in message
                     and result[2] == {"project": {}},
@@ -345,8 +345,8 @@ class Trial:
             statuses = [run.wait() for run in both]
             return [*statuses, started("--finalize").wait()]
 
-        place = command[command.index("--out") + 1]
-        reader = ["merge", place, "--threads", "1", "--no-sync", "--out",
+        place = command[command.index("--output") + 1]
+        reader = ["checkpoint", "merge", place, "--threads", "1", "--no-sync", "--output",
                   self.bench.at("out/read/made.safetensors")]
         self.bench.clear()
         start = time.monotonic()
@@ -395,9 +395,9 @@ class Trial:
     def race(self, name, new, old, index, seconds):
         """Reads while two sets replace each other; `index` is then removed."""
         place = self.bench.at("out/parts")
-        reader = ["split", "--plan", self.bench.at("in/plan.json"),
+        reader = ["checkpoint", "split", "--plan", self.bench.at("in/plan.json"),
                   "--checkpoint", place, "--threads", "1", "--no-sync",
-                  "--out", self.bench.at("out/read/made")]
+                  "--output", self.bench.at("out/read/made")]
         self.bench.clear()
         valid = []
         for command in (new, old):

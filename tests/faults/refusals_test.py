@@ -52,7 +52,7 @@ def large(folder):
         "x": ("F32", [4096, 2], random.Random(1).randbytes(1 << 15))})
 
 
-SPLIT = "split --plan p.json --checkpoint m.safetensors --threads 1 --out "
+SPLIT = "checkpoint split --plan p.json --checkpoint m.safetensors --threads 1 --output "
 
 
 def pieces(folder):
@@ -82,13 +82,13 @@ def at_d(build):
     return lambda folder: (one_file(folder), build(folder + "/d"))
 
 
-MERGE = "merge d --threads 1 --out o.safetensors"
+MERGE = "checkpoint merge d --threads 1 --output o.safetensors"
 ROWS = [
     ("cannot write in", SPLIT + "o", "open", "EACCES", one_file),
     ("cannot list", SPLIT + "o", "opendir", "EACCES", one_file),
-    ("cannot list", "manifest --manifest m-00001-of-00002.gguf", "opendir",
+    ("cannot list", "show manifest --manifest m-00001-of-00002.gguf", "opendir",
      "EACCES", two_gguf),
-    ("cannot list", "manifest --manifest d", "opendir", "EACCES", a_set),
+    ("cannot list", "show manifest --manifest d", "opendir", "EACCES", a_set),
     ("cannot list `d", MERGE, "opendir", "EACCES", at_d(plain)),
     ("cannot list it:", MERGE, "opendir", "EACCES", lambda folder:
      shutil.copytree(os.path.join(SAMPLES, "ts_numbered"), folder + "/d")),
@@ -98,7 +98,7 @@ ROWS = [
     ("differs from what was written to it", SPLIT + "o --verify", "pwrite",
      "flip", one_file),
     ("differs from what was written to it",
-     "merge m.safetensors --to orbax --threads 1 --verify --out o",
+     "checkpoint merge m.safetensors --as orbax --threads 1 --verify --output o",
      "pwrite,write", "flip", large),
     ("changed while it was read", SPLIT + "o", "pread", "grow m.safetensors",
      one_file),
@@ -108,9 +108,9 @@ ROWS = [
      at_d(plain)),
     ("`d/shards.json` has changed while it was read", MERGE, "any",
      "swap d/shards.json", pieces),
-    ("has changed while its set was read", "manifest --manifest d", "any",
+    ("has changed while its set was read", "show manifest --manifest d", "any",
      "swap d/model.safetensors.index.json", a_set),
-    ("has changed while its set was read", "manifest --manifest d", "any",
+    ("has changed while its set was read", "show manifest --manifest d", "any",
      "grow d/model.safetensors.index.json", a_set),
     ("the client does not read the output", "lsp < in", "write", "EPIPE",
      lambda folder: put(folder, "in", (
@@ -187,7 +187,7 @@ class Refusals(Case):
         self.fail("no run left a journal")
 
     def test_a_journal_that_another_run_has_locked(self):
-        command = "merge m.safetensors --to orbax --threads 1 --out o"
+        command = "checkpoint merge m.safetensors --as orbax --threads 1 --output o"
         path = self.journal(command, "o.")
         with open(path, "rb+") as held:
             fcntl.flock(held, fcntl.LOCK_EX)

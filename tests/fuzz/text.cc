@@ -57,7 +57,7 @@ void CheckMesh(const Mesh& mesh) {
             "a product in 64 bits");
   }
   Require(devices == mesh.devices, "as many devices as the axes say");
-  if (devices <= 4096) MeshGridText(mesh, {}, true);
+  if (devices <= 4096) MeshDetailsText(mesh, {}, true);
 }
 
 void MeshFile(std::string_view bytes) {

@@ -43,26 +43,26 @@ class Ranks(Base):
 
     def both(self, args, name):
         """By one process, and by several and `--finalize`."""
-        self.shardc(*args, "--out", self.path(name + ".one"))
+        self.shardc(*args, "--output", self.path(name + ".one"))
         for count in (2, 3):
             out = self.path(f"{name}.{count}")
-            self.ranks(count, *args, "--out", out)
+            self.ranks(count, *args, "--output", out)
             self.assertNotIn("shards.json", os.listdir(out))
-            self.shardc(*args, "--out", out, "--finalize", "--process-count",
+            self.shardc(*args, "--output", out, "--finalize", "--process-count",
                         str(count))
             self.same(self.contents(f"{name}.{count}"),
                       self.contents(name + ".one"))
 
     def test_split_reshard_and_merge(self):
         before, after = self.plans
-        self.both(["split", "--plan", before, "--checkpoint",
+        self.both(["checkpoint", "split", "--plan", before, "--checkpoint",
                    self.path("m.safetensors")], "pieces")
-        self.both(["reshard", self.path("pieces.3"), "--plan", after], "moved")
-        self.both(["merge", self.path("moved.2"), "--max-shard-size", "400KB"],
+        self.both(["checkpoint", "reshard", self.path("pieces.3"), "--plan", after], "moved")
+        self.both(["checkpoint", "merge", self.path("moved.2"), "--max-shard-size", "400KB"],
                   "whole")
         # Cut again, it is what the first plan made.
-        self.shardc("split", "--plan", before, "--checkpoint",
-                    self.path("whole.3"), "--out", self.path("again"))
+        self.shardc("checkpoint", "split", "--plan", before, "--checkpoint",
+                    self.path("whole.3"), "--output", self.path("again"))
         self.same(self.contents("again"), self.contents("pieces.one"))
 
 

@@ -68,7 +68,7 @@ SAME = [
                      "--operation", "vanilla,flash_attn2,ring",
                      "--dtype", "float32"]),
     ("a ring in zig-zag", 4, ["--mesh", "sp:4", "--attention", SIZES,
-                              "--operation", "ring,ulysses", "--order",
+                              "--operation", "ring,ulysses", "--ring-order",
                               "zig_zag", "--dtype", "float32"]),
     ("quantised products", 2, ["--mesh", "tp:2", "--attention", SIZES,
                                "--operation", "vanilla,flash_attn2",

@@ -11,7 +11,7 @@ CACHES = ("--mode", "decode,insert")
 # words that name a file of FILES stand for it.
 MATRICES = (
     ("--mesh", "sp:4,tp:2", "--attention", SMALL, "--dtype", "float32",
-     "--operation", "ring,ulysses", "--order", "zig_zag", "--mode", "train"),
+     "--operation", "ring,ulysses", "--ring-order", "zig_zag", "--mode", "train"),
     ("--mesh", "dp:2,tp:2", "--attention", SMALL, "--dtype", "float32",
      "--mode", "train,decode", "--operation",
      "vanilla,sdpa,flash_attn2", "--dot-bits", "8"),
@@ -40,7 +40,7 @@ MATRICES = (
      "sinks,soft_cap,additive_mask", "--kv-dtype", "bfloat16"),
     # Rings within an exchange, striped and alone.
     ("--mesh", "sp:4,tp:2", "--attention", ODD, "--dtype", "float32",
-     "--features", "all", "--operation", "ring", "--order", "striped"),
+     "--features", "all", "--operation", "ring", "--ring-order", "striped"),
     ("--mesh", "dp:2,sp:2,cp:2", "--attention", ODD, "--dtype", "float32",
      "--features", "all", "--mode", "train", "--operation", "ring,ulysses",
      "--rules", "two.yaml", "--settings", "ring.yaml"),

@@ -320,8 +320,6 @@ MUTATIONS = [
      "PadLeft(CountText(group.count), 7)", "PadLeft(CountText(group.count), 6)"),
     ("mesh-range-of-one", "input_text.cc",
      "numbers.size() > 1", "numbers.size() > 0"),
-    ("mesh-draws-1023", "input_text.h",
-     "kDrawnDevices = 1024", "kDrawnDevices = 1023"),
     ("rules-narrow-column", "rules_file.cc",
      "std::min<size_t>(widest, 48)", "std::min<size_t>(widest, 40)"),
     ("plan-every-edit-costs", "plan_json.cc",

@@ -51,7 +51,7 @@ void ReadMeshFile(const std::string& path, Findings& findings) {
   ReadMesh(path, std::nullopt, findings);
 }
 
-// Reads a rules file and compiles its patterns, as `shardc rules` does.
+// Reads a rules file and compiles its patterns, as `shardc show rules` does.
 void ReadRulesFile(const std::string& path, Findings& findings) {
   const std::vector<std::string> files = {path};
   const auto rules = ReadRules(files, {}, findings);

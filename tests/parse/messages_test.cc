@@ -261,7 +261,7 @@ constexpr Case kCases[] = {
 1:11: error: there is no file `missing.yaml` [missing]
     paths are relative to the file that holds them
 1:25: error: there is no rule pack `builtin:nope` [reference]
-    `shardc rules` lists the packs
+    `shardc show rules` lists the packs
 )"},
     {"manifest", "[]",
      R"(

@@ -212,7 +212,7 @@ class Browser(unittest.TestCase):
                 ("resolve", "#resolve-text",
                  ["resolve", "[BATCH, [FSDP, SP], _]", "--mode", "train",
                   *place]),
-                ("grid", "#mesh-text", ["mesh", *place])):
+                ("grid", "#mesh-text", ["show", "mesh", *place])):
             page.click(f"#tab-{tab}")
             self.settle(page)
             status, out, _ = folder.native(*command)

@@ -62,7 +62,7 @@ class Expressions(unittest.TestCase):
             with open(path, "w", encoding="utf-8") as file:
                 json.dump({"model_type": "made", **NAMES}, file)
             ran = subprocess.run(
-                [BIN, "manifest", "--no-project", "--families", folder, "--model", path,
+                [BIN, "show", "manifest", "--no-project", "--families", folder, "--model", path,
                  "--format", "json"], capture_output=True, text=True, check=False)
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         found = {x["name"]: x["shape"] for x in json.loads(ran.stdout)["params"]}

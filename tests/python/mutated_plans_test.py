@@ -255,7 +255,7 @@ class MutatedPlans(unittest.TestCase):
         readers = [["show", "mesh", "--plan"], ["show", "rules", "--plan"],
                    ["export", "csv", "--plan"], ["export", "tree", "--plan"],
                    ["cost", "--plan"], ["diff", "base.json"],
-                   ["split", "--checkpoint", "c.safetensors", "--out", "out",
+                   ["checkpoint", "split", "--checkpoint", "c.safetensors", "--output", "out",
                     "--dry-run", "--plan"],
                    ["report", "-o", "page.html", "--plan"]]
         for number, (_, data) in enumerate(self.mutants(PROGRAM, SEED + 1)):
@@ -304,8 +304,8 @@ class MutatedPlans(unittest.TestCase):
                      ["cost", "--plan", "p.json"],
                      ["diff", "base.json", "p.json"],
                      ["diff", "p.json", "base.json"],
-                     ["split", "--plan", "p.json", "--checkpoint",
-                      "c.safetensors", "--out", "out", "--dry-run"],
+                     ["checkpoint", "split", "--plan", "p.json", "--checkpoint",
+                      "c.safetensors", "--output", "out", "--dry-run"],
                      ["report", "--plan", "p.json", "-o", "page.html"],
                      ["report", "--plan", "base.json", "--base", "p.json",
                       "-o", "page.html"]):

@@ -220,7 +220,7 @@ class Browser(unittest.TestCase):
                    loud, "--manifest", hostile)
         inputs, step = inputs_of_steps(cls.folder.name)
         cls.report("program", *inputs, "--profile", "h100-sxm", "--step", step,
-                   "--program", os.path.join(
+                   "--compiled", os.path.join(
                        TESTDATA, "audit", "steps",
                        "llama_dp2_fsdp2_tp2_activations_free.after_spmd"
                        ".hlo.txt.gz"))

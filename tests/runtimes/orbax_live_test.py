@@ -103,7 +103,7 @@ def shardc(*args):
 
 
 def merged(source, out):
-    shardc("merge", source, "--out", out)
+    shardc("checkpoint", "merge", source, "--output", out)
     return read_safetensors(out)[0]
 
 
@@ -151,13 +151,13 @@ class Reads(unittest.TestCase):
                         name: (shape, drawn_spec(rng, shape, axes))
                         for name, (_, shape, _) in held.items()}), file)
                 again = os.path.join(folder, f"again{number}")
-                shardc("reshard", "--from", path, "--plan", plan, "--to",
-                       "orbax", "--out", again)
+                shardc("checkpoint", "reshard", path, "--plan", plan, "--as",
+                       "orbax", "--output", again)
                 self.compare(restored(again), held, what)
                 torch = os.path.join(folder, f"torch{number}")
-                shardc("reshard", "--from", again, "--plan", plan, "--to",
-                       "dcp", "--out", torch)
-                shardc("merge", torch, "--to", "orbax", "--out",
+                shardc("checkpoint", "reshard", again, "--plan", plan, "--as",
+                       "dcp", "--output", torch)
+                shardc("checkpoint", "merge", torch, "--as", "orbax", "--output",
                        again + "-back")
                 self.compare(merged(again + "-back", out), held, what)
         print(f"orbax-checkpoint {ocp.__version__}, jax {jax.__version__}: "
@@ -231,19 +231,19 @@ class Trees(unittest.TestCase):
                 checkpointer.save(at("saved"), state)
                 if hasattr(checkpointer, "wait_until_finished"):
                     checkpointer.wait_until_finished()
-            shardc("merge", at("saved"), "--out", at("m.safetensors"))
-            shardc("merge", at("m.safetensors"), "--to", "dcp", "--out",
+            shardc("checkpoint", "merge", at("saved"), "--output", at("m.safetensors"))
+            shardc("checkpoint", "merge", at("m.safetensors"), "--as", "dcp", "--output",
                    at("dcp"))
             # DCP has no random keys: they are arrays of their words there.
             for source, keys in (("saved", True), ("m.safetensors", True),
                                  ("dcp", False)):
                 with self.subTest(source):
-                    shardc("merge", at(source), "--to", "orbax", "--out",
+                    shardc("checkpoint", "merge", at(source), "--as", "orbax", "--output",
                            at("from-" + source))
                     self.restore(at("from-" + source), state, keys)
             # A list of which an element was left out is a dictionary.
-            shardc("merge", at("saved"), "--select", "params/layers/[13]/",
-                   "--to", "orbax", "--out", at("some"))
+            shardc("checkpoint", "merge", at("saved"), "--params", "params/layers/[13]/",
+                   "--as", "orbax", "--output", at("some"))
             with ocp.PyTreeCheckpointer() as checkpointer:
                 some = checkpointer.restore(at("some"))
             self.assertEqual(sorted(some["params"]["layers"]), ["1", "3"])

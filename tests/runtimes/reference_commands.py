@@ -181,7 +181,7 @@ def words_of(given):
 
 
 def command_resolve(given):
-    made = asked("resolve", *words_of(given), "--names", "--rules",
+    made = asked("resolve", *words_of(given), "--axis-names", "--rules",
                  rules_of(given["fields"], **EFORMER))
     return {"spec": made["spec"], "names": made["names"]}
 
@@ -272,7 +272,7 @@ rules_resolved = import_eformer
 
 
 def command_rules_resolved(given):
-    made = asked("rules", "--resolved", "--rules", rules_of(given["fields"]))
+    made = asked("show", "rules", "--resolved", "--rules", rules_of(given["fields"]))
     return {name + "_axis": value for name, value in made["axes"].items()}
 
 
@@ -420,7 +420,7 @@ def submesh_index(sizes, given):
 
 def command_mesh(given):
     text = ",".join(f"{name}:{size}" for name, size in given["mesh"].items())
-    words = ["mesh", "--mesh", text, "--devices", str(given["devices"])]
+    words = ["show", "mesh", "--mesh", text, "--devices", str(given["devices"])]
     made = asked(*words, "--processes", str(given["processes"]))
     place = asked(*words, "--device", str(given["device"]))["place"]
     sizes = {axis["name"]: axis["size"] for axis in made["axes"]}
@@ -447,7 +447,7 @@ def attention_command(given):
 
 
 def command_attention_command(given):
-    words = ["attention", "--mode", given["mode"], "--layout", given["layout"],
+    words = ["resolve", "attention", "--mode", given["mode"], "--layout", given["layout"],
              "--rules", rules_of(given["partition_axis"], **EFORMER)]
     if given["qkv_mni_sharding"]:
         words.append("--mni")
@@ -629,7 +629,7 @@ def leaf(node):
 
 
 def command_manifest_tree(given):
-    made = asked("manifest", "--manifest", written("tree.json", leaf(
+    made = asked("show", "manifest", "--manifest", written("tree.json", leaf(
         given["tree"])))
     return {"leaves": {one["name"]: one["shape"] for one in made["params"]}}
 
@@ -727,16 +727,16 @@ def command_shard_and_gather(given):
     out = {}
     for number in (0, 1):
         shutil.rmtree(path(f"pieces{number}"), ignore_errors=True)
-        words = ("reshard", path("pieces0")) if number else \
-            ("split", "--checkpoint", path("whole.safetensors"))
-        run(*words, "-q", "--no-sync", "--plan", plans[number], "--out",
+        words = ("checkpoint", "reshard", path("pieces0")) if number else \
+            ("checkpoint", "split", "--checkpoint", path("whole.safetensors"))
+        run(*words, "-q", "--no-sync", "--plan", plans[number], "--output",
             path(f"pieces{number}"))
         devices = int(np.prod(list(given["meshes"][number].values())))
         for device in range(devices):
             pieces = load_file(path(f"pieces{number}/device-{device:05}.safetensors"))
             out.update({f"{number}/{device}/{name}": bytes_of(piece)
                         for name, piece in pieces.items() if name != "anchor"})
-    run("merge", path("pieces1"), "-q", "--no-sync", "--out",
+    run("checkpoint", "merge", path("pieces1"), "-q", "--no-sync", "--output",
         path("merged.safetensors"))
     out.update({name: bytes_of(array) for name, array in load_file(
         path("merged.safetensors")).items() if name != "anchor"})

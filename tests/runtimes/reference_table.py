@@ -24,12 +24,13 @@ ROWS = {
     "concatenate_to_cache": "numeric", "attention": "numeric",
     "resolve": ("resolve",), "shard": ("resolve",),
     "import_eformer": ("import eformer",),
-    "export_eformer": ("export eformer",), "rules_resolved": ("rules",),
-    "fingerprint": ("eval",), "mesh": ("mesh",),
-    "attention_command": ("attention",), "plan": ("plan",),
+    "export_eformer": ("export eformer",), "rules_resolved": ("show rules",),
+    "fingerprint": ("eval",), "mesh": ("show mesh",),
+    "attention_command": ("resolve attention",), "plan": ("plan",),
     "plan_fjformer": ("plan",), "weight_decay": ("plan",),
-    "manifest_tree": ("manifest",), "import_python": ("shardc.import_python",),
-    "shard_and_gather": ("split", "merge", "reshard")}
+    "manifest_tree": ("show manifest",), "import_python": ("shardc.import_python",),
+    "shard_and_gather": ("checkpoint split", "checkpoint merge",
+                         "checkpoint reshard")}
 # The functions of `eval` with other names than their operations.
 FUNCTIONS = {
     "fjformer_match": "match_partition_rules",
@@ -102,9 +103,12 @@ def judged(operation, seed, count):
 def commands_of(text):
     """The commands that the tables of docs/parity.md name."""
     rows = re.findall(r"^\| .*? \| (.*) \|$", text, re.M)
-    named = set(re.findall(r"`((?:import |export |shardc\.)?[a-z_]+)", " ".join(
-        rows)))
-    return named & {"resolve", "plan", "mesh", "attention", "split", "merge",
-                    "reshard", "manifest", "rules", "cost", "diff", "export",
-                    "verify", "suggest", "check", "eval", "import eformer",
-                    "export eformer", "shardc.import_python"}
+    named = set(re.findall(
+        r"`((?:(?:import|export|show|resolve|checkpoint) |shardc\.)?[a-z_]+)",
+        " ".join(rows)))
+    return named & {"resolve", "plan", "show mesh", "resolve attention",
+                    "checkpoint split", "checkpoint merge",
+                    "checkpoint reshard", "show manifest", "show rules",
+                    "cost", "diff", "export", "verify", "suggest", "check",
+                    "eval", "import eformer", "export eformer",
+                    "shardc.import_python"}

@@ -54,9 +54,8 @@ def words_of_rows():
             for text in re.findall(r"`([^`]+)`", row)]
 
 
-COMMANDS = {"attention", "check", "cost", "diff", "eval", "export", "import",
-            "manifest", "merge", "mesh", "plan", "reshard", "resolve", "rules",
-            "split", "suggest", "verify"}
+COMMANDS = {"check", "checkpoint", "cost", "diff", "eval", "export", "import",
+            "plan", "resolve", "show", "suggest", "verify"}
 
 
 def run(*words):
@@ -85,7 +84,9 @@ class Reference(unittest.TestCase):
             if words[0] == "eval" and words[1:]:
                 self.assertIn(words[1], inputs)
                 continue
-            manual = run(*(words[:2] if words[1:] == ["step"] else words[:1]),
+            manual = run(*(words[:2] if words[0] in ("show", "checkpoint")
+                           or words[1:] in (["step"], ["attention"])
+                           else words[:1]),
                          "--help")
             for word in words[1:]:
                 if word.startswith("-"):

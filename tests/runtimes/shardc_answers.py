@@ -87,9 +87,9 @@ def local_tensors(mesh, cases):
     elements), by case and device."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "pieces")
-        run("split", "-q", "--no-sync", "--checkpoint",
+        run("checkpoint", "split", "-q", "--no-sync", "--checkpoint",
             os.path.join(folder, "model.safetensors"), "--plan",
-            plan(folder, mesh, cases), "--out", out)
+            plan(folder, mesh, cases), "--output", out)
         devices = [read_checkpoint(os.path.join(out, name))
                    for name in sorted(os.listdir(out))
                    if name.startswith("device-")]

@@ -145,7 +145,7 @@ class Trees(unittest.TestCase):
         for entry in records.load("transformers/index")["models"]:
             with self.subTest(model=entry["model"]):
                 done = shardc_answers.run(
-                    "manifest", "--no-project", "--format", "json",
+                    "show", "manifest", "--no-project", "--format", "json",
                     "--manifest",
                     records.path("transformers/known/" + entry["model"]))
                 read = json.loads(done.stdout)

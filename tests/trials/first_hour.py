@@ -155,7 +155,7 @@ def two_of_one_name(t):
     t.run(["mine:params", "-o", "tree.json"], 2, python, env)
     option = t.lead(r"another separator \(`(--separator)`\)")
     t.run(["mine:params", option, ".", "-o", "tree.json"], 0, python, env)
-    t.run(["manifest", "--manifest", "tree.json"], 0)
+    t.run(["show", "manifest", "--manifest", "tree.json"], 0)
     t.run(["-c", "import shardc; print(shardc.__version__)"], 0,
           [sys.executable], env)
 

@@ -1,7 +1,7 @@
-// Writes which meshes fit, for `shardc fit`. First come the possible sizes of
-// each axis: a legal size with its figures, and any other size with the reasons
-// why it is illegal. Then the meshes are listed, from the best to the worst.
-// For example, a line of a mesh is:
+// Writes which meshes fit, for `shardc search --all`. First come the possible
+// sizes of each axis: a legal size with its figures, and any other size with
+// the reasons why it is illegal. Then the meshes are listed, from the best to
+// the worst. For example, a line of a mesh is:
 //
 //   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
 #include "emit/costs/cost_report.h"
@@ -250,7 +250,7 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
 }
 
 void WriteFitJson(const cost::FitReport& report, Sink& out) {
-  WriteDocument(out, "shardc.fit/v1", [&](JsonWriter& json) {
+  WriteDocument(out, "shardc.meshes/v1", [&](JsonWriter& json) {
     json.Members("target", report.target, "mode", ModeName(report.mode));
     json.Rows("sizes", report.sizes, [&](const cost::AxisSize& one) {
       json.Members("axis", one.axis, "size", AxisSizeOf(one));

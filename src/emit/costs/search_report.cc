@@ -339,23 +339,32 @@ std::string SearchSettingsText(const cost::Settings& settings) {
          ", ZeRO " + std::to_string(settings.zero);
 }
 
-std::string SearchReportText(const SearchReport& report) {
+std::string SearchReportText(const SearchReport& report, bool details) {
   const search::Found& found = report.found;
   std::string out;
   if (found.winner) {
-    out = WinnerText(report) + FrontText(found) + TiesText(found) +
-          WhyNotText(found) + SearchPipelinesText(report) + KnownText(found);
+    out = WinnerText(report);
+    if (details) {
+      out += FrontText(found) + TiesText(found) + WhyNotText(found) +
+             SearchPipelinesText(report) + KnownText(found);
+    }
   } else {
     out = NothingText(report);
     if (!found.not_known.empty()) return out;
-    out += SearchPipelinesText(report);
+    if (details) out += SearchPipelinesText(report);
   }
   out += CountsText(found.counts) + UnfinishedText(found);
-  out += "not searched: " + std::string(kNotSearched) + "\n";
+  if (details) out += "not searched: " + std::string(kNotSearched) + "\n";
   if (!report.assumed.empty()) {
     out += "assumed:";
     for (const std::string& flag : report.assumed) out += " " + flag;
     out += "\n";
+  }
+  if (!details && found.winner) {
+    out += "`--details` lists the front of time and memory, " +
+           Counted(static_cast<int64_t>(found.ties.size()), "tie") + ", " +
+           Counted(static_cast<int64_t>(found.why_not.size()), "alternative") +
+           " with the reason why each is worse, and pipelines\n";
   }
   return out;
 }

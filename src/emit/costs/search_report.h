@@ -58,7 +58,7 @@ std::string SearchTieText(const search::Sharding& winner,
 // Returns the kinds of shardings that the search does not evaluate.
 std::vector<std::string> NotSearched();
 
-std::string SearchReportText(const SearchReport& report);
+std::string SearchReportText(const SearchReport& report, bool details);
 void WriteSearchJson(const SearchReport& report, Sink& out);
 
 // Returns the mesh, the schedule and the settings of a pipeline:

@@ -1,11 +1,6 @@
-// Writes a mesh as text and as JSON. It can also write the ranks of the mesh's
-// processes, or the coordinates of one device. The text draws the mesh as
-// blocks of device numbers and leaves out axes of size 1. The columns of a
-// block are the last axis, and its rows are the axis before it. There is one
-// block for each coordinate on the remaining axes. For example, a mesh of three
-// axes is drawn as two blocks, whose rows are separated by `/` here:
-//
-//   dp 2, fsdp 2, tp 2  ->  dp=0: 0 1 / 2 3     dp=1: 4 5 / 6 7
+// Writes what a picture of a mesh does not show: its types of axes, processes
+// and ranks, as text, and all of the mesh as JSON. Also writes the coordinates
+// of one device.
 #include "emit/plans/input_text.h"
 
 #include <algorithm>
@@ -54,72 +49,6 @@ Process ProcessOf(const Mesh& mesh, int64_t process) {
   }
   return out;
 }
-
-// Draws the grid block by block.
-class Grid {
- public:
-  explicit Grid(const Mesh& mesh) : mesh_(mesh) {
-    for (size_t i = 0; i < mesh.axes.size(); ++i) {
-      if (mesh.axes[i].size > 1) shown_.push_back(i);
-    }
-    width_ = std::to_string(std::max<int64_t>(0, mesh.devices - 1)).size();
-  }
-
-  std::string Draw() const {
-    const size_t blocks = shown_.size() > 2 ? shown_.size() - 2 : 0;
-    std::vector<int64_t> at(mesh_.axes.size());
-    std::string out;
-    do {
-      out += Block(at, blocks);
-    } while (Next(at, blocks));
-    return out;
-  }
-
- private:
-  const MeshAxis& Axis(size_t shown) const { return mesh_.axes[shown_[shown]]; }
-
-  // Sets `at` to the next coordinates of the first `count` drawn axes. Returns
-  // false if `at` had the last coordinates.
-  bool Next(std::vector<int64_t>& at, size_t count) const {
-    for (size_t i = count; i > 0;) {
-      --i;
-      if (++at[shown_[i]] < Axis(i).size) return true;
-      at[shown_[i]] = 0;
-    }
-    return false;
-  }
-
-  std::string Block(std::vector<int64_t> at, size_t first) const {
-    std::string out = "\n";
-    for (size_t i = 0; i < first; ++i) {
-      out += (i == 0 ? "" : " ") + Printable(Axis(i).name) + "=" +
-             std::to_string(at[shown_[i]]);
-    }
-    if (first > 0) out += '\n';
-    const size_t rest = shown_.size() - first;
-    if (rest == 0) return out + "device 0\n";
-    const size_t column = shown_.back();
-    const int64_t rows = rest == 2 ? Axis(first).size : 1;
-    const std::string corner =
-        rest == 2 ? Printable(Axis(first).name) + " \\ " : std::string();
-    out += corner + Printable(mesh_.axes[column].name) + '\n';
-    for (int64_t row = 0; row < rows; ++row) {
-      if (rest == 2) at[shown_[first]] = row;
-      out += rest == 2 ? PadLeft(std::to_string(row), 4) + " |" : "     |";
-      for (int64_t i = 0; i < mesh_.axes[column].size; ++i) {
-        at[column] = i;
-        const auto place = PlaceOf(mesh_, PositionOf(mesh_, at));
-        out += " " + PadLeft(std::to_string(place.device), width_);
-      }
-      out += '\n';
-    }
-    return out;
-  }
-
-  const Mesh& mesh_;
-  std::vector<size_t> shown_;  // indices of the mesh axes that are drawn
-  size_t width_ = 1;
-};
 
 std::string RanksText(const Mesh& mesh, const AxisRules& axes) {
   std::string out = "\n";
@@ -179,18 +108,17 @@ void WriteDevice(JsonWriter& json, const Device& device) {
 
 }  // namespace
 
-std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks) {
-  std::string out = Printable(MeshText(mesh)) + "\n" +
-                    Counted(mesh.devices, "device") + ", " +
+std::string MeshDetailsText(const Mesh& mesh, const AxisRules& axes,
+                            bool ranks) {
+  std::string out = "\n" + Counted(mesh.devices, "device") + ", " +
                     Counted(mesh.processes, "process", "processes") + ", " +
                     Counted(mesh.slices, "slice") + "\n";
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
     const MeshAxis& axis = mesh.axes[i];
-    out += "  " + Printable(axis.name) + ": " + std::to_string(axis.size) +
-           ", " + std::string(AxisTypeName(axis.type));
-    if (i < mesh.dcn.size() && mesh.dcn[i] > 1) {
-      out += ", " + std::to_string(mesh.dcn[i]) + " over the slices";
-    }
+    const bool sliced = i < mesh.dcn.size() && mesh.dcn[i] > 1;
+    if (axis.type == AxisType::kAuto && !sliced) continue;
+    out += Printable(axis.name) + ": " + std::string(AxisTypeName(axis.type));
+    if (sliced) out += ", " + std::to_string(mesh.dcn[i]) + " over the slices";
     out += '\n';
   }
   if (mesh.device) out += DeviceText(*mesh.device);
@@ -201,12 +129,6 @@ std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks) {
         (host ? ShapeText(*host)
               : "none, because the processes do not divide the leading axes") +
         "\n";
-  }
-  if (mesh.devices <= kDrawnDevices) {
-    out += Grid(mesh).Draw();
-  } else {
-    out += "\nthe grid of " + CountText(mesh.devices) +
-           " devices is in `--format json`\n";
   }
   if (!ranks) return out;
   if (mesh.devices > kRankedDevices) {

@@ -13,20 +13,17 @@
 
 namespace shardc {
 
-// kDrawnDevices is the largest number of devices for which the text has the
-// grid. For a larger mesh, the text has the number of devices instead.
-// kListedDevices is the largest number of devices for which the JSON has the
-// grid. For a larger mesh, the JSON has null.
-inline constexpr int64_t kDrawnDevices = 1024;
+// The largest number of devices for which the JSON has the grid. For a larger
+// mesh, the JSON has null.
 inline constexpr int64_t kListedDevices = 65536;
 // The largest number of devices of a mesh whose ranks are listed.
 inline constexpr int64_t kRankedDevices = 1 << 20;
 
-// Returns the axes, the mesh of hosts if there are several hosts, and the grid
-// of devices. The last two axes of size above 1 are the grid's rows and
-// columns. There is one block for each coordinate of the remaining axes. If
+// Returns the numbers of devices and processes, the axes that are not of type
+// auto or span slices, and the mesh of hosts if there are several hosts. If
 // `ranks` is true, a line for each process is added.
-std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks);
+std::string MeshDetailsText(const Mesh& mesh, const AxisRules& axes,
+                            bool ranks);
 // Returns the coordinates and the process of one device; 0 <= device <
 // mesh.devices.
 std::string MeshDeviceText(const Mesh& mesh, int64_t device);

@@ -1,5 +1,5 @@
 // Writes rules that have been read or imported as a rules file, which `--rules`
-// can read again. `shardc rules --resolved` and the importers use it.
+// can read again. `shardc show rules --resolved` and the importers use it.
 #ifndef SHARDC_EMIT_PLANS_RULES_FILE_H_
 #define SHARDC_EMIT_PLANS_RULES_FILE_H_
 

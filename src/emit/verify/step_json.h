@@ -22,7 +22,7 @@ void WriteParameterStepJson(std::string_view name,
                             Sink& out);
 
 std::string StepText(const verify::StepReport& report);
-// Returns the text of `explain PARAM --step`.
+// Returns the text of `explain PARAM --ops`.
 std::string ParameterStepText(const verify::ParameterStep& step);
 
 }  // namespace shardc

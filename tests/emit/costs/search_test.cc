@@ -172,7 +172,8 @@ TEST_CASE("what is written of a search") {
     std::string page =
         TextOf([&](Sink& sink) { report::WriteSearchPage(report, sink); });
     page.erase(0, page.find("<header"));
-    return Titled("text", SearchReportText(report)) +
+    return Titled("text", SearchReportText(report, true)) +
+           Titled("short", SearchReportText(report, false)) +
            Titled("JSON", [&](Sink& sink) { WriteSearchJson(report, sink); }) +
            Titled("page", ByRow(page));
   });

@@ -1,5 +1,5 @@
-// `shardc split`: splits the tensors of a checkpoint as a plan shards them, and
-// writes the parts.
+// `shardc checkpoint split`: splits the tensors of a checkpoint as a plan
+// shards them, and writes the parts.
 #include <filesystem>
 #include <system_error>
 
@@ -24,7 +24,7 @@ int RunSplit(const SplitFlags& flags, const Common& common,
     findings.Add(
         code::kUsage, Place{MakeSource(flags.checkpoint, {})},
         "`" + flags.checkpoint + "` contains the pieces of a split checkpoint",
-        "`shardc reshard " + flags.checkpoint +
+        "`shardc checkpoint reshard " + flags.checkpoint +
             " --plan ...` converts them to another plan");
     return kFailed;
   }
@@ -42,8 +42,7 @@ Options OptionsOf(SplitFlags& flags) {
        .value = "PATH",
        .help = "a .safetensors file, an index, a directory of either, or the "
                "folder of an orbax, zarr or PyTorch DCP checkpoint",
-       .required = true,
-       .also = "--from"}};
+       .required = true}};
   options.push_back(ToOption(flags.shards.checkpoint));
   Append(options, OptionsOf(flags.shards));
   return options;
@@ -51,6 +50,6 @@ Options OptionsOf(SplitFlags& flags) {
 
 }  // namespace
 
-Declared DeclareSplit() { return Declare(OptionsOf, RunSplit); }
+Declared DeclareCheckpointSplit() { return Declare(OptionsOf, RunSplit); }
 
 }  // namespace shardc::cli

@@ -1,7 +1,7 @@
-// `shardc reshard`: converts a checkpoint that was split by one plan into the
-// files of another plan, for example from dp 2, tp 4 to tp 8. It works like
-// `split`, but also reads the files of an earlier split. It does not write full
-// tensors in between.
+// `shardc checkpoint reshard`: converts a checkpoint that was split by one plan
+// into the files of another plan, for example from dp 2, tp 4 to tp 8. It works
+// like `split`, but also reads the files of an earlier split. It does not write
+// full tensors in between.
 #include "checkpoint/shard_plan.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
@@ -29,8 +29,7 @@ Options OptionsOf(ReshardFlags& flags) {
                       .help = "a directory with `shards.json`, a checkpoint "
                               "of orbax, zarr or PyTorch DCP, or a set of "
                               "safetensors files",
-                      .required = true,
-                      .also = "--from"}};
+                      .required = true}};
   options.push_back(ToOption(flags.shards.checkpoint));
   Append(options, OptionsOf(flags.shards));
   return options;
@@ -38,6 +37,6 @@ Options OptionsOf(ReshardFlags& flags) {
 
 }  // namespace
 
-Declared DeclareReshard() { return Declare(OptionsOf, RunReshard); }
+Declared DeclareCheckpointReshard() { return Declare(OptionsOf, RunReshard); }
 
 }  // namespace shardc::cli

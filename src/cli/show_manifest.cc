@@ -1,5 +1,5 @@
-// `shardc manifest`: prints the parameter tree of a file or of a target, or a
-// tree that is built from a config.json:
+// `shardc show manifest`: prints the parameter tree of a file or of a target,
+// or a tree that is built from a config.json:
 //
 //   --model config.json --naming flax  ->  model/layers/0/self_attn/...
 #include <algorithm>
@@ -93,6 +93,6 @@ Options OptionsOf(ManifestFlags& flags) {
 
 }  // namespace
 
-Declared DeclareManifest() { return Declare(OptionsOf, RunManifest); }
+Declared DeclareShowManifest() { return Declare(OptionsOf, RunManifest); }
 
 }  // namespace shardc::cli

@@ -1,5 +1,5 @@
-// `shardc attention`: prints the specs of attention's tensors, either as a
-// table with their logical axes or as JSON. With the default rules and
+// `shardc resolve attention`: prints the specs of attention's tensors, either
+// as a table with their logical axes or as JSON. With the default rules and
 // `--layout bhtd --mode decode`, the spec of the query is [["fsdp", "dp"],
 // "tp", "sp", null].
 #include <algorithm>
@@ -107,6 +107,6 @@ Options OptionsOf(AttentionFlags& flags) {
 
 }  // namespace
 
-Declared DeclareAttention() { return Declare(OptionsOf, RunAttention); }
+Declared DeclareResolveAttention() { return Declare(OptionsOf, RunAttention); }
 
 }  // namespace shardc::cli

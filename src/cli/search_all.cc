@@ -1,12 +1,13 @@
-// `shardc fit`: lists, for each axis, the sizes that are legal for a model
-// under its rules. With --devices, also lists the meshes that fit, the fastest
-// first.
+// `shardc search --all`: lists, for each axis, the sizes that are legal for a
+// model under its rules. With --devices, also lists the meshes that fit, the
+// fastest first. Nothing else than the mesh is searched.
+#include "cli/search_all.h"
+
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "cli/commands.h"
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
@@ -25,14 +26,6 @@ namespace {
 constexpr size_t kMostMeshes = 2000;
 constexpr int64_t kLargestAlone = 64;
 
-struct FitCommand {
-  CostFlags flags;
-  StageFlags stages;
-  Strings axes;
-  std::string output, limit;
-  bool all = false;
-};
-
 // Returns the sizes that are tried for a mesh of one axis. If a number of
 // devices is given, these are its divisors, otherwise 2^n and 3 * 2^n up to
 // kLargestAlone.
@@ -46,9 +39,8 @@ std::vector<int64_t> SizesAlone(std::optional<int64_t> devices) {
   return out;
 }
 
-std::optional<int64_t> DevicesOf(const FitCommand& command,
-                                 Findings& findings) {
-  const std::string& text = command.flags.inputs.devices;
+std::optional<int64_t> DevicesOf(const SearchFlags& flags, Findings& findings) {
+  const std::string& text = flags.cost.inputs.devices;
   const auto devices = ParseInteger("--devices", text, 1, findings);
   if (devices && *devices > kMostDevices) {
     findings.Add(code::kNumber, FlagPlace("--devices", text),
@@ -79,36 +71,36 @@ cost::StagesOfMeshes PipelineOfMeshes(
 
 // Reads all inputs except the meshes. Returns nullopt if one of them cannot be
 // read.
-std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
+std::optional<cost::FitInputs> ReadInputs(const SearchFlags& flags,
                                           const Target& target, Mode mode,
                                           const Common& common,
                                           Findings& findings) {
   Target without = target;
-  InputFlags flags = command.flags.inputs;
-  flags.devices.clear();
-  flags.trains = mode == Mode::kTrain;
+  InputFlags given = flags.cost.inputs;
+  given.devices.clear();
+  given.trains = mode == Mode::kTrain;
   const bool has_mesh = IsNamed(target.mesh);
   // No other input depends on the mesh, so the inputs are read with a mesh of
   // one device.
   if (!has_mesh) without.mesh.text = "dp:1";
-  auto opened = LoadTarget(flags, without, common, findings);
-  const auto settings = CostSettings(command.flags, target, mode, findings);
+  auto opened = LoadTarget(given, without, common, findings);
+  const auto settings = CostSettings(flags.cost, target, mode, findings);
   if (!opened || !settings) return std::nullopt;
   cost::FitInputs out;
   const auto& declared = opened->stages;
-  if (!CheckStageFlags(command.stages, declared.has_value(), findings)) {
+  if (!CheckStageFlags(flags.every.stages, declared.has_value(), findings)) {
     return std::nullopt;
   }
-  if (command.stages.Given() || (declared && !command.stages.None())) {
+  if (flags.every.stages.Given() || (declared && !flags.every.stages.None())) {
     StageSizes sizes = {mode, settings->batch, settings->length, {}};
-    if (!WithStepOptions(command.flags, target, mode).microbatches.empty()) {
+    if (!WithStepOptions(flags.cost, target, mode).microbatches.empty()) {
       sizes.microbatches = settings->microbatches;
     }
     const StageDeclaration* const file = declared ? &*declared : nullptr;
-    if (!CheckStageSizes(command.stages, file, sizes, findings)) {
+    if (!CheckStageSizes(flags.every.stages, file, sizes, findings)) {
       return std::nullopt;
     }
-    out.stages = PipelineOfMeshes(command.stages, declared, sizes);
+    out.stages = PipelineOfMeshes(flags.every.stages, declared, sizes);
   }
   out.rules = std::move(opened->rules);
   out.manifest = std::move(opened->manifest);
@@ -174,10 +166,10 @@ void ReportRefusal(const std::vector<cost::FitMesh>& meshes,
   for (const Finding& finding : refused->refused) findings.Add(finding);
 }
 
-int Fit(const FitCommand& command, const cost::FitInputs& inputs,
+int Fit(const SearchFlags& flags, const cost::FitInputs& inputs,
         std::optional<int64_t> devices, int64_t limit, const Target& target,
         const Common& common, Findings& findings) {
-  std::vector<std::string> axes = SplitList(command.axes);
+  std::vector<std::string> axes = SplitList(flags.every.axes);
   const size_t before = findings.errors();
   // Each name is parsed as an axis of `--mesh`, so that `--axes` and `--mesh`
   // accept the same names.
@@ -194,7 +186,7 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
     }
   } else if (inputs.stages && std::find(axes.begin(), axes.end(),
                                         inputs.stages->axis) == axes.end()) {
-    findings.Add(code::kUsage, FlagPlace("--axes", command.axes.front()),
+    findings.Add(code::kUsage, FlagPlace("--axes", flags.every.axes.front()),
                  "the model is divided into stages over `" +
                      inputs.stages->axis + "`, which `--axes` leaves out",
                  "add `" + inputs.stages->axis +
@@ -213,7 +205,7 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
   report.settings = inputs.settings;
   report.usual_microbatches =
       inputs.stages &&
-      WithStepOptions(command.flags, target, inputs.mode).microbatches.empty();
+      WithStepOptions(flags.cost, target, inputs.mode).microbatches.empty();
   std::vector<Mesh> alone;
   std::vector<std::string> alone_axes;
   for (const std::string& axis : axes) {
@@ -263,55 +255,32 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
     if (common.format == "json") {
       WriteFitJson(report, out);
     } else {
-      out.Append(FitReportText(report, limit, command.all));
+      out.Append(FitReportText(report, limit, flags.details));
     }
   };
-  if (!PutResult(write, command.output, findings)) return kFailed;
+  if (!PutResult(write, flags.output, findings)) return kFailed;
   return report.meshes.empty() || report.meshes.front().Fits() ? kDone : kFound;
-}
-
-int RunFit(const FitCommand& command, const Common& common,
-           Findings& findings) {
-  const auto mode = ParseModeFlag(command.flags.mode, findings);
-  const auto target = ChooseTarget(command.flags.inputs.asked, findings);
-  std::optional<int64_t> devices;
-  int64_t limit = 10;
-  if (!command.flags.inputs.devices.empty()) {
-    devices = DevicesOf(command, findings);
-    if (!devices) return kFailed;
-  }
-  if (!command.limit.empty()) {
-    limit = ParseInteger("--limit", command.limit, 1, findings).value_or(0);
-  }
-  if (!mode || !target || limit == 0) return kFailed;
-  const auto inputs = ReadInputs(command, *target, *mode, common, findings);
-  if (!inputs) return kFailed;
-  return Fit(command, *inputs, devices, limit, *target, common, findings);
-}
-
-Options OptionsOf(FitCommand& command) {
-  Options options = {
-      {.name = "--axes",
-       .to = &command.axes,
-       .value = "AXIS,...",
-       .help = "axes to try, outermost first (default: those of data, fully "
-               "sharded data, expert and tensor parallelism)",
-       .several = Several::kCommas},
-      {.name = "--limit",
-       .to = &command.limit,
-       .value = "N",
-       .help = "number of meshes to list (default: 10)"},
-      {.name = "--all",
-       .to = &command.all,
-       .help = "list meshes that do not fit, too"}};
-  Append(options, OptionsOf(command.stages));
-  Append(options, OptionsOfCost(command.flags));
-  Append(options, {OutputOption(&command.output)});
-  return options;
 }
 
 }  // namespace
 
-Declared DeclareFit() { return Declare(OptionsOf, RunFit); }
+int RunSearchAll(const SearchFlags& flags, const Common& common,
+                 Findings& findings) {
+  const auto mode = ParseModeFlag(flags.cost.mode, findings);
+  const auto target = ChooseTarget(flags.cost.inputs.asked, findings);
+  std::optional<int64_t> devices;
+  int64_t limit = 10;
+  if (!flags.cost.inputs.devices.empty()) {
+    devices = DevicesOf(flags, findings);
+    if (!devices) return kFailed;
+  }
+  if (!flags.every.limit.empty()) {
+    limit = ParseInteger("--limit", flags.every.limit, 1, findings).value_or(0);
+  }
+  if (!mode || !target || limit == 0) return kFailed;
+  const auto inputs = ReadInputs(flags, *target, *mode, common, findings);
+  if (!inputs) return kFailed;
+  return Fit(flags, *inputs, devices, limit, *target, common, findings);
+}
 
 }  // namespace shardc::cli

@@ -1,7 +1,7 @@
-// `shardc merge`: joins pieces to full tensors. Writes one file, several files
-// or, with --to, a checkpoint in the format of another library. Several files
-// (model-00001-of-00002.safetensors and so on) have at most --max-shard-size of
-// data each. A larger tensor gets its own file.
+// `shardc checkpoint merge`: joins pieces to full tensors. Writes one file,
+// several files or, with --as, a checkpoint in the format of another library.
+// Several files (model-00001-of-00002.safetensors and so on) have at most
+// --max-shard-size of data each. A larger tensor gets its own file.
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/stored.h"
 #include "cli/checkpoint_flags.h"
@@ -29,7 +29,7 @@ int RunMerge(const MergeFlags& flags, const Common& common,
   if (options.tree) {
     if (!flags.max_shard_size.empty()) {
       findings.Add(code::kUsage, {},
-                   "--max-shard-size is for safetensors files, not for --to " +
+                   "--max-shard-size is for safetensors files, not for --as " +
                        flags.checkpoint.to,
                    "leave the option out");
       return kFailed;
@@ -40,7 +40,7 @@ int RunMerge(const MergeFlags& flags, const Common& common,
     if (!options.max_file_bytes) return kFailed;
   } else if (!options.out.ends_with(".safetensors")) {
     findings.Add(code::kUsage, {},
-                 "`--out " + options.out + "` is not a .safetensors file",
+                 "`--output " + options.out + "` is not a .safetensors file",
                  "a directory needs --max-shard-size, such as 5GB");
     return kFailed;
   }
@@ -67,15 +67,13 @@ Options OptionsOf(MergeFlags& flags) {
        .to = &flags.directory,
        .help = "a directory with `shards.json`, a checkpoint of orbax, zarr or "
                "PyTorch DCP, or a set of safetensors files",
-       .required = true,
-       .also = "--from"},
-      {.name = "--out",
+       .required = true},
+      {.name = "--output",
        .to = &flags.checkpoint.out,
        .value = "PATH",
-       .help = "a .safetensors file; with --max-shard-size or --to a directory",
+       .help = "a .safetensors file; with --max-shard-size or --as a directory",
        .letter = 'o',
-       .required = true,
-       .also = "--output"},
+       .required = true},
       {.name = "--max-shard-size",
        .to = &flags.max_shard_size,
        .value = "SIZE",
@@ -87,6 +85,6 @@ Options OptionsOf(MergeFlags& flags) {
 
 }  // namespace
 
-Declared DeclareMerge() { return Declare(OptionsOf, RunMerge); }
+Declared DeclareCheckpointMerge() { return Declare(OptionsOf, RunMerge); }
 
 }  // namespace shardc::cli

@@ -1,4 +1,4 @@
-"""`shardc fit`: what it reports to fit also fits by `cost` and `plan`."""
+"""`shardc search --all`: what it reports to fit also fits by `cost` and `plan`."""
 
 import json
 import os
@@ -22,10 +22,10 @@ TRAIN = ["--batch", "64", "--seq", "4096", "--remat", "nothing_saveable"]
 
 
 class Fit(DescribedCase):
-    SCHEMA = "fit"
+    SCHEMA = "meshes"
 
     def fit(self, *arguments, rc=0):
-        return self.described(run("fit", *arguments, "--format", "json"), rc)
+        return self.described(run("search", "--all", *arguments, "--format", "json"), rc)
 
     def mesh(self, one):
         return ",".join(f"{name}:{size}"
@@ -64,7 +64,7 @@ class Fit(DescribedCase):
             value = self.fit(*given)
             self.assertEqual(len(value["meshes"]), 4)
             self.assertIsNone(value["meshes"][0]["fits"])
-            text = self.check(run("fit", *given), 0).out
+            text = self.check(run("search", "--all", *given), 0).out
             self.assertRegex(text, r"\n  tp=8 +- ")
 
     def test_the_experts_are_those_of_the_model(self):
@@ -80,7 +80,7 @@ class Fit(DescribedCase):
             tree = os.path.join(folder, "tree.json")
             with open(tree, "w", encoding="utf-8") as file:
                 file.write(self.check(run(
-                    "manifest", "--no-project", "--model", model, "--naming",
+                    "show", "manifest", "--no-project", "--model", model, "--naming",
                     "hf-files", "--format", "json"), 0).out)
             value = self.fit("--no-project", "--rules", "auto", "--manifest",
                              tree, "--model", model, "--devices", "8", *TRAIN)
@@ -133,7 +133,7 @@ class Fit(DescribedCase):
                                              "falcon-7b.config.json")]
             with open(tree, "w", encoding="utf-8") as file:
                 file.write(self.check(run(
-                    "manifest", "--no-project", *model, "--naming", "hf",
+                    "show", "manifest", "--no-project", *model, "--naming", "hf",
                     "--format", "json"), 0).out)
             given = ["--no-project", *model, "--manifest", tree, "--rules",
                      "auto", "--batch", "4", "--seq", "512"]
@@ -190,7 +190,7 @@ class Fit(DescribedCase):
                  "--profile", "h100-sxm")
         legal = [one for one in self.fit(*given)["meshes"] if one["legal"]]
         self.assertEqual({one["fits"] for one in legal}, {None})
-        text = self.check(run("fit", *given), 0).out
+        text = self.check(run("search", "--all", *given), 0).out
         self.assertIn(" by what is known of their memory, ", text)
         self.assertNotIn("% free", text)
         known = self.fit(*given, "--kv-len", "4096")["meshes"]
@@ -294,7 +294,7 @@ class Fit(DescribedCase):
                            "rules: [{match: '.*', spec: [axis]}]\n")
             given = [*LLAMA[:-3], "--no-project", "--rules", rules]
             for command in (["plan", "--mesh", "dp:2"],
-                            ["fit", "--devices", "2"]):
+                            ["search", "--all", "--devices", "2"]):
                 with self.subTest(command=command):
                     self.assertIn("SHD028", self.check(
                         run(*command, *given), 2).err)
@@ -323,7 +323,7 @@ class Fit(DescribedCase):
         least = min(one["bytes_per_device"] for one in value["meshes"]
                     if one["legal"])
         self.assertEqual(value["nearest"]["bytes_per_device"], least)
-        text = self.check(run("fit", *arguments), 1).out
+        text = self.check(run("search", "--all", *arguments), 1).out
         self.assertIn("nearest: ", text)
         self.assertIn("0 meshes fit of 6", text)
 
@@ -339,7 +339,7 @@ class Fit(DescribedCase):
                               "--mesh", self.mesh(change), "--format",
                               "json"), 0).json()
         self.assertEqual(cost["memory"]["total"], change["bytes_per_device"])
-        text = self.check(run("fit", *kept), 1).out
+        text = self.check(run("search", "--all", *kept), 1).out
         self.assertIn("with --remat nothing_saveable, ", text)
         # A policy that keeps nothing leaves micro-batches.
         value = self.fit(*kept[:-2], "--memory", "40GiB", "--remat",
@@ -373,7 +373,7 @@ class Fit(DescribedCase):
         self.assertIn("--stack megatron", value["assumed"])
         flags = " ".join(value["assumed"]).split()
         self.assertEqual(self.fit(*LLAMA, *flags, "--devices", "16"), value)
-        text = self.check(run("fit", *LLAMA, *TRAIN, "--devices", "16"), 0).out
+        text = self.check(run("search", "--all", *LLAMA, *TRAIN, "--devices", "16"), 0).out
         self.assertIn("\nassumed: --batch 64 --seq 4096 --remat ", text)
 
     def test_experts_with_the_batch_over_their_axis(self):
@@ -405,7 +405,7 @@ class Fit(DescribedCase):
                 self.assertTrue(
                     packed["memory"]["total"] > 85520809984
                     or packed["time"]["expected_s"] > one["seconds"])
-        text = self.check(run("fit", *model, *step, "--devices", "64",
+        text = self.check(run("search", "--all", *model, *step, "--devices", "64",
                               "--axes", "fsdp,ep,tp"), 0).out
         self.assertIn("the rules need `axes: {batch: [fsdp, dp, ep]}`", text)
 
@@ -439,10 +439,10 @@ class Fit(DescribedCase):
                                  one["communication"])
 
     def test_too_many(self):
-        wrong = self.check(run("fit", *LLAMA, "--devices", "720720", "--axes",
+        wrong = self.check(run("search", "--all", *LLAMA, "--devices", "720720", "--axes",
                                "dp,fsdp,ep,sp,tp"), 2)
         self.assertIn("more than 2,000", wrong.err)
-        self.check(run("fit", *LLAMA, "--devices", "0"), 2)
+        self.check(run("search", "--all", *LLAMA, "--devices", "0"), 2)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,19 @@
-// `shardc rules`: prints rules files in the order of matching, or lists the
-// packs (rules for a model family that are built into the program, such as
+// `shardc show rules`: prints rules files in the order of matching, or lists
+// the packs (rules for a model family that are built into the program, such as
 // `builtin:llama/hf`). --resolved merges the files into one file with the same
-// rules. The sections `model` and `stages` are left out.
+// rules. The sections `model` and `stages` are left out. With a plan, or with a
+// mesh and parameters, draws the parameters that each rule won.
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/pictured.h"
+#include "cli/plan_findings.h"
+#include "emit/pictures/text_pictures.h"
 #include "emit/plans/rules_file.h"
 #include "match/proof/prover.h"
 #include "model/model_description.h"
 #include "parse/stages_read.h"
+#include "picture/fold.h"
 #include "plan/compile.h"
 #include "plan/mesh_purposes.h"
 #include "source/json_writer.h"
@@ -31,10 +36,36 @@ void WritePacks(bool json, Sink& out) {
 
 struct RulesFlags {
   InputFlags inputs;
-  std::string output;
+  PictureFlags style;
+  std::string plan, output;
+  bool allow_edited = false;
   bool resolved = false;
   bool prove = false;
+
+  // Whether there are parameters that rules win.
+  bool Wins() const {
+    const TargetRequest& asked = inputs.asked;
+    return !plan.empty() || !asked.manifest.empty() || !asked.model.empty() ||
+           !asked.mesh.empty();
+  }
 };
+
+// Draws how many parameters, and how many bytes, each rule won.
+int DrawWon(const RulesFlags& flags, const Common& common, Findings& findings) {
+  const auto style = StyleOf(flags.style, common, findings);
+  const auto target = TargetOrPlan(flags.inputs, flags.plan, findings);
+  if (!target || !style) return kFailed;
+  bool found = false;
+  const auto planned =
+      LoadPlanned(flags.inputs, flags.plan, EditedPlanOf(flags.allow_edited),
+                  *target, common, found, findings);
+  if (planned == nullptr) return found ? kFound : kFailed;
+  const picture::FoldedPlan folded(planned->table);
+  const auto write = [&](Sink& out) {
+    out.Append(CoverageText(CoverageIn(*planned, folded), *style));
+  };
+  return PutResult(write, flags.output, findings) ? kDone : kFailed;
+}
 
 int PutProofs(const RuleSet& rules, bool json, const std::string& output,
               Findings& findings) {
@@ -58,18 +89,30 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   return PutResult(write, output, findings) ? kDone : kFailed;
 }
 
-// Returns false after a finding if --prove is given without rules, or together
-// with an option that conflicts with it.
+// Returns false after a finding if --all-names is given without rules, or
+// together with an option that conflicts with it.
 bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
                 Findings& findings) {
+  if (flags.Wins() &&
+      (flags.prove || flags.resolved || common.format != "text")) {
+    findings.Add(code::kUsage, {},
+                 "the parameters that rules won are drawn, and " +
+                     std::string(flags.prove      ? "`--all-names`"
+                                 : flags.resolved ? "`--resolved`"
+                                                  : "`--format`") +
+                     " is for rules alone",
+                 "leave out the option, or the mesh and the parameters");
+    return false;
+  }
   if (!flags.prove) return true;
   const char* wrong = flags.resolved            ? "`--resolved`"
                       : common.format == "yaml" ? "`--format yaml`"
                                                 : nullptr;
   if (wrong != nullptr) {
-    findings.Add(code::kUsage, {},
-                 std::string("`--prove` and ") + wrong + " cannot be combined",
-                 "give one of them");
+    findings.Add(
+        code::kUsage, {},
+        std::string("`--all-names` and ") + wrong + " cannot be combined",
+        "give one of them");
   } else if (!named) {
     findings.Add(code::kUsage, {}, "no rules are given to prove",
                  "write `--rules FILE` or `--rules builtin:llama`");
@@ -143,6 +186,7 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
     target = *chosen;
   }
   if (!FlagsAgree(all, !target.rules.empty(), common, findings)) return kFailed;
+  if (all.Wins()) return DrawWon(all, common, findings);
   if (target.rules.empty() && !all.resolved) {
     const auto write = [&](Sink& out) { WritePacks(json, out); };
     return PutResult(write, all.output, findings) ? kDone : kFailed;
@@ -187,16 +231,21 @@ Options OptionsOf(RulesFlags& flags) {
                "rule and without the sections `model` and `stages`; `--rules` "
                "can read it"},
       OutputOption(&flags.output),
-      {.name = "--prove",
+      {.name = "--all-names",
        .to = &flags.prove,
-       .help = "prove for all possible names whether each rule ever wins"}};
-  Append(options, RulesInputs(flags.inputs));
-  Append(options, ProjectInputs(flags.inputs));
+       .help = "prove for all possible names whether each rule ever wins"},
+      {.name = "--plan",
+       .to = &flags.plan,
+       .value = "FILE",
+       .help = "plan file whose rules are drawn, with what each won"},
+      AllowEditedOption(&flags.allow_edited)};
+  Append(options, OptionsOf(flags.style));
+  Append(options, AllInputs(flags.inputs));
   return options;
 }
 
 }  // namespace
 
-Declared DeclareRules() { return Declare(OptionsOf, RunRules); }
+Declared DeclareShowRules() { return Declare(OptionsOf, RunRules); }
 
 }  // namespace shardc::cli
