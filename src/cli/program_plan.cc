@@ -16,6 +16,7 @@
 #include "program/read.h"
 #include "program/runnable.h"
 #include "source/file.h"
+#include "source/join.h"
 #include "source/wording.h"
 #include "verify/program/proof.h"
 
@@ -51,6 +52,19 @@ std::optional<NamedSpecs> SpecsOfFile(const std::string& file,
   return out;
 }
 
+NamedSpecs SpecsOf(const Compiled& compiled, Mode mode) {
+  NamedSpecs out;
+  out.mesh = compiled.mesh;
+  out.batch = compiled.rules.axes.Value(AxisRule::kBatch).axes;
+  const Plan& plan = compiled.plan;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    for (const ModeLayout& one : plan.layouts[plan.params[i].layout].modes) {
+      if (one.mode == mode) out.specs[std::string(plan.names[i])] = one.spec;
+    }
+  }
+  return out;
+}
+
 std::optional<NamedSpecs> SpecsOfRules(const InputFlags& flags,
                                        const program::Program& program,
                                        Mode mode, const Common& common,
@@ -78,19 +92,49 @@ std::optional<NamedSpecs> SpecsOfRules(const InputFlags& flags,
   const auto compiled = Compile(std::move(*mesh), std::move(*rules),
                                 std::move(manifest), options, findings);
   if (compiled == nullptr) return std::nullopt;
-  NamedSpecs out;
+  NamedSpecs out = SpecsOf(*compiled, mode);
   Findings wrong = PlanFindings(*compiled);
   out.found = wrong.HasErrors();
   findings.Append(std::move(wrong));
-  out.mesh = compiled->mesh;
   out.memory = target->memory_bytes;
-  out.batch = compiled->rules.axes.Value(AxisRule::kBatch).axes;
-  const Plan& plan = compiled->plan;
-  for (size_t i = 0; i < plan.params.size(); ++i) {
-    for (const ModeLayout& one : plan.layouts[plan.params[i].layout].modes) {
-      if (one.mode == mode) out.specs[std::string(plan.names[i])] = one.spec;
+  return out;
+}
+
+// Gives each input of the program its spec.
+ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan) {
+  ProgramPlan out;
+  out.found = plan.found;
+  out.memory = plan.memory;
+  std::vector<Spec> specs;
+  for (const program::Input& input : program.inputs) {
+    if (input.kind != program::InputKind::kParam) continue;
+    const auto at = plan.specs.find(input.name);
+    specs.push_back(at == plan.specs.end() ? Spec() : at->second);
+    if (at == plan.specs.end()) {
+      out.notes.push_back(ShortQuote(input.name) +
+                          " is replicated, since the plan lacks it");
     }
   }
+  if (const auto refined = RefinedMesh(plan.mesh, specs)) {
+    plan.mesh = *refined;
+    for (Spec& spec : specs) spec = RefinedSpec(*refined, spec);
+    plan.batch = RefinedGroup(*refined, plan.batch);
+  }
+  out.specs =
+      verify::InputSpecs(program, plan.mesh, specs, plan.batch, out.notes);
+  bool has_data = false;
+  bool shards_data = false;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    if (program.inputs[i].kind != program::InputKind::kData) continue;
+    has_data = true;
+    shards_data = shards_data || !IsReplicated(out.specs[i]);
+  }
+  if (has_data && !shards_data && plan.mesh.devices > 1) {
+    out.notes.push_back("data is replicated, since no axis of batches (" +
+                        (plan.batch.empty() ? "none" : Join(plan.batch, ", ")) +
+                        ") divides its first dimension");
+  }
+  out.mesh = std::move(plan.mesh);
   return out;
 }
 
@@ -112,28 +156,12 @@ std::optional<ProgramPlan> PlanOfProgram(const program::Program& program,
                   ? SpecsOfRules(flags, program, mode, common, findings)
                   : SpecsOfFile(file, flags, mode, findings);
   if (!plan) return std::nullopt;
-  ProgramPlan out;
-  out.found = plan->found;
-  out.memory = plan->memory;
-  std::vector<Spec> specs;
-  for (const program::Input& input : program.inputs) {
-    if (input.kind != program::InputKind::kParam) continue;
-    const auto at = plan->specs.find(input.name);
-    specs.push_back(at == plan->specs.end() ? Spec() : at->second);
-    if (at == plan->specs.end()) {
-      out.notes.push_back(ShortQuote(input.name) +
-                          " is replicated, since the plan lacks it");
-    }
-  }
-  if (const auto refined = RefinedMesh(plan->mesh, specs)) {
-    plan->mesh = *refined;
-    for (Spec& spec : specs) spec = RefinedSpec(*refined, spec);
-    plan->batch = RefinedGroup(*refined, plan->batch);
-  }
-  out.specs =
-      verify::InputSpecs(program, plan->mesh, specs, plan->batch, out.notes);
-  out.mesh = std::move(plan->mesh);
-  return out;
+  return PlanOf(program, std::move(*plan));
+}
+
+ProgramPlan PlanOfCompiled(const program::Program& program,
+                           const Compiled& compiled, Mode mode) {
+  return PlanOf(program, SpecsOf(compiled, mode));
 }
 
 bool CanRunOn(const program::Program& program, const Mesh& mesh,

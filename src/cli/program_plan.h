@@ -13,6 +13,7 @@
 #include "cli/inputs.h"
 #include "model/mesh.h"
 #include "model/project.h"
+#include "plan/compile.h"
 #include "program/program.h"
 #include "source/finding.h"
 
@@ -30,6 +31,9 @@ struct ProgramPlan {
   bool found = false;  // whether the plan has errors, which were added
 };
 
+// The most devices on which a program is proved.
+inline constexpr int64_t kMostProvedDevices = 64;
+
 // Returns the plan of `file` or, if it is empty, of the rules. Axes of which
 // specs name factors become these factors. Returns nullopt after a finding.
 std::optional<ProgramPlan> PlanOfProgram(const program::Program& program,
@@ -37,6 +41,10 @@ std::optional<ProgramPlan> PlanOfProgram(const program::Program& program,
                                          const InputFlags& flags, Mode mode,
                                          const Common& common,
                                          Findings& findings);
+
+// Returns the plan of compiled rules.
+ProgramPlan PlanOfCompiled(const program::Program& program,
+                           const Compiled& compiled, Mode mode);
 
 // Returns false after a finding if the program is malformed beyond its shapes,
 // or has a manual region over axes that the mesh lacks.

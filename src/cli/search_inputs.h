@@ -33,6 +33,9 @@ struct SearchFlags {
   ServeFlags serve;
   Strings keep;
   std::string seconds, prove, output, naming = "hf", scan_axis;
+  // A traced program whose mesh is searched in place of a model's sharding.
+  std::string program;
+  bool donate = false;
   bool unmeasured = false;
 };
 

@@ -508,12 +508,11 @@ int VerifyProgram(const StepFlags& flags, const Common& common,
                             findings);
   if (!plan) return kFailed;
   if (plan->found) return kFound;
-  constexpr int64_t kMostDevices = 64;
-  if (plan->mesh.devices > kMostDevices) {
+  if (plan->mesh.devices > kMostProvedDevices) {
     findings.Add(code::kLimit, {},
                  "the mesh has " + CountText(plan->mesh.devices) +
                      " devices, and a program is proved on " +
-                     std::to_string(kMostDevices) + " at most",
+                     std::to_string(kMostProvedDevices) + " at most",
                  "give a smaller mesh with the same axes");
     return kFailed;
   }

@@ -213,6 +213,13 @@ class Counter {
              size_t>
         rows;
     for (ProgramTransfer& one : all) {
+      if (one.sent == Size::kTooLarge) {
+        NotCounted(
+            "the bytes that " +
+                (one.line.empty() ? "an unknown line" : Printable(one.line)) +
+                " sends, which are more than 64 bits count",
+            "");
+      }
       const auto [at, fresh] =
           rows.try_emplace({one.line, one.phase, one.op, one.kind, one.axes},
                            out_.transfers.size());
@@ -649,6 +656,15 @@ std::optional<bool> ProgramCost::Fits() const {
   const auto total = Total();
   if (!total || *total > *capacity) return false;
   return not_known.empty() ? std::optional(true) : std::nullopt;
+}
+
+bool IsCheaper(const ProgramCost& a, const ProgramCost& b) {
+  const auto key = [](const ProgramCost& of) {
+    return std::tuple(!of.Fits().value_or(true),
+                      of.time ? of.time->Most() : 0.0, of.device_flops,
+                      of.Sent(), of.Total().value_or(Size::kTooLarge));
+  };
+  return key(a) < key(b);
 }
 
 ProgramCost CostOfProgram(const ProgramRequest& request) {

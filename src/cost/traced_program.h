@@ -79,6 +79,11 @@ struct ProgramCost {
   std::optional<bool> Fits() const;
 };
 
+// Returns whether a program is cheaper on the mesh of `a`: first by whether it
+// fits, then by the time without overlap, then by the operations of a device,
+// the bytes sent and the memory. Without a time, the operations decide.
+bool IsCheaper(const ProgramCost& a, const ProgramCost& b);
+
 ProgramCost CostOfProgram(const ProgramRequest& request);
 
 }  // namespace shardc::cost

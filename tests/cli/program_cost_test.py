@@ -134,6 +134,54 @@ class ByTheFamily(Case):
                                  family["memory"]["parameters"])
 
 
+class Audited(Case):
+    """What XLA sends, next to what the program needs, by lines."""
+
+    def test_a_compiled_step_by_lines(self):
+        hlo = os.path.join(COSTS, "llama.step.hlo.txt.gz")
+        program = os.path.join(PROGRAMS, "llama.step.program.json.gz")
+        with gzip.open(os.path.join(COSTS, "XLA.json.gz"), "rt") as file:
+            case = next(one for one in json.load(file)["cases"]
+                        if one["name"] == "llama.step")
+        with gzip.open(program, "rt") as file:
+            values = json.load(file)
+        tree = {one["name"]: values["values"][one["value"]] for one in values["inputs"]
+                if one["kind"] == "param"}
+        with tempfile.TemporaryDirectory() as folder:
+            rules = write(folder, "rules.yaml", case["rules"])
+            plan, text = (os.path.join(folder, one) for one in ("plan.json", "hlo.txt"))
+            self.check(run("plan", "--no-project", "--mesh", case["mesh"], "--rules",
+                           rules, "--manifest", write(folder, "tree.json", tree), "-o",
+                           plan), 0)
+            with gzip.open(hlo, "rb") as packed, open(text, "wb") as file:
+                file.write(packed.read())
+            done = run("audit", text, "--plan", plan, "--program", program, "--fail-on",
+                       "never", "--format", "json")
+            shown = run("audit", text, "--plan", plan, "--program", program)
+            needs = report_of(program, case["mesh"], rules)
+            alone = run("audit", text, "--program", program)
+        made = done.json()
+        rows = made["needs"]
+        self.assertEqual(sum(one["needed_bytes"] for one in rows),
+                         needs["communication_bytes"])
+        self.assertEqual(sum(one["sent_bytes"] for one in rows),
+                         made["total"]["bytes_per_device"])
+        off = [abs(one["sent_bytes"] - one["needed_bytes"]) for one in rows]
+        self.assertEqual(off, sorted(off, reverse=True))
+        # Tensor parallelism sums each projection back to the width, at its own line.
+        equal = {(one["line"].split(":")[0], one["axes"]) for one in rows
+                 if one["needed_bytes"] == one["sent_bytes"]}
+        self.assertIn(("tests/traced/dense_models.py", "tp"), equal)
+        # Most bytes are sent at a line that needs some over these axes.
+        needed = {(one["line"], one["axes"]) for one in rows if one["needed_bytes"]}
+        there = sum(one["sent_bytes"] for one in rows
+                    if (one["line"], one["axes"]) in needed)
+        self.assertGreater(there, 0.9 * made["total"]["bytes_per_device"])
+        self.assertIn("compared with the traced program", shown.out)
+        self.assertEqual((alone.rc, alone.out), (2, ""))
+        self.assertIn("what a traced program needs depends on the plan", alone.err)
+
+
 class OwnPrograms(Case):
     """Small programs, whose figures are counted by hand."""
 
@@ -302,6 +350,56 @@ class OwnPrograms(Case):
                 self.assertEqual((done.rc, done.out), (2, ""), done)
                 self.assertIn(message, done.err)
                 self.assertEqual(done.err.count("error["), 1, done.err)
+
+    def test_a_search_lists_each_mesh_as_cost_does(self):
+        program = os.path.join(PROGRAMS, "llama.program.json.gz")
+        done = run("search", "--no-project", "--program", program, "--devices", "4",
+                   "--format", "json")
+        self.check(done, 0)
+        made = done.json()
+        self.assertEqual({one["mesh"] for one in made["meshes"]}, {
+            f"dp={dp} fsdp={fsdp} tp={4 // dp // fsdp}"
+            for dp in (1, 2, 4) for fsdp in (1, 2, 4) if 4 % (dp * fsdp) == 0})
+        self.assertRegex(made["proof"], r"^equal: \d+ values$")
+        order = []
+        for one in made["meshes"]:
+            with self.subTest(one["mesh"]):
+                mesh = one["mesh"].replace("=", ":").replace(" ", ",")
+                rules = os.path.join(self.folder, "suggested.yaml")
+                done = run("suggest", "--no-project", "--program", program, "--mesh",
+                           mesh, "-o", rules)
+                self.assertEqual(done.rc == 0, one["why_not"] is None, one)
+                if done.rc == 0:
+                    cost = report_of(program, mesh, rules)
+                    self.assertEqual(
+                        (one["bytes_per_device"], one["sent_per_device"],
+                         one["device_flops"]),
+                        (cost["memory"]["total"], cost["communication_bytes"],
+                         cost["flops"]["device"]))
+                    order.append((one["device_flops"], one["sent_per_device"]))
+        self.assertGreater(len(order), 3)
+        self.assertEqual(order, sorted(order))
+
+    def test_a_search_of_a_program_with_given_rules(self):
+        program = write(self.folder, "own.json", self.PRODUCT)
+        done = run("search", "--no-project", "--program", program, "--devices", "8",
+                   "--rules", self.rules, "--profile", "h100-sxm")
+        self.check(done, 0)
+        self.assertRegex(done.out, r"^own:f on 8 devices\nmesh +bytes per device")
+        self.assertRegex(done.out, r"\ncheapest: [^,]*, equal: 1 value\n$")
+        # tp=8 does not divide 6 columns.
+        self.assertIn("left out: dp=1 fsdp=1 tp=8: ", done.out)
+        self.check(run("search", "--no-project", "--program", program, "--devices", "8",
+                       "--rules", self.rules, "--memory", "8B"), 1)
+        for arguments, message in (
+                (["--devices", "8", "--batch", "4"], "`--batch` has no effect"),
+                (["--devices", "8", "--format", "html"], "has no page"),
+                ([], "no number of devices is given"),
+                (["--devices", "9999999"], "are too many to search")):
+            with self.subTest(message):
+                done = run("search", "--program", program, "--no-project", *arguments)
+                self.assertEqual((done.rc, done.out), (2, ""), done)
+                self.assertIn(message, done.err)
 
     def test_a_plan_file_gives_the_same_figures_as_its_rules(self):
         tree = write(self.folder, "tree.json", {"w": {"shape": [4, 6], "dtype": "BF16"}})

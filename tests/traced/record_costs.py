@@ -1,16 +1,19 @@
 """Writes testdata/program_costs: what XLA counts in the programs of this folder.
 
-Usage: SHARDC_BIN=... record_costs.py, in an environment with JAX, Flax and optax. The
+Usage: SHARDC_BIN=... record_costs.py [PROGRAM...], in an environment with JAX, Flax and optax. The
 programs are those of testdata/programs, compiled for 4 CPU devices with the specs of
 the plan that `shardc suggest` makes. XLA.json.gz has of each: the rules, the floating
 point operations of the module before partitioning, the bytes of a device's arguments,
 results and temporaries, and with constraints on the activations the bytes that the
 busiest device sends by collective and axes, unless a loop sends.
-llama3_8b.program.json.gz is a training step of Llama 3 8B's sizes, only traced."""
+llama.step.hlo.txt.gz is the compiled module of one of them.
+llama3_8b.program.json.gz is a training step of Llama 3 8B's sizes, only traced.
+With names of programs XLA.json.gz stays as it is."""
 
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,6 +34,7 @@ SIZES = {"fsdp": 2, "tp": 2}
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.source_info_util import user_context
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import xla_hlo
@@ -85,7 +89,8 @@ def with_batches(fn, given, grid, batch):
                 made = evaluate(open_jaxpr, getattr(inner, "consts", ()), given)
             else:
                 params = eqn.primitive.get_bind_params(eqn.params)
-                made = eqn.primitive.bind(*given, **params)
+                with user_context(eqn.source_info.traceback):
+                    made = eqn.primitive.bind(*given, **params)
                 if not eqn.primitive.multiple_results:
                     made = [made]
                 made = [jax.lax.with_sharding_constraint(one, NamedSharding(
@@ -152,7 +157,7 @@ def answer(name, made, folder):
     batch = next(values[one["value"]]["shape"][0] for one in made.program["inputs"]
                  if one["kind"] == "data")
     constrained = with_batches(made.function, given, grid, batch)
-    text = jax.jit(constrained).lower(*given).compile().as_text()
+    text = kept(name, jax.jit(constrained).lower(*given).compile().as_text())
     whole = jax.jit(made.function).lower(
         *(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in given))
     memory = jax.jit(made.function).lower(*given).compile().memory_analysis()
@@ -196,7 +201,18 @@ def llama3_8b():
     return step, (params, tokens(8, 8192))
 
 
-def main():
+def kept(name, text):
+    """Keeps the compiled module of one step, with paths from this repository."""
+    if name == "llama.step":
+        short = re.sub(r'"[^"]*/site-packages/', '"site-packages/',
+                       text.replace(ROOT + "/", ""))
+        with open(os.path.join(FOLDER, name + ".hlo.txt.gz"), "wb") as raw, \
+                gzip.GzipFile("", "wb", 9, raw, 0) as packed:
+            packed.write(short.encode())
+    return text
+
+
+def main(names):
     os.chdir(ROOT)
     os.makedirs(FOLDER, exist_ok=True)
     step, arguments = llama3_8b()
@@ -210,10 +226,14 @@ def main():
             if name in FORWARD or name == "llama":
                 calls.append((name, model.call))
             for file, call in calls:
+                if names and file not in names:
+                    continue
                 fn, params, batch, *state = call()
                 made = program.traced(fn, (params, *state, batch), f"models:{file}")
                 cases.append(answer(file, made, folder))
                 print(json.dumps({**cases[-1], "rules": ""}), flush=True)
+    if names:
+        return
     with open(os.path.join(FOLDER, "XLA.json.gz"), "wb") as raw, \
             gzip.GzipFile("", "wb", 9, raw, 0) as packed:
         lines = ",\n".join(json.dumps(one) for one in cases)
@@ -222,4 +242,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

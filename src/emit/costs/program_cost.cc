@@ -166,4 +166,61 @@ void WriteProgramCostJson(const ProgramCostTexts& texts,
   });
 }
 
+std::string ProgramSearchText(const ProgramSearch& search) {
+  const bool timed = !search.profile.empty();
+  Columns table;
+  table.Row({"mesh", "bytes per device", "sent per device", "operations",
+             timed ? "time of a step on " + search.profile : ""});
+  std::string left;
+  for (const ProgramOnMesh& one : search.meshes) {
+    if (!one.cost) {
+      left += "left out: " + MeshText(one.mesh) + ": " +
+              Printable(one.why_not) + "\n";
+      continue;
+    }
+    const bool lower = !one.cost->not_known.empty();
+    const auto& time = one.cost->time;
+    table.Row(
+        {MeshText(one.mesh),
+         AtLeast(lower, BytesOr(one.cost->Total())) +
+             (one.cost->Fits().value_or(true) ? "" : ", too many"),
+         AtLeast(lower, BytesText(one.cost->Sent())),
+         AtLeast(lower, FlopsText(one.cost->device_flops)),
+         time ? SecondsText(time->Least()) + " to " + SecondsText(time->Most())
+              : ""});
+  }
+  std::string out = Printable(search.function) + " on " +
+                    Counted(search.devices, "device") + "\n" + table.Text() +
+                    left;
+  const auto& best = search.meshes.front().cost;
+  if (!best) return out + "no mesh suits the program\n";
+  out += NotKnownLines(best->not_known);
+  if (!best->no_time.empty()) out += "not known: " + best->no_time + "\n";
+  return out + "cheapest: " + MeshText(search.meshes.front().mesh) + ", " +
+         search.proof + "\n";
+}
+
+void WriteProgramSearchJson(const ProgramSearch& search, Sink& out) {
+  WriteDocument(out, "shardc.program-search/v1", [&](JsonWriter& json) {
+    json.Members("function", search.function, "devices", search.devices,
+                 "profile", TextOrNull(search.profile), "proof",
+                 TextOrNull(search.proof));
+    json.Rows("meshes", search.meshes, [&](const ProgramOnMesh& one) {
+      const cost::ProgramCost* const cost = one.cost ? &*one.cost : nullptr;
+      const auto& time = cost != nullptr ? cost->time : std::nullopt;
+      json.Members(
+          "mesh", MeshText(one.mesh), "why_not", TextOrNull(one.why_not),
+          "bytes_per_device", cost != nullptr ? cost->Total() : std::nullopt,
+          "fits", cost != nullptr ? cost->Fits() : std::nullopt,
+          "sent_per_device",
+          cost != nullptr ? std::optional(cost->Sent()) : std::nullopt,
+          "device_flops",
+          cost != nullptr ? std::optional(cost->device_flops) : std::nullopt,
+          "least_s", time ? std::optional(time->Least()) : std::nullopt,
+          "most_s", time ? std::optional(time->Most()) : std::nullopt,
+          "at_least", cost != nullptr && !cost->not_known.empty());
+    });
+  });
+}
+
 }  // namespace shardc
