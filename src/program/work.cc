@@ -300,7 +300,7 @@ std::vector<std::vector<ValueId>> StoredSources(const Program& program) {
       sources.insert(sources.end(), out[from].begin(), out[from].end());
     }
     std::ranges::sort(sources);
-    sources.erase(std::ranges::unique(sources).begin(), sources.end());
+    sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
     if (sources.size() <= kMostSources || IsView(*op)) {
       out[id] = std::move(sources);
     }
