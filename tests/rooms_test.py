@@ -88,7 +88,7 @@ MAY_INCLUDE = {
         "verify/judge"},
     "verify/program": {"source", "model", "program", "comm", "dense/program",
         "exec/machine", "exec/program", "verify/judge"},
-    "cost": {"source", "devices", "model", "resolve", "legalize", "roles", "comm",
+    "cost": {"source", "devices", "model", "resolve", "legalize", "roles", "program", "comm",
         "schedule", "step", "plan", "exec/machine", "exec/attention",
         "exec/operations", "exec/step"},
     "suggest": {"source", "model", "match", "roles", "program", "plan"},

@@ -68,7 +68,14 @@ def trace(
     """The program of fn(params, batch), or where a state is given of
     fn(params, state, batch), as JSON data. Arrays may be jax.ShapeDtypeStruct."""
     arguments = (params, batch) if state is None else (params, state, batch)
-    return traced(fn, arguments, _name_of(fn), separator).program
+    return of_inputs(fn, arguments, separator=separator)
+
+
+def of_inputs(
+    fn: Callable[..., Any], inputs: Sequence[Any], *, separator: str = "/"
+) -> dict[str, Any]:
+    """The program of fn(parameters, state..., batch), of its inputs in this order."""
+    return traced(fn, inputs, _name_of(fn), separator).program
 
 
 def from_model(

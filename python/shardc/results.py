@@ -48,7 +48,8 @@ def _write(data: Any, folder: str, name: str) -> str:
     return path
 
 
-def _file(plan: PlanOrPath, folder: str, name: str) -> str:
+def plan_file(plan: PlanOrPath, folder: str, name: str) -> str:
+    """The path of a plan, which is written to the folder if it is an object."""
     if isinstance(plan, (str, os.PathLike)):
         return os.fspath(plan)
     return _write(plan.data, folder, name)
@@ -62,7 +63,7 @@ def _result(arguments: Sequence[str]) -> Result:
 def cost(plan: Plan, **settings: Any) -> Result:
     """`shardc cost`. Keywords are its flags: `batch=64` is `--batch 64`."""
     with tempfile.TemporaryDirectory() as folder:
-        file = _file(plan, folder, "plan.json")
+        file = plan_file(plan, folder, "plan.json")
         return _result(
             ["cost", "--plan", file, "--allow-edited", *_scope(settings)]
             + flags_of(settings)
@@ -78,8 +79,8 @@ def _scope(settings: Mapping[str, Any]) -> list[str]:
 def diff(plan: Plan, other: PlanOrPath) -> Result:
     """`shardc diff`: what changes from the plan to the other."""
     with tempfile.TemporaryDirectory() as folder:
-        before = _file(plan, folder, "before.plan.json")
-        after = _file(other, folder, "after.plan.json")
+        before = plan_file(plan, folder, "before.plan.json")
+        after = plan_file(other, folder, "after.plan.json")
         return _result(["diff", before, after, "--allow-edited", "--no-project"])
 
 
@@ -91,9 +92,9 @@ def report(
 ) -> str:
     """`shardc report`: the page's HTML, which is also written to `path`."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = ["report", "--plan", _file(plan, folder, "plan.json")]
+        arguments = ["report", "--plan", plan_file(plan, folder, "plan.json")]
         if base is not None:
-            arguments += ["--base", _file(base, folder, "base.plan.json")]
+            arguments += ["--base", plan_file(base, folder, "base.plan.json")]
         arguments += ["--allow-edited", *_scope(settings)]
         page = run([*arguments, *flags_of(settings)]).stdout
     if path is not None:

@@ -1,4 +1,4 @@
-"""Assertions about compiled programs, for any test runner.
+"""Assertions about programs, compiled or traced, for any test runner.
 
 def test_the_step_sends_what_it_should():
     compiled = jax.jit(step).lower(params, batch).compile()
@@ -7,16 +7,25 @@ def test_the_step_sends_what_it_should():
         {"all_gather": {"fsdp": "160 KiB"}, "all_reduce": ["dp", "tp"]},
         mesh={"dp": 2, "fsdp": 2, "tp": 2},
     )
+
+def test_the_plan_computes_the_step():
+    shardc.testing.assert_plan(step, plan, params, state, batch)
 """
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import re
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Union
 
 from shardc.audits import Audit, audit
+from shardc.command import Path, json_of
 from shardc.notebook import size_text
+from shardc.plan import Plan
+from shardc.results import plan_file
 
 # Bytes, as a number or as `160 KiB`.
 Size = Union[int, str]
@@ -133,3 +142,88 @@ def _size(size: Size) -> int:
     if match is None:
         raise ValueError(f"{size!r} is no size: write bytes, or `160 KiB`")
     return round(float(match[1]) * (1 << _UNITS[match[2]]))
+
+
+# ---- Proofs of traced functions
+
+
+@dataclasses.dataclass(frozen=True)
+class Proof:
+    """That a plan computes a function: `shardc.program-proof/v1`. It is true if every
+    value of the sharded run is that of the dense one, and no op ran as a stand-in."""
+
+    data: Mapping[str, Any]
+
+    def __bool__(self) -> bool:
+        return self.data["status"] == "equal" and bool(self.data["complete"])
+
+    def __str__(self) -> str:
+        data = self.data
+        lines = [f"{data['function']} on {data['mesh']}"]
+        lines += [f"  note: {note}" for note in data["notes"]]
+        for one in data["not_proved"]:
+            what = one["what"] if one["drawn"] else f"nothing is known of `{one['what']}`"
+            lines.append(f"  not proved at {_place(one)}: {what}")
+        failure = data["failure"]
+        if failure:
+            lines.append(f"  differs at {_place(failure)}: {failure['message']}")
+        else:
+            sent = sum(one["bytes_per_device"] for one in data["collectives"])
+            lines.append(
+                f"  equal{'' if self else ' but for stand-ins'}: {data['values']} values and"
+                f" {len(data['results'])} results; the busiest device sends {size_text(sent)}"
+            )
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def assert_plan(
+    fn: Callable[..., Any] | Mapping[str, Any] | Path,
+    plan: Plan | Path,
+    *inputs: Any,
+    reference: Callable[..., Any] | Mapping[str, Any] | Path | None = None,
+    stand_ins: bool = False,
+    mode: str = "train",
+    seed: int = 0,
+) -> Proof:
+    """Asserts that a function computes the same when it is sharded by a plan, by
+    `shardc verify step --program`, and returns the proof.
+
+    `fn(*inputs)` is traced without devices, as `shardc.program` does: the inputs are
+    its parameters, then the state of an optimizer or a cache if it has one, then the
+    batch. Arrays may be jax.ShapeDtypeStruct, with small sizes. `fn` may also be a
+    program that was traced, or its file, without inputs. With `reference`, another
+    function of the same inputs must have the same results, such as the one without
+    `shard_map`. An op that nothing is known of, such as a kernel of Pallas, is not
+    proved, which fails unless `stand_ins` is true."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = plan_file(plan, folder, "plan.json")
+        arguments = ["verify", "step", "--plan", file, "--mode", mode]
+        arguments += ["--seed", str(seed), "--program"]
+        arguments.append(_program(fn, inputs, folder, "program.json"))
+        if reference is not None:
+            arguments += ["--reference", _program(reference, inputs, folder, "other.json")]
+        proof = Proof(json_of(arguments)[1])
+    if proof.data["status"] != "equal" or not (proof or stand_ins):
+        raise AssertionError(f"the plan does not prove {proof}")
+    return proof
+
+
+def _program(fn: Any, inputs: tuple[Any, ...], folder: str, name: str) -> str:
+    """The file of a function's program."""
+    if isinstance(fn, (str, os.PathLike)):
+        return os.fspath(fn)
+    import shardc.program
+
+    if not isinstance(fn, Mapping):
+        if len(inputs) < 2:
+            raise TypeError("give the inputs of the function: its parameters and its batch")
+        fn = shardc.program.of_inputs(fn, inputs)
+    path = os.path.join(folder, name)
+    shardc.program.write(dict(fn), path)
+    return path
+
+
+def _place(one: Mapping[str, Any]) -> str:
+    return one["line"] or "an unknown line"

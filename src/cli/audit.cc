@@ -10,14 +10,17 @@
 #include "audit/difference.h"
 #include "audit/drift.h"
 #include "audit/growth.h"
+#include "audit/needs.h"
 #include "cli/commands.h"
 #include "cli/compared_program.h"
 #include "cli/cost_flags.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/program_plan.h"
 #include "cli/target_audit.h"
 #include "cli/version.h"
+#include "cost/traced_program.h"
 #include "emit/audits/audit_report.h"
 #include "emit/findings/formats.h"
 #include "hlo/program.h"
@@ -32,7 +35,8 @@ namespace {
 
 struct AuditFlags {
   InputFlags inputs;
-  std::string program, plan, step, against, by = "all", profile, output;
+  // `program` is compiled, and `traced` a traced program.
+  std::string program, traced, plan, step, against, by = "all", profile, output;
   std::string mode = "train";
   bool allow_edited = false;
   std::vector<std::string> select, ignore;
@@ -83,6 +87,11 @@ bool CheckAuditFlags(const AuditFlags& flags, Findings& findings) {
     findings.Add(code::kUsage, FlagPlace("--mesh", flags.inputs.asked.mesh),
                  "`--plan` has a mesh, so `--mesh` cannot be given too",
                  "leave out one of them");
+  }
+  if (!flags.traced.empty() && flags.plan.empty()) {
+    findings.Add(code::kUsage, FlagPlace("--program", flags.traced),
+                 "what a traced program needs depends on the plan",
+                 "add `--plan`");
   }
   if (!flags.profile.empty() && !has_mesh && flags.plan.empty()) {
     findings.Add(code::kUsage, FlagPlace("--profile", flags.profile),
@@ -152,6 +161,25 @@ FindingReport ReportOf(const Findings& found, const AuditFlags& flags,
   return out;
 }
 
+// Compares the report with what the traced program needs under the plan.
+// Returns false after a finding.
+bool CompareWithTraced(const AuditFlags& flags, Mode mode, const Common& common,
+                       const audit::Report& report, AuditText& how,
+                       Findings& findings) {
+  const auto traced = ReadTracedProgram(flags.traced, findings);
+  if (!traced) return false;
+  const auto plan =
+      PlanOfProgram(*traced, flags.plan, InputFlags(), mode, common, findings);
+  if (!plan || !CanRunOn(*traced, plan->mesh, findings)) return false;
+  const cost::ProgramCost cost =
+      cost::CostOfProgram({.program = &*traced,
+                           .mesh = plan->mesh,
+                           .specs = plan->specs,
+                           .capacity = std::nullopt});
+  how.needs = audit::CompareWithNeeds(report, cost.transfers);
+  return true;
+}
+
 int RunAudit(const AuditFlags& flags, const Common& common,
              Findings& findings) {
   const auto read = ReadProfile(flags.profile, findings);
@@ -190,6 +218,10 @@ int RunAudit(const AuditFlags& flags, const Common& common,
   }
   if (step &&
       !CompareWithStep(*program, *report, std::move(*step), how, findings)) {
+    return kFailed;
+  }
+  if (!flags.traced.empty() &&
+      !CompareWithTraced(flags, *mode, common, *report, how, findings)) {
     return kFailed;
   }
   const Findings found = AuditFindings(*program, *report, *selection);
@@ -244,6 +276,11 @@ Options OptionsOf(AuditFlags& flags) {
        .value = "FILE",
        .help = "step program (`verify step --format json`); exit with 1 if the "
                "program sends what is not planned"},
+      {.name = "--program",
+       .to = &flags.traced,
+       .value = "FILE",
+       .help = "traced program of your function: compare what is sent with "
+               "what its ops need under `--plan`, by lines of your code"},
       ModeOption(&flags.mode),
       AllowEditedOption(&flags.allow_edited),
       ProfileOption(&flags.profile),

@@ -9,10 +9,12 @@
 #include "cli/output.h"
 #include "cli/pictured.h"
 #include "cli/plan_findings.h"
+#include "cli/program_plan.h"
 #include "cli/schedule_table.h"
 #include "cli/serving_flags.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
+#include "emit/costs/program_cost.h"
 #include "parse/project.h"
 #include "plan/view.h"
 #include "source/file.h"
@@ -26,6 +28,9 @@ struct CostCommand {
   StageFlags stages;
   ServingFlags serving;
   std::string plan, output;
+  // A traced program whose cost is wanted in place of a model's.
+  std::string program;
+  bool donate = false;
   bool explain = false, profiles = false, allow_edited = false;
 };
 
@@ -181,8 +186,18 @@ int RunServing(const CostCommand& command, const cost::CostInputs& work,
   return timed && report.full_slots.value_or(0) > 0 ? kDone : kFound;
 }
 
+int RunProgram(const CostCommand& command, const Common& common,
+               Findings& findings);
+
 int RunCost(const CostCommand& given, const Common& common,
             Findings& findings) {
+  if (!given.program.empty()) return RunProgram(given, common, findings);
+  if (given.donate) {
+    findings.Add(code::kUsage, {},
+                 "`--donate` has an effect only with `--program`",
+                 "give the traced program of your function, or leave it out");
+    return kFailed;
+  }
   CostCommand command = given;
   if (command.profiles) return ListProfiles(command, common, findings);
   const auto mode = ParseModeFlag(command.flags.mode, findings);
@@ -242,6 +257,15 @@ Options OptionsOf(CostCommand& command) {
        .value = "FILE",
        .help = "plan file to use instead of the inputs"},
       AllowEditedOption(&command.allow_edited),
+      {.name = "--program",
+       .to = &command.program,
+       .value = "FILE",
+       .help = "compute what the traced program of your function costs, in "
+               "place of a model"},
+      {.name = "--donate",
+       .to = &command.donate,
+       .help = "with `--program`: results take the memory of the parameters "
+               "and the state that they replace, as with donate_argnums"},
       {.name = "--explain",
        .to = &command.explain,
        .help = "also list the assumptions, and the tensors of a layer"}};
@@ -256,6 +280,54 @@ Options OptionsOf(CostCommand& command) {
   Append(options, OptionsOfCost(command.flags));
   Append(options, {OutputOption(&command.output)});
   return options;
+}
+
+// Prints the cost of a traced program. The status is 1 if a step takes more
+// than the memory of a device, or if the memory or a profile is given and a
+// fact is missing.
+int RunProgram(const CostCommand& command, const Common& common,
+               Findings& findings) {
+  if (!RefuseOthers(OptionsOf, command,
+                    {"--mesh", "--devices", "--processes", "--rules",
+                     "--project", "--no-project", "--allow-outside", "--target",
+                     "--mode", "--program", "--plan", "--donate", "--explain",
+                     "--profile", "--memory", "--output"},
+                    findings)) {
+    return kFailed;
+  }
+  const auto mode = ParseModeFlag(command.flags.mode, findings);
+  const auto program = ReadTracedProgram(command.program, findings);
+  if (!mode || !program) return kFailed;
+  const auto plan = PlanOfProgram(*program, command.plan, command.flags.inputs,
+                                  *mode, common, findings);
+  auto settings = CostSettings(command.flags, Target(), *mode, findings);
+  if (!plan || !settings) return kFailed;
+  if (plan->found) return kFound;
+  if (!CanRunOn(*program, plan->mesh, findings)) return kFailed;
+  const Device device = plan->mesh.device.value_or(Device{});
+  if (settings->profile == nullptr) {
+    settings->profile = FindDeviceProfile(device.profile);
+  }
+  if (!settings->memory) settings->memory = plan->memory;
+  const cost::ProgramCost cost =
+      cost::CostOfProgram({.program = &*program,
+                           .mesh = plan->mesh,
+                           .specs = plan->specs,
+                           .profile = settings->profile,
+                           .capacity = cost::CapacityOf(device, *settings),
+                           .donates = command.donate});
+  const ProgramCostTexts texts{
+      program->function, plan->mesh,
+      settings->profile != nullptr ? std::string(settings->profile->name) : "",
+      plan->notes, command.explain};
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") return WriteProgramCostJson(texts, cost, out);
+    out.Append(ProgramCostText(texts, cost));
+  };
+  if (!PutResult(write, command.output, findings)) return kFailed;
+  const bool missing = (cost.capacity && !cost.Fits()) ||
+                       (settings->profile != nullptr && !cost.time);
+  return missing || !cost.Fits().value_or(true) ? kFound : kDone;
 }
 
 }  // namespace

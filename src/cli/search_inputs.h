@@ -43,6 +43,9 @@ struct SearchFlags {
   EveryFlags every;
   Strings keep;
   std::string seconds, prove, output, naming = "hf", scan_axis;
+  // A traced program whose mesh is searched in place of a model's sharding.
+  std::string program;
+  bool donate = false;
   bool unmeasured = false, details = false;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/output.h"
 #include "devices/serving.h"
 #include "source/file.h"
 #include "source/wording.h"

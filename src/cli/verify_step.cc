@@ -22,6 +22,7 @@
 #include "cli/output.h"
 #include "cli/pictured.h"
 #include "cli/plan_findings.h"
+#include "cli/program_plan.h"
 #include "cli/ranks.h"
 #include "cli/schedule_table.h"
 #include "cli/verify_request.h"
@@ -473,136 +474,29 @@ int VerifySteps(const StepFlags& flags, const Common& common,
 
 // ---- traced programs
 
-// Adds an error for each option that has no effect on a traced program.
-bool RefuseOthers(const StepFlags& flags, Findings& findings) {
-  const auto first = [](const Strings& all) {
-    return all.empty() ? std::string() : all.front();
-  };
-  const std::pair<std::string_view, std::string> given[] = {
-      {"--manifest", flags.inputs.asked.manifest},
-      {"--model", flags.inputs.asked.model},
-      {"--batch", flags.batch},
-      {"--seq", flags.length},
-      {"--operation", first(flags.operations)},
-      {"--policy", flags.policy},
-      {"--part", flags.part},
-      {"--remat", flags.remat},
-      {"--microbatches", flags.microbatches},
-      {"--reduce", flags.reduce},
-      {"--dtype", first(flags.dtypes)},
-      {"--dump", flags.dump},
-      {"--activation-dtype", flags.step_dtypes.activations},
-      {"--grad-dtype", flags.step_dtypes.gradients},
-      {"--zero", flags.step_dtypes.zero},
-      {"--keep-gathered", flags.keep_gathered ? "true" : ""},
-      {"--reduce-each", flags.reduce_each ? "true" : ""},
-      {"--full", flags.full ? "true" : ""},
-      {"--stages", flags.stages.Given() ? "true" : ""}};
-  for (const auto& [flag, value] : given) {
-    if (value.empty()) continue;
-    findings.Add(code::kUsage, FlagPlace(flag, value),
-                 "`" + std::string(flag) +
-                     "` has no effect on a traced program, which has its own "
-                     "sizes and ops",
-                 "leave it out, or leave out `--program`");
-  }
+// Proves a traced program.
+int VerifyProgram(const StepFlags& flags, const Common& common,
+                  Findings& findings) {
   if (flags.modes.size() > 1) {
     findings.Add(code::kUsage, {},
                  "a traced program is proved in one mode, and `--mode` names " +
                      std::to_string(flags.modes.size()),
                  "give the mode whose specs the plan should use");
   }
-  return !findings.HasErrors();
-}
-
-std::optional<program::Program> ReadProgramFile(const std::string& path,
-                                                Findings& findings) {
-  const SourceRef source = ReadSource(path, findings);
-  if (source == nullptr) return std::nullopt;
-  return program::ReadProgram(source, findings);
-}
-
-// The mesh of a plan, the specs of parameters by name, and the axes of batches.
-struct ProgramPlan {
-  Mesh mesh;
-  std::map<std::string, Spec, std::less<>> specs;
-  AxisGroup batch;
-  bool found = false;  // whether the plan has errors, which were added
-};
-
-std::optional<ProgramPlan> PlanOfFile(const StepFlags& flags, Mode mode,
-                                      Findings& findings) {
-  if (!RefuseInputs(flags.inputs, "the plan is that of `--plan`", findings)) {
-    return std::nullopt;
+  if (!RefuseOthers(OptionsOf, flags,
+                    {"--mesh", "--devices", "--processes", "--rules",
+                     "--project", "--no-project", "--target", "--mode",
+                     "--seed", "--program", "--plan", "--reference"},
+                    findings)) {
+    return kFailed;
   }
-  const auto plan = ReadPlanFile(flags.plan, EditedPlan::kRefused, findings);
-  if (!plan || !CheckMode(plan->modes, mode, findings) ||
-      HasIllegalSpec(*plan, findings)) {
-    return std::nullopt;
-  }
-  ProgramPlan out;
-  out.mesh = plan->mesh;
-  for (const ReadParam& param : plan->params) {
-    out.specs[param.name] = param.SpecOf(mode);
-  }
-  out.batch = AxisRules().Value(AxisRule::kBatch).axes;
-  return out;
-}
-
-std::optional<ProgramPlan> PlanOfRules(const StepFlags& flags,
-                                       const program::Program& program,
-                                       Mode mode, const Common& common,
-                                       Findings& findings) {
-  const auto target = ChooseTarget(flags.inputs.asked, findings);
-  if (!target) return std::nullopt;
-  if (target->rules.empty()) {
-    findings.Add(
-        code::kUsage, {}, "no rules are given",
-        "write `--rules FILE`, or `--plan FILE` in place of a mesh and "
-        "rules");
-    return std::nullopt;
-  }
-  auto mesh = LoadMesh(flags.inputs, *target, findings);
-  Manifest manifest = program::ManifestOf(program);
-  auto rules =
-      OpenRules(target->rules, target->project_dir, &manifest, "", findings,
-                nullptr, RulesBoundary(*target, flags.inputs.asked));
-  if (!mesh || !rules) return std::nullopt;
-  ChoosePackAxes(*rules, nullptr, *mesh);
-  CompileOptions options;
-  options.modes = {Mode::kTrain};
-  if (mode != Mode::kTrain) options.modes.push_back(mode);
-  options.threads = std::max(common.threads, 1);
-  const auto compiled = Compile(std::move(*mesh), std::move(*rules),
-                                std::move(manifest), options, findings);
-  if (compiled == nullptr) return std::nullopt;
-  ProgramPlan out;
-  Findings wrong = PlanFindings(*compiled);
-  out.found = wrong.HasErrors();
-  findings.Append(std::move(wrong));
-  out.mesh = compiled->mesh;
-  out.batch = compiled->rules.axes.Value(AxisRule::kBatch).axes;
-  const Plan& plan = compiled->plan;
-  for (size_t i = 0; i < plan.params.size(); ++i) {
-    for (const ModeLayout& one : plan.layouts[plan.params[i].layout].modes) {
-      if (one.mode == mode) out.specs[std::string(plan.names[i])] = one.spec;
-    }
-  }
-  return out;
-}
-
-// Proves a traced program. Axes of which specs name factors become these
-// factors.
-int VerifyProgram(const StepFlags& flags, const Common& common,
-                  Findings& findings) {
-  if (!RefuseOthers(flags, findings)) return kFailed;
   const auto mode = flags.modes.empty()
                         ? Mode::kTrain
                         : ParseModeFlag(flags.modes[0], findings);
-  const auto program = ReadProgramFile(flags.program, findings);
+  const auto program = ReadTracedProgram(flags.program, findings);
   std::optional<program::Program> reference;
   if (!flags.reference.empty()) {
-    reference = ReadProgramFile(flags.reference, findings);
+    reference = ReadTracedProgram(flags.reference, findings);
   }
   int64_t seed = 0;
   if (!flags.seed.empty()) {
@@ -610,45 +504,28 @@ int VerifyProgram(const StepFlags& flags, const Common& common,
     if (given) seed = *given;
   }
   if (!mode || !program || findings.HasErrors()) return kFailed;
-  auto plan = flags.plan.empty()
-                  ? PlanOfRules(flags, *program, *mode, common, findings)
-                  : PlanOfFile(flags, *mode, findings);
+  auto plan = PlanOfProgram(*program, flags.plan, flags.inputs, *mode, common,
+                            findings);
   if (!plan) return kFailed;
   if (plan->found) return kFound;
-  constexpr int64_t kMostDevices = 64;
-  if (plan->mesh.devices > kMostDevices) {
+  if (plan->mesh.devices > kMostProvedDevices) {
     findings.Add(code::kLimit, {},
                  "the mesh has " + CountText(plan->mesh.devices) +
                      " devices, and a program is proved on " +
-                     std::to_string(kMostDevices) + " at most",
+                     std::to_string(kMostProvedDevices) + " at most",
                  "give a smaller mesh with the same axes");
     return kFailed;
   }
-  ProofTexts texts{program->function, MeshText(plan->mesh), {}, {}};
-  std::vector<Spec> specs;
+  ProofTexts texts{program->function, MeshText(plan->mesh), {}, plan->notes};
   for (const program::Input& input : program->inputs) {
     texts.inputs.push_back(input.name);
-    if (input.kind != program::InputKind::kParam) continue;
-    const auto at = plan->specs.find(input.name);
-    specs.push_back(at == plan->specs.end() ? Spec() : at->second);
-    if (at == plan->specs.end()) {
-      texts.notes.push_back(ShortQuote(input.name) +
-                            " is replicated, since the plan lacks it");
-    }
   }
-  if (const auto refined = RefinedMesh(plan->mesh, specs)) {
-    plan->mesh = *refined;
-    for (Spec& spec : specs) spec = RefinedSpec(*refined, spec);
-    plan->batch = RefinedGroup(*refined, plan->batch);
-  }
-  verify::ProgramRequest request{
-      .program = &*program,
-      .reference = reference ? &*reference : nullptr,
-      .mesh = plan->mesh,
-      .specs = verify::InputSpecs(*program, plan->mesh, specs, plan->batch,
-                                  texts.notes),
-      .seed = static_cast<uint64_t>(seed),
-      .threads = std::max(common.threads, 1)};
+  verify::ProgramRequest request{.program = &*program,
+                                 .reference = reference ? &*reference : nullptr,
+                                 .mesh = plan->mesh,
+                                 .specs = plan->specs,
+                                 .seed = static_cast<uint64_t>(seed),
+                                 .threads = std::max(common.threads, 1)};
   const auto proof = verify::ProveProgram(request, findings);
   if (!proof) return kFailed;
   const auto write = [&](Sink& out) {

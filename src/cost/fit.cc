@@ -1,7 +1,8 @@
-// Evaluates the meshes on which a model may run, for `shardc search --all`. The meshes
-// are all factorisations of the number of devices into the sizes of the axes.
-// For example, 64 devices have 28 meshes of three axes and 84 meshes of four
-// axes. Because there are so few, a plan is compiled and costed for every mesh.
+// Evaluates the meshes on which a model may run, for `shardc search --all`. The
+// meshes are all factorisations of the number of devices into the sizes of the
+// axes. For example, 64 devices have 28 meshes of three axes and 84 meshes of
+// four axes. Because there are so few, a plan is compiled and costed for every
+// mesh.
 #include "cost/fit.h"
 
 #include <algorithm>
@@ -428,10 +429,10 @@ std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
   return std::nullopt;
 }
 
-// Reduces the cost of a pipeline to the figures by which `shardc search --all` compares
-// meshes. A pipeline fits if each of its ranks fits. The memory of the pipeline
-// is therefore between two numbers: the largest lower estimate of all ranks,
-// and the largest upper estimate of all ranks. For example:
+// Reduces the cost of a pipeline to the figures by which `shardc search --all`
+// compares meshes. A pipeline fits if each of its ranks fits. The memory of the
+// pipeline is therefore between two numbers: the largest lower estimate of all
+// ranks, and the largest upper estimate of all ranks. For example:
 //
 //   rank 0 takes 40 to 52 GiB, rank 1 takes 44 to 50 GiB  ->  44 to 52 GiB
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "program/read.h"
+
 namespace shardc::program {
 
 std::span<const int64_t> Op::Of(Attr attr) const {
@@ -15,6 +17,12 @@ std::span<const int64_t> Op::Of(Attr attr) const {
 int64_t Op::NumberOf(Attr attr, int64_t otherwise) const {
   const auto list = Of(attr);
   return list.empty() ? otherwise : list.front();
+}
+
+std::string NameOf(const Op& op) {
+  const std::string name(RowOf(op.kind).name);
+  return op.word.empty() || op.kind == OpKind::kOpaque ? name
+                                                       : name + " " + op.word;
 }
 
 bool HasDim(std::span<const int64_t> list, size_t dim) {

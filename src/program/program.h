@@ -133,6 +133,11 @@ struct Value {
 
 // The parts of a training step, in the order in which they run.
 enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
+inline constexpr std::string_view kPhaseNames[] = {"forward", "backward",
+                                                   "optimizer"};
+inline std::string_view PhaseName(Phase phase) {
+  return kPhaseNames[static_cast<size_t>(phase)];
+}
 
 // A line of the user's code; `file` is -1 if the line is unknown.
 struct Line {
@@ -184,6 +189,9 @@ struct Body {
   std::vector<Op> ops;
   std::vector<ValueId> out;
 };
+
+// Returns the name of an op in reports, such as "dot" or "reduce sum".
+std::string NameOf(const Op& op);
 
 // Returns whether a list of dimensions has `dim`.
 bool HasDim(std::span<const int64_t> list, size_t dim);

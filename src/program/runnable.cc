@@ -9,6 +9,7 @@
 #include <set>
 
 #include "program/read.h"
+#include "program/work.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -47,17 +48,6 @@ class Check {
  public:
   explicit Check(const Program& program) : program_(program) {}
 
-  std::optional<std::string> Run() {
-    for (const Value& value : program_.values) {
-      if (value.dtype == Dtype::kI64 || value.dtype == Dtype::kU64) {
-        return "it has integers of 64 bits, which a proof in float64 does not "
-               "represent";
-      }
-    }
-    return List(program_.ops);
-  }
-
- private:
   std::optional<std::string> List(const std::vector<Op>& ops) {
     for (const Op& op : ops) {
       std::string fault = FaultOf(op);
@@ -77,6 +67,7 @@ class Check {
     return std::nullopt;
   }
 
+ private:
   std::string FaultOf(const Op& op) {
     switch (op.kind) {
       case OpKind::kManual:
@@ -302,22 +293,9 @@ double WorkOfOps(const Program& program, const std::vector<Op>& ops,
       work += turns * static_cast<double>(
                           CheckedProduct(program.ShapeOf(id)).value_or(0));
     }
-    if (op.kind == OpKind::kDot || op.kind == OpKind::kRaggedDot ||
-        op.kind == OpKind::kConv) {
-      double each = 1;
-      if (op.kind == OpKind::kConv) {
-        const Shape& kernel = program.ShapeOf(op.in[1]);
-        const auto rhs = op.Of(Attr::kRhs);
-        for (size_t d = 1; d < rhs.size(); ++d) {
-          each *= static_cast<double>(kernel[AsIndex(rhs[d])]);
-        }
-      }
-      for (const int64_t d : op.Of(Attr::kLhsContract)) {
-        each *= static_cast<double>(program.ShapeOf(op.in[0])[AsIndex(d)]);
-      }
-      work += turns * each *
-              static_cast<double>(
-                  CheckedProduct(program.ShapeOf(op.out[0])).value_or(0));
+    if (IsProduct(op)) {
+      const Shape in[] = {program.ShapeOf(op.in[0]), program.ShapeOf(op.in[1])};
+      work += turns / 2 * ProductFlops(op, in, program.ShapeOf(op.out[0]));
     }
     const double inner =
         op.kind == OpKind::kScan
@@ -391,8 +369,18 @@ bool IsOpaque(const Program& program, const Op& op) {
   });
 }
 
+std::optional<std::string> FormFault(const Program& program) {
+  return Check(program).List(program.ops);
+}
+
 std::optional<std::string> RunFault(const Program& program) {
-  return Check(program).Run();
+  for (const Value& value : program.values) {
+    if (value.dtype == Dtype::kI64 || value.dtype == Dtype::kU64) {
+      return "it has integers of 64 bits, which a proof in float64 does not "
+             "represent";
+    }
+  }
+  return FormFault(program);
 }
 
 double WorkOf(const Program& program) {

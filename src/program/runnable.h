@@ -18,9 +18,12 @@ int IntegerBits(Dtype dtype);
 // elements of all operands.
 bool IsOpaque(const Program& program, const Op& op);
 
-// Returns why a program cannot be run, with the line of the op: a manual region
-// or a collective that is malformed, a window that leaves its operand, or
-// numbers that doubles do not represent. Returns nullopt if it can.
+// Returns what is malformed beyond shapes, with the line of the op: a manual
+// region or a collective, or a window that leaves its operand. Returns nullopt
+// if nothing is.
+std::optional<std::string> FormFault(const Program& program);
+// Returns why a program cannot be run: what FormFault() finds, or numbers that
+// doubles do not represent. Returns nullopt if it can.
 std::optional<std::string> RunFault(const Program& program);
 
 // Returns about how many multiplications a run has.

@@ -70,6 +70,11 @@ OTHERS = [
     f"suggest {MESH} --program {{F}} -o {{O}}/rules.yaml",
     f"verify step {MESH} {RULES} --program {{F}}",
     "verify step --plan {P} --program {F} --reference {F}",
+    f"cost {MESH} {RULES} --program {{F}} -o {{O}}/c",
+    "cost --plan {P} --program {F} -o {O}/c",
+    f"cost --plan {{F}} --program {PROGRAM} -o {{O}}/c",
+    f"search --devices 4 {RULES} --program {{F}}",
+    f"audit {AUDITED} --plan {{P}} --program {{F}} -o {{O}}/a",
     f"verify step --plan {{F}} --program {PROGRAM}",
     f"export torch-pipeline --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp "
     "--schedule {F} -o {O}/e",

@@ -258,5 +258,74 @@ class Command(unittest.TestCase):
         self.assertNotIn("Traceback", done.stderr)
 
 
+class Plans(unittest.TestCase):
+    """shardc.testing.assert_plan of functions."""
+
+    def setUp(self):
+        os.environ.setdefault("SHARDC", os.environ.get(
+            "SHARDC_BIN", os.path.join(ROOT, "build", "src", "cli", "shardc")))
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_the_guides_test_prints_what_the_guide_says(self):
+        with open(os.path.join(ROOT, "docs", "guides", "program.md"),
+                  encoding="utf-8") as file:
+            guide = file.read()
+        code, after = guide.split("# test_plan.py\n")[1].split("```", 1)
+        said = after.split("```text\n")[1].split("```")[0]
+        rules = guide.split("cat > mlp.yaml <<'END'\n")[1].split("END\n")[0]
+        self.write("mlp.yaml", rules)
+        self.write("test_plan.py", code)
+        done = subprocess.run(
+            [sys.executable, "-c",
+             "import test_plan; test_plan.test_the_plan_computes_the_gradients()"],
+            cwd=self.folder, capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")})
+        self.assertEqual((done.stdout, done.returncode), (said, 0), done.stderr)
+
+    def test_a_fault_in_a_region_is_named_with_its_line(self):
+        import regions
+        import shardc.testing
+
+        fn, reference, params, batch = regions.REGIONS["mlp"]
+        rules = self.write("rules.yaml", "rules:\n  - match: scale\n    spec: []\n"
+                           "  - match: '.*'\n    spec: [fsdp, tp]\n")
+        plan = shardc.compile(mesh="fsdp:2,tp:4", rules=rules,
+                              manifest=manifest.manifest(params))
+        self.assertTrue(shardc.testing.assert_plan(fn, plan, params, batch,
+                                                   reference=reference))
+
+        def wrong(params, batch):
+            return 1.5 * fn(params, batch)
+
+        with self.assertRaises(AssertionError) as raised:
+            shardc.testing.assert_plan(wrong, plan, params, batch, reference=reference)
+        self.assertIn(" from that of the reference", str(raised.exception))
+        # A kernel of its own is not proved.
+        from jax.experimental import pallas
+
+        def with_kernel(params, batch):
+            def kernel(x, y):
+                y[...] = x[...] * 2
+            y = fn(params, batch)
+            return pallas.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(
+                y.shape, y.dtype), interpret=True)(y)
+
+        with self.assertRaises(AssertionError) as raised:
+            shardc.testing.assert_plan(with_kernel, plan, params, batch)
+        self.assertRegex(str(raised.exception),
+                         r"not proved at .*programs_live_test.py:\d+: nothing is known "
+                         r"of `pallas_call`")
+        self.assertFalse(shardc.testing.assert_plan(with_kernel, plan, params, batch,
+                                                    stand_ins=True))
+
+
 if __name__ == "__main__":
     unittest.main()

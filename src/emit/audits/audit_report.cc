@@ -248,6 +248,36 @@ std::string_view BoundName(const Report& report) {
   return most ? "unknown" : "at_least";
 }
 
+namespace {
+
+std::string NeedsText(const std::vector<audit::LineNeeds>& needs) {
+  Columns table;
+  table.Row({"compared with the traced program", "", "", "needed", "sent"});
+  Size needed = 0;
+  Size sent = 0;
+  for (const audit::LineNeeds& one : needs) {
+    needed += one.needed;
+    sent += one.sent;
+    table.Row({"  " + (one.line.empty() ? "an unknown line" : one.line) +
+                   (one.ops.empty() ? "" : " " + one.ops),
+               std::string(CollectiveName(one.kind)), one.axes,
+               BytesText(one.needed), BytesText(one.sent)});
+  }
+  table.Row(
+      {"  total", "", "", BytesText(needed.value()), BytesText(sent.value())});
+  return table.Text();
+}
+
+void WriteNeeds(JsonWriter& json, const std::vector<audit::LineNeeds>& needs) {
+  json.Rows("needs", needs, [&](const audit::LineNeeds& one) {
+    json.Members("line", TextOrNull(one.line), "ops", one.ops, "collective",
+                 CollectiveName(one.kind), "axes", one.axes, "needed_bytes",
+                 one.needed, "sent_bytes", one.sent);
+  });
+}
+
+}  // namespace
+
 std::string AuditReportText(const Report& report, const AuditText& how) {
   std::string out =
       Printable(report.program) + " on " + Counted(report.devices, "device");
@@ -255,6 +285,7 @@ std::string AuditReportText(const Report& report, const AuditText& how) {
   out += ": " + Counted(report.calls, "collective") + " per device\n";
   out += TableText(report, how.by) + DriftText(how) + GrowthText(how);
   if (how.compared) out += DifferenceText(*how.compared);
+  if (how.needs) out += NeedsText(*how.needs);
   out += RemarksText(
       "at least: a loop that runs an unknown number of times counts once:",
       report.unknown_loops);
@@ -306,6 +337,7 @@ void WriteAuditJson(const Report& report, const AuditText& how, Sink& out) {
     WriteDrifts(json, how);
     WriteGrowth(json, how);
     if (how.compared) WriteDifferenceMembers(json, *how.compared);
+    if (how.needs) WriteNeeds(json, *how.needs);
   });
 }
 

@@ -17,6 +17,7 @@
 #include "audit/difference.h"
 #include "audit/drift.h"
 #include "audit/growth.h"
+#include "audit/needs.h"
 #include "source/finding.h"
 #include "source/json_writer.h"
 #include "source/sink.h"
@@ -54,6 +55,8 @@ struct AuditText {
   // The comparison of the program's collectives with the collectives that
   // shardc plans for the step; nullopt if no step program is given.
   std::optional<StepCompared> compared = std::nullopt;
+  // What the user's traced program needs, by lines; nullopt if none is given.
+  std::optional<std::vector<audit::LineNeeds>> needs = std::nullopt;
   // The errors and warnings about the program. They are added to the JSON, and
   // AuditReportText() does not print them.
   std::span<const Finding> findings = {};

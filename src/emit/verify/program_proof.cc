@@ -21,18 +21,6 @@ namespace {
 
 using verify::ProgramProof;
 
-std::string_view PassName(program::Phase phase) {
-  switch (phase) {
-    case program::Phase::kForward:
-      return "forward";
-    case program::Phase::kBackward:
-      return "backward";
-    case program::Phase::kOptimizer:
-      return "optimizer";
-  }
-  return "";
-}
-
 std::string ShortNumber(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1e", value);
@@ -59,7 +47,7 @@ std::string ProgramProofText(const ProofTexts& texts,
   for (const verify::ProgramRow& row : proof.rows) {
     bytes += row.bytes;
     out += Printable(ShownLine(row.line)) + "  " +
-           std::string(PassName(row.phase)) + "  " + Printable(row.op) + "  " +
+           std::string(PhaseName(row.phase)) + "  " + Printable(row.op) + "  " +
            std::string(CollectiveName(row.kind)) + " " + Join(row.axes, "+") +
            "  x " + std::to_string(row.count) + "  " + BytesText(row.bytes) +
            "\n";
@@ -135,7 +123,7 @@ void WriteProgramProofJson(const ProofTexts& texts, const ProgramProof& proof,
                    "sum_of_squares", one.squares);
     });
     json.Rows("collectives", proof.rows, [&](const verify::ProgramRow& row) {
-      json.Members("line", TextOrNull(row.line), "phase", PassName(row.phase),
+      json.Members("line", TextOrNull(row.line), "phase", PhaseName(row.phase),
                    "op", row.op, "collective", CollectiveName(row.kind), "axes",
                    row.axes, "count", row.count, "bytes_per_device", row.bytes);
     });

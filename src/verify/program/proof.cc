@@ -21,7 +21,6 @@
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
 #include "exec/program/run.h"
-#include "program/read.h"
 #include "program/runnable.h"
 #include "program/sharding.h"
 #include "source/size.h"
@@ -321,26 +320,17 @@ class Prover {
                       "and config");
       }
     }
-    const auto mismatch = exec::RegionMismatch(program_, mesh_);
+    const auto mismatch = RegionFault(program_, request_.mesh);
     if (!mismatch) return true;
-    const std::string line = program_.LineText(mismatch->op->at);
-    return refuse(program_, code::kUsage,
-                  "at " + (line.empty() ? "an unknown line" : line) + " " +
-                      mismatch->message,
+    return refuse(program_, code::kUsage, *mismatch,
                   "choose the mesh for which the function was traced, or trace "
                   "it again");
-  }
-
-  static std::string NameOf(const Op& op) {
-    const std::string name(program::RowOf(op.kind).name);
-    return op.word.empty() || op.kind == OpKind::kOpaque ? name
-                                                         : name + " " + op.word;
   }
 
   void Fail(const Op& op, std::string message) {
     if (out_.failure) return;
     out_.failure = {program_.LineText(op.at),
-                    "`" + NameOf(op) + "`: " + std::move(message)};
+                    "`" + program::NameOf(op) + "`: " + std::move(message)};
   }
 
   // ---- what the verdict must say
@@ -359,7 +349,7 @@ class Prover {
             unstated ? "constant " + ShapeText(first->shape) : "random numbers",
             true);
       } else if (program::IsOpaque(program_, op)) {
-        AddStandIn(op, op.word.empty() ? NameOf(op) : op.word, false);
+        AddStandIn(op, op.word.empty() ? program::NameOf(op) : op.word, false);
       }
       const auto at = sharding.ops.find(&op);
       if (at != sharding.ops.end()) {
@@ -383,7 +373,7 @@ class Prover {
 
   void AddGather(const Op& op, const program::Gathered& gathered) {
     const ProgramGather made{program_.LineText(op.at),
-                             NameOf(op),
+                             program::NameOf(op),
                              gathered.operand,
                              gathered.dim,
                              gathered.axes,
@@ -409,7 +399,7 @@ class Prover {
     for (const exec::ProgramTraffic& one : run.traffic) {
       ProgramRow row{program_.LineText(one.op->at),
                      one.op->phase,
-                     NameOf(*one.op),
+                     program::NameOf(*one.op),
                      one.kind,
                      one.axes,
                      one.count,
@@ -622,6 +612,15 @@ class Prover {
 std::optional<ProgramProof> ProveProgram(const ProgramRequest& request,
                                          Findings& findings) {
   return Prover(request).Run(findings);
+}
+
+std::optional<std::string> RegionFault(const Program& program,
+                                       const Mesh& mesh) {
+  const auto mismatch = exec::RegionMismatch(program, exec::SimMesh(mesh));
+  if (!mismatch) return std::nullopt;
+  const std::string line = program.LineText(mismatch->op->at);
+  return "at " + (line.empty() ? "an unknown line" : line) + " " +
+         mismatch->message;
 }
 
 std::vector<Spec> InputSpecs(const Program& program, const Mesh& mesh,

@@ -96,6 +96,11 @@ struct ProgramProof {
 std::optional<ProgramProof> ProveProgram(const ProgramRequest& request,
                                          Findings& findings);
 
+// Returns the first manual region with an axis that the mesh lacks or has in
+// another size, with its line; nullopt if there is none.
+std::optional<std::string> RegionFault(const program::Program& program,
+                                       const Mesh& mesh);
+
 // Returns the sharding of each input. A parameter has its spec in `specs`,
 // which has one entry for each parameter in the order of the inputs. A state
 // whose name ends in that of a parameter of the same shape has its spec. The

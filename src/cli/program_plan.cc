@@ -1,0 +1,209 @@
+// Compiles the rules for the parameters of a traced program, or reads a plan of
+// them, for the commands that take a program in place of a model: `verify step
+// --program` and `cost --program`. A parameter that the plan lacks is
+// replicated, with a note.
+#include "cli/program_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "cli/output.h"
+#include "cli/plan_findings.h"
+#include "model/mesh_layout.h"
+#include "plan/mesh_purposes.h"
+#include "plan/read.h"
+#include "program/read.h"
+#include "program/runnable.h"
+#include "source/file.h"
+#include "source/join.h"
+#include "source/wording.h"
+#include "verify/program/proof.h"
+
+namespace shardc::cli {
+namespace {
+
+// The mesh of a plan, the specs of parameters by name, and the axes of batches.
+struct NamedSpecs {
+  Mesh mesh;
+  std::map<std::string, Spec, std::less<>> specs;
+  AxisGroup batch;
+  std::optional<int64_t> memory;
+  bool found = false;  // whether the plan has errors, which were added
+};
+
+std::optional<NamedSpecs> SpecsOfFile(const std::string& file,
+                                      const InputFlags& flags, Mode mode,
+                                      Findings& findings) {
+  if (!RefuseInputs(flags, "the plan is that of `--plan`", findings)) {
+    return std::nullopt;
+  }
+  const auto plan = ReadPlanFile(file, EditedPlan::kRefused, findings);
+  if (!plan || !CheckMode(plan->modes, mode, findings) ||
+      HasIllegalSpec(*plan, findings)) {
+    return std::nullopt;
+  }
+  NamedSpecs out;
+  out.mesh = plan->mesh;
+  for (const ReadParam& param : plan->params) {
+    out.specs[param.name] = param.SpecOf(mode);
+  }
+  out.batch = AxisRules().Value(AxisRule::kBatch).axes;
+  return out;
+}
+
+NamedSpecs SpecsOf(const Compiled& compiled, Mode mode) {
+  NamedSpecs out;
+  out.mesh = compiled.mesh;
+  out.batch = compiled.rules.axes.Value(AxisRule::kBatch).axes;
+  const Plan& plan = compiled.plan;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    for (const ModeLayout& one : plan.layouts[plan.params[i].layout].modes) {
+      if (one.mode == mode) out.specs[std::string(plan.names[i])] = one.spec;
+    }
+  }
+  return out;
+}
+
+std::optional<NamedSpecs> SpecsOfRules(const InputFlags& flags,
+                                       const program::Program& program,
+                                       Mode mode, const Common& common,
+                                       Findings& findings) {
+  const auto target = ChooseTarget(flags.asked, findings);
+  if (!target) return std::nullopt;
+  if (target->rules.empty()) {
+    findings.Add(
+        code::kUsage, {}, "no rules are given",
+        "write `--rules FILE`, or `--plan FILE` in place of a mesh and "
+        "rules");
+    return std::nullopt;
+  }
+  auto mesh = LoadMesh(flags, *target, findings);
+  Manifest manifest = program::ManifestOf(program);
+  auto rules =
+      OpenRules(target->rules, target->project_dir, &manifest, "", findings,
+                nullptr, RulesBoundary(*target, flags.asked));
+  if (!mesh || !rules) return std::nullopt;
+  ChoosePackAxes(*rules, nullptr, *mesh);
+  CompileOptions options;
+  options.modes = {Mode::kTrain};
+  if (mode != Mode::kTrain) options.modes.push_back(mode);
+  options.threads = std::max(common.threads, 1);
+  const auto compiled = Compile(std::move(*mesh), std::move(*rules),
+                                std::move(manifest), options, findings);
+  if (compiled == nullptr) return std::nullopt;
+  NamedSpecs out = SpecsOf(*compiled, mode);
+  Findings wrong = PlanFindings(*compiled);
+  out.found = wrong.HasErrors();
+  findings.Append(std::move(wrong));
+  out.memory = target->memory_bytes;
+  return out;
+}
+
+// Gives each input of the program its spec.
+ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan) {
+  ProgramPlan out;
+  out.found = plan.found;
+  out.memory = plan.memory;
+  std::vector<Spec> specs;
+  for (const program::Input& input : program.inputs) {
+    if (input.kind != program::InputKind::kParam) continue;
+    const auto at = plan.specs.find(input.name);
+    specs.push_back(at == plan.specs.end() ? Spec() : at->second);
+    if (at == plan.specs.end()) {
+      out.notes.push_back(ShortQuote(input.name) +
+                          " is replicated, since the plan lacks it");
+    }
+  }
+  if (const auto refined = RefinedMesh(plan.mesh, specs)) {
+    plan.mesh = *refined;
+    for (Spec& spec : specs) spec = RefinedSpec(*refined, spec);
+    plan.batch = RefinedGroup(*refined, plan.batch);
+  }
+  out.specs =
+      verify::InputSpecs(program, plan.mesh, specs, plan.batch, out.notes);
+  bool has_data = false;
+  bool shards_data = false;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    if (program.inputs[i].kind != program::InputKind::kData) continue;
+    has_data = true;
+    shards_data = shards_data || !IsReplicated(out.specs[i]);
+  }
+  if (has_data && !shards_data && plan.mesh.devices > 1) {
+    out.notes.push_back("data is replicated, since no axis of batches (" +
+                        (plan.batch.empty() ? "none" : Join(plan.batch, ", ")) +
+                        ") divides its first dimension");
+  }
+  out.mesh = std::move(plan.mesh);
+  return out;
+}
+
+}  // namespace
+
+std::optional<program::Program> ReadTracedProgram(const std::string& path,
+                                                  Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  return program::ReadProgram(source, findings);
+}
+
+std::optional<ProgramPlan> PlanOfProgram(const program::Program& program,
+                                         const std::string& file,
+                                         const InputFlags& flags, Mode mode,
+                                         const Common& common,
+                                         Findings& findings) {
+  auto plan = file.empty()
+                  ? SpecsOfRules(flags, program, mode, common, findings)
+                  : SpecsOfFile(file, flags, mode, findings);
+  if (!plan) return std::nullopt;
+  return PlanOf(program, std::move(*plan));
+}
+
+ProgramPlan PlanOfCompiled(const program::Program& program,
+                           const Compiled& compiled, Mode mode) {
+  return PlanOf(program, SpecsOf(compiled, mode));
+}
+
+bool CanRunOn(const program::Program& program, const Mesh& mesh,
+              Findings& findings) {
+  auto fault = program::FormFault(program);
+  if (!fault) fault = verify::RegionFault(program, mesh);
+  if (!fault) return true;
+  findings.Add(code::kUsage, {},
+               "the program of " + ShortQuote(program.function) +
+                   " cannot be run: " + *fault,
+               "choose the mesh for which the function was traced, or trace "
+               "it again");
+  return false;
+}
+
+bool RefuseOptions(const Options& given, const Options& usual,
+                   std::initializer_list<std::string_view> allowed,
+                   Findings& findings) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    const std::string& name = given[i].name;
+    if (std::ranges::find(allowed, name) != allowed.end()) continue;
+    const auto differs = [&](const auto* const* a, const auto* const* b) {
+      return a != nullptr && **a != **b;
+    };
+    const auto* const text = std::get_if<std::string*>(&given[i].to);
+    const auto* const list = std::get_if<Strings*>(&given[i].to);
+    if (!differs(text, std::get_if<std::string*>(&usual[i].to)) &&
+        !differs(list, std::get_if<Strings*>(&usual[i].to)) &&
+        !differs(std::get_if<bool*>(&given[i].to),
+                 std::get_if<bool*>(&usual[i].to))) {
+      continue;
+    }
+    findings.Add(code::kUsage,
+                 FlagPlace(name, text != nullptr   ? **text
+                                 : list != nullptr ? (*list)->front()
+                                                   : "true"),
+                 "`" + name +
+                     "` has no effect on a traced program, which has its own "
+                     "sizes and ops",
+                 "leave it out, or leave out `--program`");
+  }
+  return !findings.HasErrors();
+}
+
+}  // namespace shardc::cli

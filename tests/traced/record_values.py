@@ -1,0 +1,142 @@
+"""Writes testdata/programs/VALUES.json: what JAX computes from the numbers that a proof
+draws for the programs of this folder.
+
+Usage: SHARDC_BIN=... record_values.py, in an environment with JAX, Flax and optax. A
+proof draws the inputs from a seed (src/exec/machine/random.cc, Philox), and its report
+has the bound of each input's integers. The file has, of each result of each program, the sum
+of its numbers and of their squares in float32, by jax.jit of the user's function."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [HERE, os.path.join(ROOT, "python")]
+
+# The paths above must be set first.
+# pylint: disable=wrong-import-position
+import jax
+import numpy as np
+
+from interpreter import DTYPES
+from record import FOLDER, REGION_FOLDER, versions
+
+MASK = (1 << 32) - 1
+
+
+def philox(counter, key):
+    """Philox 4x32-10 of arrays of counters."""
+    counter = [np.asarray(one, np.uint64) for one in counter]
+    for _ in range(10):
+        a, b = (counter[i] * np.uint64(m) for i, m in ((0, 0xD2511F53), (2, 0xCD9E8D57)))
+        low, high = ([one & np.uint64(MASK) for one in (a, b)],
+                     [one >> np.uint64(32) for one in (a, b)])
+        counter = [high[1] ^ counter[1] ^ np.uint64(key[0]), low[1],
+                   high[0] ^ counter[3] ^ np.uint64(key[1]), low[0]]
+        key = (key[0] + 0x9E3779B9) & MASK, (key[1] + 0xBB67AE85) & MASK
+    return counter
+
+
+def words(number):
+    return number & MASK, number >> 32
+
+
+def split(key, index):
+    low, high = words(index)
+    out = philox((low, high, 0, 1), words(key))
+    return int(out[0]) | int(out[1]) << 32
+
+
+def uniform(key, count):
+    at = np.arange(count, dtype=np.uint64)
+    out = philox((at & np.uint64(MASK), at >> np.uint64(32), np.zeros_like(at),
+                  np.zeros_like(at)), words(key))
+    bits = out[0] | out[1] << np.uint64(32)
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0 ** -53
+
+
+def drawn(index, value, kind, below):
+    """The numbers of an input, as src/verify/program/proof.cc draws them."""
+    dtype = np.dtype(DTYPES[value["dtype"]])
+    u = uniform(split(0, index), int(np.prod(value["shape"], dtype=np.int64)))
+    if dtype.kind == "b":
+        out = u < 0.5
+    elif dtype.kind in "iu" and kind == "state":
+        out = np.full_like(u, 3)
+    elif dtype.kind in "iu" and kind == "param":
+        out = np.floor(u * 254) - (127 if dtype.kind == "i" else 0)
+    elif dtype.kind in "iu":
+        out = np.floor(u * below)
+    else:
+        out = 0.01 + 0.19 * u if kind == "state" else 1.4 * u - 0.7
+    return out.reshape(value["shape"]).astype(dtype)
+
+
+def functions():
+    """The functions that were traced, of the arrays of their inputs, by the path of
+    their program."""
+    from models import FORWARD, MODELS
+    import regions
+    from shardc import program
+
+    # The regions are traced with an abstract mesh.
+    regions.MESH = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 4),
+                                     ("fsdp", "tp"))
+
+    for name, build in MODELS.items():
+        model = build()
+        calls = {name: model.call()}
+        if name not in FORWARD:
+            calls[f"{name}.step"] = model.step()
+        for file, (fn, params, batch, *state) in calls.items():
+            yield (os.path.join(FOLDER, file + ".program.json.gz"),
+                   program.traced(fn, (params, *state, batch), file).function)
+    for name, (fn, reference, params, batch) in regions.REGIONS.items():
+        for file, one in ((name, fn), (f"{name}_reference", reference)):
+            yield (os.path.join(REGION_FOLDER, file + ".program.json.gz"),
+                   program.traced(one, (params, batch), file).function)
+
+
+def values_of(path, function, folder):
+    """The sums of each result."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        made = json.load(file)
+    rules = os.path.join(folder, "rules.yaml")
+    with open(rules, "w", encoding="utf-8") as file:
+        file.write("rules:\n  - match: '.*'\n    spec: []\n")
+    mesh = "fsdp:2,tp:4" if "regions" in path else "tp:1"
+    done = subprocess.run(
+        [os.environ["SHARDC_BIN"], "verify", "step", "--no-project", "--program", path,
+         "--mesh", mesh, "--rules", rules, "--format", "json"],
+        check=True, stdout=subprocess.PIPE)
+    bounds = [one["below"] for one in json.loads(done.stdout)["inputs"]]
+    given = [drawn(i, made["values"][one["value"]], one["kind"], bounds[i])
+             for i, one in enumerate(made["inputs"])]
+    results = jax.jit(function)(*given)
+    return [[float(np.sum(one, dtype=np.float64)),
+             float(np.sum(np.square(one.astype(np.float64))))]
+            for one in map(np.asarray, results)]
+
+
+def main():
+    os.chdir(ROOT)
+    out = {"versions": versions(), "values": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        for path, function in functions():
+            name = os.path.basename(path)[:-len(".program.json.gz")]
+            out["values"][name] = values_of(path, function, folder)
+            print(name, out["values"][name][-1], flush=True)
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}"
+                       for name, one in out["values"].items())
+    with open(os.path.join(FOLDER, "VALUES.json"), "w", encoding="utf-8") as file:
+        file.write(f'{{"versions": {json.dumps(out["versions"])},\n"values": {{\n{lines}}}}}\n')
+
+
+if __name__ == "__main__":
+    main()
