@@ -176,9 +176,9 @@ class Auditor {
     AddRemarks(runs.conditionals, out.conditionals);
     std::ranges::sort(hosts);
     AddRemarks(hosts, out.host_transfers);
-    out.flaws = FlawsOf(
-        graph_, tracer_, entry_, out,
-        [this](std::string_view metadata) { return LineOf(metadata); });
+    out.flaws =
+        FlawsOf(graph_, tracer_, entry_, out,
+                [this](std::string_view metadata) { return LineOf(metadata); });
     return out;
   }
 

@@ -26,236 +26,16 @@
 #include <vector>
 
 #include "audit/audit.h"
+#include "audit/flaw_text.h"
 #include "audit/gradients.h"
 #include "audit/products.h"
 #include "audit/uses.h"
 #include "comm/collective_def.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::audit {
 namespace {
-
-// Writes the message of each flaw (communication in a compiled program that its
-// author probably did not intend). Each code has its own message. For example:
-//
-//   SHD601  an activation `f32[8,16,64]` is gathered over axes of the batch,
-//           over `fsdp` 4 times in the forward pass: 96 KiB per device
-
-// Flaws with the same code, line and parameter.
-struct FoundFlaw {
-  const Code* code = nullptr;
-  Level level = Level::kWarning;
-  // Of the operands with this flaw, the one for which the most bytes are sent.
-  // Null if the flaw is an unused axis.
-  const Traffic* most = nullptr;
-  // The runs of the collectives, and the bytes that a device sends, summed over
-  // the flaws with this code, line and parameter.
-  int64_t times = 0, sent = 0;
-  // The runs by the devices of the collectives, in the order of the text.
-  std::vector<std::pair<const Members*, int64_t>> over = {};
-  // The phase of the collectives; kNone if it is unknown, or if they differ.
-  Phase phase = Phase::kNone;
-  // A text for the message, which depends on `code`: for example the unused
-  // axis, or the dtype before a cast.
-  std::string detail;
-  // The name of the parameter that is moved, or whose gradient, new value, rows
-  // or factor are moved; empty if it is not known.
-  std::string parameter;
-  // The line of the flaw and its metadata: those of `most`, or of the sharding
-  // constraint or the use of a parameter that the collective serves.
-  hlo::SourceLine line;
-  std::string_view metadata;
-};
-
-// The detail of a flaw of an activation that a product made in shards.
-constexpr std::string_view kOfProduct = "product";
-
-std::string Over(const Members& members) {
-  return members.named ? "over `" + members.text + "`"
-                       : "among " + CountText(members.size) + " devices";
-}
-
-// Returns for example "over `fsdp` 4 times in the forward pass: 96 KiB per
-// device". Collectives over several groups of axes are counted for each:
-// "over `dp` 1 time and over `tp` 2 times".
-std::string Often(const FoundFlaw& found) {
-  const std::string out = ListInWords(found.over, [](const auto& over) {
-    return Over(*over.first) + " " + Counted(over.second, "time");
-  });
-  const std::string_view phase = PhaseName(found.phase);
-  return out +
-         (phase.empty() || phase == "recomputed"
-              ? ""
-              : " in the " + std::string(phase) + " pass") +
-         ": " + BytesText(found.sent) + " per device";
-}
-
-std::string SubjectOf(const FoundFlaw& found) {
-  const Moved& moved = found.most->moved;
-  const std::string shape = "`" + moved.shape + "`";
-  if (moved.what == What::kActivation) return "an activation " + shape;
-  if (moved.name.empty()) {
-    return "a " + std::string(WhatName(moved.what)) + " " + shape;
-  }
-  return "the " + std::string(WhatName(moved.what)) + " " +
-         ShortQuote(moved.name) + " " + shape;
-}
-
-bool IsFloat(const Traffic& one) {
-  return one.moved.shape.starts_with('f') || one.moved.shape.starts_with("bf");
-}
-
-// Returns the flaw with its message and its help. `graph` is the graph of the
-// program in which the flaw was found.
-Flaw Worded(const FoundFlaw& found, const Graph& graph) {
-  Flaw out;
-  out.code = found.code;
-  out.level = found.level;
-  if (found.most == nullptr) {
-    out.at = graph.program().name;
-    out.axis = found.detail;
-    out.message =
-        "mesh axis `" + out.axis + "` shards " +
-        (found.parameter.empty()
-             ? "no argument and no collective runs over it"
-             : "no input, and parameters such as " +
-                   ShortQuote(found.parameter) + " are gathered over it") +
-        ", so its " + CountText(found.times) + " groups compute the same";
-    out.help = "shard the batch or the weights over `" + out.axis +
-               "`, or give its devices to another axis";
-    return out;
-  }
-  const Traffic& one = *found.most;
-  out.at = graph.At(one.node).name;
-  out.line = found.line;
-  out.metadata = found.metadata;
-  out.parameter = found.parameter;
-  const std::string what = SubjectOf(found), how = Often(found);
-  const auto say = [&](std::string message, std::string help) {
-    out.message = std::move(message);
-    out.help = std::move(help);
-  };
-  switch (found.code->number) {
-    case code::kActivationGathered.number:
-      if (found.detail == kOfProduct) {
-        say(what + " is gathered " + how + ", although a product with " +
-                (found.parameter.empty() ? "parameters"
-                                         : ShortQuote(found.parameter)) +
-                " made it in shards",
-            "keep it sharded in the `with_sharding_constraint` at or after "
-            "this line; if a product follows, shard the rows of its parameter "
-            "over the same axis, so that only its result is summed");
-        break;
-      }
-      say(what + " is gathered over axes of the batch, " + how,
-          found.detail.empty()
-              ? "keep its batch dimension sharded: add the axes of the batch "
-                "to the `with_sharding_constraint` at or after this line"
-              : "the compiler does not partition this sort or `top_k`: call it "
-                "inside `jax.shard_map` over the axes of the batch");
-      break;
-    case code::kGatheredThenSliced.number:
-      say(what + " is gathered " + how + ", and each device then keeps a slice",
-          "the compiler found no direct way from one sharding to the other: "
-          "change one sharding constraint so that both agree, or reshard in "
-          "two steps that move one axis each");
-      break;
-    case code::kWeightGatheredTwice.number:
-      say(what + " is gathered again " + how +
-              ", after an equal gather in the "
-              "same pass",
-          "compute with one gathered copy: constrain the parameter once and "
-          "use the result at both places");
-      break;
-    case code::kWeightHoisted.number:
-      say("all layers of " + what +
-              " are gathered before the loop over them, " + how,
-          "constrain the parameter inside the loop's body, so that the weights "
-          "of one layer at a time are gathered");
-      break;
-    case code::kGradientNotScattered.number:
-      say((found.parameter.empty()
-               ? "the gradient `" + one.moved.shape + "`"
-               : "the gradient of " + ShortQuote(found.parameter) + " `" +
-                     one.moved.shape + "`") +
-              " of a sharded parameter is all-reduced " + how +
-              ", and each device computes with the entire sum",
-          "give the gradients the parameters' shardings, with `out_shardings` "
-          "or a sharding constraint, so that they are reduce-scattered");
-      break;
-    case code::kOutputGathered.number:
-      say(what + " is gathered for an output of the program " + how,
-          "declare the output's sharding in `out_shardings` as the program "
-          "computes it, or leave it out");
-      break;
-    case code::kSentInWiderDtype.number:
-      if (found.detail.empty() && DefOf(one.kind).reduces) {
-        say(what + " is reduced " + how +
-                ", and the sum is then rounded to a "
-                "narrower type",
-            "reduce in the narrower type if its precision is enough: cast "
-            "before the reduction, or set `preferred_element_type`");
-      } else if (found.detail.empty()) {
-        say(what + " is sent " + how +
-                ", and each device then casts it to a narrower type",
-            "cast before the sharding constraint that gathers it, so that the "
-            "narrower type is sent");
-      } else {
-        say(what + " is sent " + how + ", after a cast from `" + found.detail +
-                "`",
-            "cast after the collective: constrain the `" + found.detail +
-                "` value to the sharding that the computation needs, then "
-                "cast");
-      }
-      break;
-    case code::kManySmallCollectives.number:
-      say(found.detail + " separate collectives such as " + what + " " +
-              Over(*one.members) + " send less than 4 KiB each",
-          "send them together: stack the values and reduce once, or reduce "
-          "after the loop");
-      break;
-    case code::kWeightResharded.number: {
-      std::string why =
-          ", because the parameter's spec shards other "
-          "dimensions than the computation needs";
-      if (one.moved.what == What::kActivation && !DefOf(one.kind).reduces) {
-        why = (found.detail == kOfProduct ? " after the product with "
-                                          : " for the product with ") + ShortQuote(found.parameter) +
-              ", because its sharding does not fit the parameter's spec";
-      } else if (DefOf(one.kind).reduces) {
-        why = " and then sliced, because the rows of " +
-              ShortQuote(found.parameter) +
-              " are sharded and the activations are not";
-      } else if (!found.detail.empty()) {
-        why = ", so each device of `" + found.detail + "` computes the same";
-      }
-      const std::string_view done = DefOf(one.kind).reduces ? " is summed "
-                                    : one.kind == Collective::kAllGather
-                                        ? " is gathered "
-                                        : " is resharded ";
-      say(what + std::string(done) + how + why,
-          "exchange the axes in the spec of the parameter, or change the "
-          "sharding constraint of the activations at this line");
-      break;
-    }
-    case code::kLookupOfBatch.number:
-      say((IsFloat(one) ? "the rows `" : "the indices `") + one.moved.shape +
-              "` of a lookup" +
-              (found.parameter.empty() ? ""
-                                       : " in " + ShortQuote(found.parameter)) +
-              " are gathered, " + how +
-              ", so each device looks up the tokens of others",
-          "shard the table over axes that do not shard the batch, such as its "
-          "rows over the tensor axis, or constrain it to that before the "
-          "lookup");
-      break;
-    default:
-      break;
-  }
-  return out;
-}
 
 constexpr int64_t kSmallBytes = 4096;
 constexpr size_t kMany = 8;
@@ -372,13 +152,12 @@ class Search {
     }
     const bool of_loop = !activation && IsOfLoop(one.metadata);
     const bool casts = &code == &code::kSentInWiderDtype;
-    const auto found = uses_.Find(
-        one.node, ElementOf(one), [&](Node user, size_t index) {
+    const auto found =
+        uses_.Find(one.node, ElementOf(one), [&](Node user, size_t index) {
           const hlo::Instruction at = graph_.At(user);
           const std::string_view metadata = hlo::MetadataOf(at);
           const bool cause =
-              of_loop ? at.opcode == "dot" ||
-                            (casts && at.opcode == "convert")
+              of_loop ? at.opcode == "dot" || (casts && at.opcode == "convert")
                       : NameOf(metadata).ends_with("/sharding_constraint");
           if (cause && !line_of_(metadata).file.empty()) return Seek::kFound;
           const bool keeps =
@@ -391,7 +170,26 @@ class Search {
                      ? Seek::kFollow
                      : Seek::kSkip;
         });
-    return found ? hlo::MetadataOf(graph_.At(*found)) : one.metadata;
+    if (found) return hlo::MetadataOf(graph_.At(*found));
+    return activation ? ConstraintBefore(one) : one.metadata;
+  }
+
+  // Returns the metadata of the sharding constraint that the operand of a
+  // gather has got, if axes of the batch shard another dimension of it.
+  // Otherwise returns the metadata of the gather.
+  std::string_view ConstraintBefore(const Traffic& one) {
+    const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
+    std::optional<Value> value;
+    if (operand && KeepsFirst(one)) value = Value{*operand, {}};
+    for (int i = 0; value && i < kMostSteps; ++i) {
+      const std::string_view metadata = hlo::MetadataOf(graph_.At(value->node));
+      if (NameOf(metadata).ends_with("/sharding_constraint") &&
+          !line_of_(metadata).file.empty()) {
+        return metadata;
+      }
+      value = tracer_.Back(*value);
+    }
+    return one.metadata;
   }
 
   static std::string_view NameOf(std::string_view metadata) {
@@ -419,9 +217,9 @@ class Search {
     }
     const auto made = hlo::ArraysOf(graph_.At(gather.node).type);
     const auto used = hlo::ArraysOf(graph_.At(*operand).type);
-    const auto summed = hlo::AttributeOf(
-        at.attributes,
-        index == 0 ? "lhs_contracting_dims" : "rhs_contracting_dims");
+    const auto summed =
+        hlo::AttributeOf(at.attributes, index == 0 ? "lhs_contracting_dims"
+                                                   : "rhs_contracting_dims");
     return made.size() == 1 && used.size() == 1 && summed &&
            made[0].dims == used[0].dims &&
            summed != hlo::AttributeOf(graph_.At(gather.node).attributes,
@@ -562,10 +360,10 @@ class Search {
   // device of the axis then computes the same. Where the axis shards no product
   // at all, it is reported once, after all collectives (FindUnusedAxes).
   void JudgeIdleAxis(const Traffic& one, const hlo::Array& array) {
-    const auto matrix = std::ranges::count_if(
-        array.dims, [](int64_t dim) { return dim > 1; });
-    if (matrix < 2 || one.phase == Phase::kBackward ||
-        !shardings_.AllKnown() || !one.members->named) {
+    const auto matrix =
+        std::ranges::count_if(array.dims, [](int64_t dim) { return dim > 1; });
+    if (matrix < 2 || one.phase == Phase::kBackward || !shardings_.AllKnown() ||
+        !one.members->named) {
       return;
     }
     for (const std::string& axis : one.members->axes) {
@@ -938,8 +736,7 @@ class Search {
   // not a parameter. The axis then may shard activations.
   bool MovesActivations(const std::string& axis) const {
     return std::ranges::any_of(report_.traffic, [&](const Traffic& one) {
-      return one.moved.what != What::kParameter &&
-             !ArrayOf(one).dims.empty() &&
+      return one.moved.what != What::kParameter && !ArrayOf(one).dims.empty() &&
              std::ranges::find(one.members->axes, axis) !=
                  one.members->axes.end();
     });

@@ -271,8 +271,7 @@ void Shardings::Read() {
     if (!DefOf(one.kind).reduces || arrays.empty()) continue;
     const bool of_matrix =
         one.moved.what == What::kGradient && arrays[0].dims.size() > 1;
-    const bool loss =
-        one.phase == Phase::kForward && IsFloatScalar(arrays[0]);
+    const bool loss = one.phase == Phase::kForward && IsFloatScalar(arrays[0]);
     if (!of_matrix && !loss) continue;
     data_axes_.insert(one.members->axes.begin(), one.members->axes.end());
   }

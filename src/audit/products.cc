@@ -181,10 +181,9 @@ std::optional<std::string> Products::SlicedFor(const Traffic& sum, Uses& uses) {
       const auto before =
           hlo::ArraysOf(graph_.At(*whole).type, hlo::kOneOrMore);
       const auto after = hlo::ArraysOf(graph_.At(slice).type, hlo::kOneOrMore);
-      const bool parts =
-          before.size() == 1 && after.size() == 1 &&
-          before[0].Elements().value() ==
-              (after[0].Elements() * sum.members->size).value();
+      const bool parts = before.size() == 1 && after.size() == 1 &&
+                         before[0].Elements().value() ==
+                             (after[0].Elements() * sum.members->size).value();
       if (parts && before[0].dims.size() > 1 && !IsScattered(slice, uses)) {
         return entry_.Of(one->parameter).name;
       }

@@ -246,9 +246,8 @@ std::optional<Node> Uses::FindFrom(
   return next(call->from, value.path);
 }
 
-std::optional<Node> Uses::Find(
-    Node node, std::optional<int64_t> element,
-    const std::function<Seek(Node, size_t)>& seek) {
+std::optional<Node> Uses::Find(Node node, std::optional<int64_t> element,
+                               const std::function<Seek(Node, size_t)>& seek) {
   std::set<std::pair<Node, std::vector<int64_t>>> seen;
   Value value{node, {}};
   if (element) value.path.push_back(*element);
@@ -418,9 +417,7 @@ std::vector<int64_t> DimsOf(std::string_view type) {
 
 }  // namespace
 
-bool IsArithmetic(std::string_view opcode) {
-  return IsIn(kArithmetic, opcode);
-}
+bool IsArithmetic(std::string_view opcode) { return IsIn(kArithmetic, opcode); }
 
 void Elementwise::Add(Node node, std::vector<int64_t> path, uint32_t call) {
   if (!seen_.emplace(node, path, call).second) return;

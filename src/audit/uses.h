@@ -106,8 +106,8 @@ class Uses {
   int64_t steps_left_ = int64_t{1} << 22;
 };
 
-// Returns whether instructions of this opcode compute each element of the result
-// from the elements of their operands at the same place.
+// Returns whether instructions of this opcode compute each element of the
+// result from the elements of their operands at the same place.
 bool IsArithmetic(std::string_view opcode);
 
 // A collective, and the index of one of its operands.
