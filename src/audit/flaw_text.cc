@@ -145,8 +145,9 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
       } else if (found.detail.empty()) {
         say(what + " is sent " + how +
                 ", and each device then casts it to a narrower type",
-            "cast before the sharding constraint that gathers it, so that the "
-            "narrower type is sent");
+            "cast before the sharding constraint that gathers it, and "
+            "constrain the narrower value to the sharding that it has, so that "
+            "the compiler does not gather before the cast");
       } else {
         say(what + " is sent " + how + ", after a cast from `" + found.detail +
                 "`",

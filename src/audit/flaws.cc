@@ -146,8 +146,9 @@ class Search {
   std::string_view CauseOf(const Code& code, const Traffic& one) {
     using Seek = Uses::Seek;
     const bool activation = one.moved.what == What::kActivation;
-    if ((activation && &code != &code::kActivationGathered) ||
-        (!activation && one.moved.what != What::kParameter)) {
+    const bool caused = &code == &code::kActivationGathered ||
+                        &code == &code::kGatheredThenSliced;
+    if (activation ? !caused : one.moved.what != What::kParameter) {
       return one.metadata;
     }
     const bool of_loop = !activation && IsOfLoop(one.metadata);
@@ -362,8 +363,8 @@ class Search {
   void JudgeIdleAxis(const Traffic& one, const hlo::Array& array) {
     const auto matrix =
         std::ranges::count_if(array.dims, [](int64_t dim) { return dim > 1; });
-    if (matrix < 2 || one.phase == Phase::kBackward || !shardings_.AllKnown() ||
-        !one.members->named) {
+    if (matrix < 2 || one.phase == Phase::kBackward ||
+        !shardings_.KnowsInputs() || !one.members->named) {
       return;
     }
     for (const std::string& axis : one.members->axes) {

@@ -263,6 +263,7 @@ void Shardings::Read() {
     }
     used_axes_.insert(axes.begin(), axes.end());
     if (entry_.Of(nodes[i]).what != What::kInput) continue;
+    has_input_ = true;
     AddBatch(nodes[i], *specs[i]);
     data_axes_.insert(axes.begin(), axes.end());
   }

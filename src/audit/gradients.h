@@ -81,8 +81,9 @@ class Shardings {
   std::vector<const MeshAxis*> Unused() const;
   // Returns the mesh axes that shard an argument; empty if they are not known.
   std::set<std::string> AxesOf(Node argument) const;
-  // Returns whether the text has shardings, all of them over mesh axes.
-  bool AllKnown() const { return any_ && all_known_; }
+  // Returns whether the program has inputs and all shardings of its arguments
+  // are known.
+  bool KnowsInputs() const { return has_input_ && all_known_; }
   // Returns whether an axis may shard the data with which the program computes:
   // an input is sharded over it, or the gradient of a matrix or the loss is
   // summed over it.
@@ -106,7 +107,7 @@ class Shardings {
   const Report& report_;
   // `any_`: the text has shardings of arguments. `all_known_`: the mesh's axes
   // can express all of these shardings.
-  bool any_ = false, all_known_ = false;
+  bool any_ = false, all_known_ = false, has_input_ = false;
   std::set<std::string> batch_axes_, used_axes_, data_axes_;
   std::map<Node, std::set<std::string>> axes_of_;  // by the argument
   std::set<int64_t> trips_;
