@@ -276,6 +276,7 @@ def navigation(manual, playground):
             {"Pictures and reports": guide("report")},
             {"A report": "pictures/report.html"},
             {"JAX and PyTorch": guide("python")},
+            {"Train and decode in JAX": guide("train-jax")},
             {"Checkpoints": guide("checkpoints")},
             {"What is in a checkpoint": guide("contents")},
             {"Restore on another topology": guide("restore")},

@@ -176,7 +176,9 @@ class Auditor {
     AddRemarks(runs.conditionals, out.conditionals);
     std::ranges::sort(hosts);
     AddRemarks(hosts, out.host_transfers);
-    out.flaws = FlawsOf(graph_, tracer_, entry_, out);
+    out.flaws =
+        FlawsOf(graph_, tracer_, entry_, out,
+                [this](std::string_view metadata) { return LineOf(metadata); });
     return out;
   }
 
@@ -356,24 +358,24 @@ class Auditor {
     return around.empty() ? own : around;
   }
 
-  // Finds the helpers that constrain shardings, if a collective is of a
-  // sharding constraint, and the parameters of gradients, if a collective sums
-  // them.
+  // Finds the parameters of gradients, if a collective sums them.
   void ReadProgram() {
-    bool constrains = false, trains = false;
-    for (const Found& one : found_) {
-      const auto name = hlo::MemberOf(DescribedBy(one), "op_name").value_or("");
-      constrains = constrains ||
-                   name.find("sharding_constraint") != std::string_view::npos;
-      trains = trains || PhaseOf(name) == Phase::kBackward;
-    }
-    if (constrains) helpers_.emplace(graph_.program());
+    const bool trains = std::ranges::any_of(found_, [&](const Found& one) {
+      return PhaseOf(hlo::MemberOf(DescribedBy(one), "op_name").value_or("")) ==
+             Phase::kBackward;
+    });
     if (trains) gradients_.emplace(graph_, entry_);
   }
 
-  hlo::SourceLine LineOf(std::string_view metadata) const {
-    return helpers_ ? helpers_->LineOf(metadata)
-                    : hlo::UserLine(graph_.program().frames.StackOf(metadata));
+  // Returns the user's line of an operation. The helpers that constrain
+  // shardings are found when the first line of a constraint is needed.
+  hlo::SourceLine LineOf(std::string_view metadata) {
+    const auto name = hlo::MemberOf(metadata, "op_name").value_or("");
+    if (name.find("sharding_constraint") == std::string_view::npos) {
+      return hlo::UserLine(graph_.program().frames.StackOf(metadata));
+    }
+    if (!helpers_) helpers_.emplace(graph_.program());
+    return helpers_->LineOf(metadata);
   }
 
   void AddTraffic(const Found& found, Size times, Report& out, Size& total) {

@@ -30,12 +30,14 @@
 #include "importers/rules/exact.h"
 #include "importers/rules/hlo.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::audit {
 namespace {
 
 struct Argument {
   std::string name;
+  std::string_view at;  // the name of the instruction
   hlo::Array array;
   std::string_view sharding;  // empty if the text states none
 };
@@ -52,7 +54,7 @@ std::vector<Argument> ArgumentsOf(const hlo::Program& program) {
     auto arrays = hlo::ArraysOf(at.type, hlo::kOneOrMore);
     if (arrays.size() != 1) continue;
     out.push_back({path ? imports::NameOfPath(*path) : std::string(at.name),
-                   std::move(arrays[0]), sharding.value_or("")});
+                   at.name, std::move(arrays[0]), sharding.value_or("")});
   }
   return out;
 }
@@ -241,6 +243,53 @@ Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
     if (actual == expected) continue;
     out.all.push_back({one.name, planned->name, expected, std::move(actual),
                        std::string(one.sharding)});
+  }
+  return out;
+}
+
+std::vector<Flaw> BatchFlawsOf(const hlo::Program& program, const Mesh& mesh,
+                               std::span<const Planned> plan,
+                               const AxisGroup& batch) {
+  auto arguments = ArgumentsOf(program);
+  const auto parameters = ParametersOf(arguments, plan);
+  std::vector<const Argument*> tokens;
+  std::vector<std::string_view> shardings;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& one = arguments[i];
+    const bool integer =
+        one.array.element == "s32" || one.array.element == "u32";
+    if (parameters[i] != nullptr || !integer || one.array.dims.size() < 2 ||
+        one.sharding.empty()) {
+      continue;
+    }
+    tokens.push_back(&one);
+    shardings.push_back(one.sharding);
+  }
+  const auto specs = imports::SpecsOfShardings(program.source, mesh, shardings);
+  std::vector<Flaw> out;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    AxisGroup missing = batch;
+    for (const AxisGroup& group : specs[i].value_or(Spec{batch})) {
+      std::erase_if(missing, [&](const std::string& axis) {
+        return std::ranges::find(group, axis) != group.end();
+      });
+    }
+    std::erase_if(missing, [&](const std::string& axis) {
+      return mesh.SizeOf(axis) == 1;
+    });
+    if (missing.empty()) continue;
+    Flaw flaw;
+    flaw.code = &code::kAxisUnusedInProgram;
+    flaw.at = tokens[i]->at;
+    flaw.parameter = tokens[i]->name;
+    flaw.axis = missing.front();
+    flaw.message = "the input " + ShortQuote(tokens[i]->name) +
+                   " is not sharded over `" + AxesText(missing) +
+                   "`, over which the plan shards the batch, so the devices " +
+                   "along it get the same rows";
+    flaw.help = "shard the batch of this input over `" + AxesText(batch) +
+                "`: give it this sharding in `in_shardings` or by `device_put`";
+    out.push_back(std::move(flaw));
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "audit/audit.h"
 #include "hlo/program.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
@@ -54,6 +55,14 @@ struct Drifts {
 // are neither compared nor listed.
 Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
                 std::span<const Planned> plan, std::string_view only = {});
+
+// Returns a flaw for each input of tokens that lacks axes over which the plan
+// shards the batch: the devices along such an axis get the same rows. An input
+// of tokens is an integer array of rank 2 or more that is no parameter of the
+// plan. It is skipped if its sharding is not known.
+std::vector<Flaw> BatchFlawsOf(const hlo::Program& program, const Mesh& mesh,
+                               std::span<const Planned> plan,
+                               const AxisGroup& batch);
 
 }  // namespace shardc::audit
 

@@ -26,206 +26,16 @@
 #include <vector>
 
 #include "audit/audit.h"
+#include "audit/flaw_text.h"
 #include "audit/gradients.h"
+#include "audit/products.h"
 #include "audit/uses.h"
 #include "comm/collective_def.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::audit {
 namespace {
-
-// Writes the message of each flaw (communication in a compiled program that its
-// author probably did not intend). Each code has its own message. For example:
-//
-//   SHD601  an activation `f32[8,16,64]` is gathered over axes of the batch,
-//           over `fsdp` 4 times in the forward pass: 96 KiB per device
-
-// Flaws with the same code, line and parameter.
-struct FoundFlaw {
-  const Code* code = nullptr;
-  Level level = Level::kWarning;
-  // Of the operands with this flaw, the one for which the most bytes are sent.
-  // Null if the flaw is an unused axis.
-  const Traffic* most = nullptr;
-  // The runs of the collectives, and the bytes that a device sends, summed over
-  // the flaws with this code, line and parameter.
-  int64_t times = 0, sent = 0;
-  // The runs by the devices of the collectives, in the order of the text.
-  std::vector<std::pair<const Members*, int64_t>> over = {};
-  // The phase of the collectives; kNone if it is unknown, or if they differ.
-  Phase phase = Phase::kNone;
-  // A text for the message, which depends on `code`: for example the unused
-  // axis, or the dtype before a cast.
-  std::string detail;
-  // The name of the parameter that is moved, or whose gradient, new value, rows
-  // or factor are moved; empty if it is not known.
-  std::string parameter;
-};
-
-std::string Over(const Members& members) {
-  return members.named ? "over `" + members.text + "`"
-                       : "among " + CountText(members.size) + " devices";
-}
-
-// Returns for example "over `fsdp` 4 times in the forward pass: 96 KiB per
-// device". Collectives over several groups of axes are counted for each:
-// "over `dp` 1 time and over `tp` 2 times".
-std::string Often(const FoundFlaw& found) {
-  const std::string out = ListInWords(found.over, [](const auto& over) {
-    return Over(*over.first) + " " + Counted(over.second, "time");
-  });
-  const std::string_view phase = PhaseName(found.phase);
-  return out +
-         (phase.empty() || phase == "recomputed"
-              ? ""
-              : " in the " + std::string(phase) + " pass") +
-         ": " + BytesText(found.sent) + " per device";
-}
-
-std::string SubjectOf(const FoundFlaw& found) {
-  const Moved& moved = found.most->moved;
-  const std::string shape = "`" + moved.shape + "`";
-  if (moved.what == What::kActivation) return "an activation " + shape;
-  if (moved.name.empty()) {
-    return "a " + std::string(WhatName(moved.what)) + " " + shape;
-  }
-  return "the " + std::string(WhatName(moved.what)) + " " +
-         ShortQuote(moved.name) + " " + shape;
-}
-
-bool IsFloat(const Traffic& one) {
-  return one.moved.shape.starts_with('f') || one.moved.shape.starts_with("bf");
-}
-
-// Returns the flaw with its message and its help. `graph` is the graph of the
-// program in which the flaw was found.
-Flaw Worded(const FoundFlaw& found, const Graph& graph) {
-  Flaw out;
-  out.code = found.code;
-  out.level = found.level;
-  if (found.most == nullptr) {
-    out.at = graph.program().name;
-    out.axis = found.detail;
-    out.message = "mesh axis `" + out.axis + "` shards no argument and no " +
-                  "collective runs over it, so its " + CountText(found.times) +
-                  " groups compute the same";
-    out.help = "shard the batch or the weights over `" + out.axis +
-               "`, or give its devices to another axis";
-    return out;
-  }
-  const Traffic& one = *found.most;
-  out.at = graph.At(one.node).name;
-  out.line = one.line;
-  out.metadata = one.metadata;
-  out.parameter = found.parameter;
-  const std::string what = SubjectOf(found), how = Often(found);
-  const auto say = [&](std::string message, std::string help) {
-    out.message = std::move(message);
-    out.help = std::move(help);
-  };
-  switch (found.code->number) {
-    case code::kActivationGathered.number:
-      say(what + " is gathered over axes of the batch, " + how,
-          found.detail.empty()
-              ? "keep its batch dimension sharded: add the axes of the batch "
-                "to the `with_sharding_constraint` at or after this line"
-              : "the compiler does not partition this sort or `top_k`: call it "
-                "inside `jax.shard_map` over the axes of the batch");
-      break;
-    case code::kGatheredThenSliced.number:
-      say(what + " is gathered " + how + ", and each device then keeps a slice",
-          "the compiler found no direct way from one sharding to the other: "
-          "change one sharding constraint so that both agree, or reshard in "
-          "two steps that move one axis each");
-      break;
-    case code::kWeightGatheredTwice.number:
-      say(what + " is gathered again " + how +
-              ", after an equal gather in the "
-              "same pass",
-          "compute with one gathered copy: constrain the parameter once and "
-          "use the result at both places");
-      break;
-    case code::kWeightHoisted.number:
-      say("all layers of " + what +
-              " are gathered before the loop over them, " + how,
-          "constrain the parameter inside the loop's body, so that the weights "
-          "of one layer at a time are gathered");
-      break;
-    case code::kGradientNotScattered.number:
-      say((found.parameter.empty()
-               ? "the gradient `" + one.moved.shape + "`"
-               : "the gradient of " + ShortQuote(found.parameter) + " `" +
-                     one.moved.shape + "`") +
-              " of a sharded parameter is all-reduced " + how +
-              ", and each device computes with the entire sum",
-          "give the gradients the parameters' shardings, with `out_shardings` "
-          "or a sharding constraint, so that they are reduce-scattered");
-      break;
-    case code::kOutputGathered.number:
-      say(what + " is gathered for an output of the program " + how,
-          "declare the output's sharding in `out_shardings` as the program "
-          "computes it, or leave it out");
-      break;
-    case code::kSentInWiderDtype.number:
-      if (found.detail.empty() && DefOf(one.kind).reduces) {
-        say(what + " is reduced " + how +
-                ", and the sum is then rounded to a "
-                "narrower type",
-            "reduce in the narrower type if its precision is enough: cast "
-            "before the reduction, or set `preferred_element_type`");
-      } else if (found.detail.empty()) {
-        say(what + " is sent " + how +
-                ", and each device then casts it to a narrower type",
-            "cast before the sharding constraint that gathers it, so that the "
-            "narrower type is sent");
-      } else {
-        say(what + " is sent " + how + ", after a cast from `" + found.detail +
-                "`",
-            "cast after the collective: constrain the `" + found.detail +
-                "` value to the sharding that the computation needs, then "
-                "cast");
-      }
-      break;
-    case code::kManySmallCollectives.number:
-      say(found.detail + " separate collectives such as " + what + " " +
-              Over(*one.members) + " send less than 4 KiB each",
-          "send them together: stack the values and reduce once, or reduce "
-          "after the loop");
-      break;
-    case code::kWeightResharded.number: {
-      std::string why =
-          ", because the parameter's spec shards other "
-          "dimensions than the computation needs";
-      if (one.moved.what == What::kActivation) {
-        why = " for the product with " + ShortQuote(found.parameter) +
-              ", because its sharding does not fit the parameter's spec";
-      } else if (!found.detail.empty()) {
-        why = ", for a product whose other operand is gathered over `" +
-              found.detail + "` too, so each of its devices computes all";
-      }
-      say(what + " is resharded " + how + why,
-          "exchange the axes in the spec of the parameter, or change the "
-          "sharding constraint of the activations at this line");
-      break;
-    }
-    case code::kLookupOfBatch.number:
-      say((IsFloat(one) ? "the rows `" : "the indices `") + one.moved.shape +
-              "` of a lookup" +
-              (found.parameter.empty() ? ""
-                                       : " in " + ShortQuote(found.parameter)) +
-              " are gathered, " + how +
-              ", so each device looks up the tokens of others",
-          "shard the table over axes that do not shard the batch, such as its "
-          "rows over the tensor axis, or constrain it to that before the "
-          "lookup");
-      break;
-    default:
-      break;
-  }
-  return out;
-}
 
 constexpr int64_t kSmallBytes = 4096;
 constexpr size_t kMany = 8;
@@ -246,14 +56,16 @@ bool IsMover(Collective kind) {
 class Search {
  public:
   Search(const Graph& graph, Tracer& tracer, const Entry& entry,
-         const Report& report)
+         const Report& report, const LineReader& line_of)
       : graph_(graph),
         tracer_(tracer),
         entry_(entry),
         elementwise_(graph),
         report_(report),
+        line_of_(line_of),
         uses_(graph),
-        shardings_(graph, tracer, entry, report) {
+        shardings_(graph, tracer, entry, report),
+        products_(graph, tracer, entry, report, shardings_) {
     const hlo::Program& program = graph.program();
     optimised_ = program.IsScheduled();
     // CPU and GPU back ends widen dtypes, so their optimised programs do not
@@ -293,7 +105,10 @@ class Search {
   // line, so the parameter is a part of the key.
   void AddOf(const std::string& parameter, const Code& code, const Traffic& one,
              std::string detail = {}, Level level = Level::kWarning) {
-    Key key{code.number, LineText(one.line), parameter};
+    const std::string_view metadata = CauseOf(code, one);
+    const hlo::SourceLine line =
+        metadata == one.metadata ? one.line : line_of_(metadata);
+    Key key{code.number, LineText(line), parameter};
     const auto [at, added] = known_.try_emplace(std::move(key), found_.size());
     if (added) {
       found_.push_back({&code,
@@ -304,7 +119,9 @@ class Search {
                         {},
                         one.phase,
                         std::move(detail),
-                        parameter});
+                        parameter,
+                        line,
+                        metadata});
     }
     FoundFlaw& found = found_[at->second];
     found.times += one.times.value();
@@ -319,6 +136,95 @@ class Search {
       over->second += one.times.value();
     }
     if (one.sent.value() > found.most->sent.value()) found.most = &one;
+  }
+
+  // Returns the metadata of the instruction for which the collective is made,
+  // if it follows from the result: the sharding constraint that the gathered
+  // value gets without being sliced, or the product (or the cast) of a
+  // parameter, if the operation of the collective is a loop or its slice of a
+  // layer. Otherwise returns the metadata of the collective.
+  std::string_view CauseOf(const Code& code, const Traffic& one) {
+    using Seek = Uses::Seek;
+    const bool activation = one.moved.what == What::kActivation;
+    const bool caused = &code == &code::kActivationGathered ||
+                        &code == &code::kGatheredThenSliced;
+    if (activation ? !caused : one.moved.what != What::kParameter) {
+      return one.metadata;
+    }
+    const bool of_loop = !activation && IsOfLoop(one.metadata);
+    const bool casts = &code == &code::kSentInWiderDtype;
+    const auto found =
+        uses_.Find(one.node, ElementOf(one), [&](Node user, size_t index) {
+          const hlo::Instruction at = graph_.At(user);
+          const std::string_view metadata = hlo::MetadataOf(at);
+          const bool cause =
+              of_loop ? at.opcode == "dot" || (casts && at.opcode == "convert")
+                      : NameOf(metadata).ends_with("/sharding_constraint");
+          if (cause && !line_of_(metadata).file.empty()) return Seek::kFound;
+          const bool keeps =
+              index == 0 && at.opcode != "slice" &&
+              (of_loop || at.opcode != "dynamic-slice") &&
+              (IsForwarding(at.opcode) || at.opcode == "dynamic-update-slice");
+          return keeps || IsArithmetic(at.opcode) ||
+                         at.opcode == "all-gather" ||
+                         KeepsGathered(one, user, index)
+                     ? Seek::kFollow
+                     : Seek::kSkip;
+        });
+    if (found) return hlo::MetadataOf(graph_.At(*found));
+    return activation ? ConstraintBefore(one) : one.metadata;
+  }
+
+  // Returns the metadata of the sharding constraint that the operand of a
+  // gather has got, if axes of the batch shard another dimension of it.
+  // Otherwise returns the metadata of the gather.
+  std::string_view ConstraintBefore(const Traffic& one) {
+    const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
+    std::optional<Value> value;
+    if (operand && KeepsFirst(one)) value = Value{*operand, {}};
+    for (int i = 0; value && i < kMostSteps; ++i) {
+      const std::string_view metadata = hlo::MetadataOf(graph_.At(value->node));
+      if (NameOf(metadata).ends_with("/sharding_constraint") &&
+          !line_of_(metadata).file.empty()) {
+        return metadata;
+      }
+      value = tracer_.Back(*value);
+    }
+    return one.metadata;
+  }
+
+  static std::string_view NameOf(std::string_view metadata) {
+    return hlo::MemberOf(metadata, "op_name").value_or("");
+  }
+
+  // Returns whether the operation is a loop, or the slice that `lax.scan` takes
+  // of the layers. Its line is that of the call of `scan`.
+  static bool IsOfLoop(std::string_view metadata) {
+    const std::string_view name = NameOf(metadata);
+    return name.ends_with("/while") ||
+           name.ends_with("while/body/dynamic_slice") ||
+           name.ends_with("jit(dynamic_index_in_dim)/dynamic_slice");
+  }
+
+  // Returns whether the user is a product whose result has the dimension that
+  // the gather made. In the backward pass, such a product may sum it into the
+  // gradient of a parameter, so none is followed there.
+  bool KeepsGathered(const Traffic& gather, Node user, size_t index) const {
+    const hlo::Instruction at = graph_.At(user);
+    const auto operand = graph_.Operand(user, index);
+    if (at.opcode != "dot" || !operand || gather.phase == Phase::kBackward ||
+        gather.kind != Collective::kAllGather) {
+      return false;
+    }
+    const auto made = hlo::ArraysOf(graph_.At(gather.node).type);
+    const auto used = hlo::ArraysOf(graph_.At(*operand).type);
+    const auto summed =
+        hlo::AttributeOf(at.attributes, index == 0 ? "lhs_contracting_dims"
+                                                   : "rhs_contracting_dims");
+    return made.size() == 1 && used.size() == 1 && summed &&
+           made[0].dims == used[0].dims &&
+           summed != hlo::AttributeOf(graph_.At(gather.node).attributes,
+                                      "dimensions");
   }
 
   hlo::Array ArrayOf(const Traffic& one) const {
@@ -365,10 +271,21 @@ class Search {
     if (one.moved.what != What::kActivation || one.phase == Phase::kBackward) {
       return;
     }
-    if (!factors_) ReadFactors();
-    const auto found = factors_->find(one.node);
-    if (found == factors_->end() || found->second.size() != 1) return;
-    AddOf(*found->second.begin(), code::kWeightResharded, one);
+    const std::string factor = products_.FactorOf(one.node);
+    if (!factor.empty()) return AddOf(factor, code::kWeightResharded, one);
+    if (DefOf(one.kind).route != Route::kPairs) return;
+    const auto sharders = ShardersOf(one);
+    if (sharders.size() != 1) return;
+    AddOf(*sharders.begin(), code::kWeightResharded, one,
+          std::string(kOfProduct));
+  }
+
+  // Returns the parameters whose products made the operand in shards over the
+  // axes of the collective.
+  std::set<std::string> ShardersOf(const Traffic& one) {
+    const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
+    return operand ? products_.ShardersOf(*operand, *one.members)
+                   : std::set<std::string>();
   }
 
   // Drops the activations that are moved at a line where an activation is also
@@ -386,33 +303,6 @@ class Search {
              one.most->moved.what == What::kActivation &&
              lines.contains(LineText(one.most->line));
     });
-  }
-
-  // Finds the collectives that move a factor of a product whose other factor is
-  // a parameter.
-  void ReadFactors() {
-    factors_.emplace();
-    for (const Block block : graph_.order()) {
-      const hlo::Computation& computation = graph_.BlockAt(block);
-      for (Node node = computation.begin; node < computation.end; ++node) {
-        if (graph_.At(node).opcode != "dot") continue;
-        for (const size_t i : {size_t{0}, size_t{1}}) {
-          const auto weight = graph_.Operand(node, i);
-          const auto factor = graph_.Operand(node, 1 - i);
-          if (weight && factor) AddFactor(*weight, *factor);
-        }
-      }
-    }
-  }
-
-  void AddFactor(Node weight, Node factor) {
-    const Moved moved = entry_.Of(tracer_.SourceOf({weight, {}}).node);
-    if (moved.what != What::kParameter) return;
-    std::optional<Value> value = Value{factor, {}};
-    for (int i = 0; value && i < kMostSteps; ++i) {
-      (*factors_)[value->node].insert(moved.name);
-      value = tracer_.Back(*value);
-    }
   }
 
   void JudgeGather(const Traffic& one) {
@@ -434,7 +324,13 @@ class Search {
       return Add(code::kActivationGathered, one,
                  uses_.AllSort(one.node, ElementOf(one)) ? "sorted" : "");
     }
-    if (activation && IsFloat(array.element)) JudgeProduct(one);
+    if (activation && IsFloat(array.element)) {
+      JudgeProduct(one);
+      JudgeOfProduct(one);
+    }
+    if (parameter && IsFloat(array.element) && !one.metadata.empty()) {
+      JudgeIdleAxis(one, array);
+    }
     const bool stacked = parameter && one.times.value() == 1 &&
                          array.dims.size() > 2 &&
                          shardings_.IsTripCount(array.dims[0]);
@@ -442,10 +338,47 @@ class Search {
       Add(code::kWeightHoisted, one);
   }
 
+  // Reports an activation that is gathered over axes which shard the parameter
+  // of its product. Without a backward pass, results are often gathered on
+  // purpose, so only a factor of another product is reported.
+  void JudgeOfProduct(const Traffic& one) {
+    if (one.phase == Phase::kBackward ||
+        uses_.AllSort(one.node, ElementOf(one))) {
+      return;
+    }
+    const std::string factor = products_.FactorOf(one.node);
+    if (one.phase == Phase::kNone && factor.empty()) return;
+    const auto sharders = ShardersOf(one);
+    if (sharders.empty()) return;
+    if (!factor.empty() && products_.Keeps(factor, *one.members)) {
+      return AddOf(factor, code::kWeightResharded, one);
+    }
+    AddOf(sharders.size() == 1 ? *sharders.begin() : "",
+          code::kActivationGathered, one, std::string(kOfProduct));
+  }
+
+  // Reports a matrix that is gathered over an axis which shards no data: each
+  // device of the axis then computes the same. Where the axis shards no product
+  // at all, it is reported once, after all collectives (FindUnusedAxes).
+  void JudgeIdleAxis(const Traffic& one, const hlo::Array& array) {
+    const auto matrix =
+        std::ranges::count_if(array.dims, [](int64_t dim) { return dim > 1; });
+    if (matrix < 2 || one.phase == Phase::kBackward ||
+        !shardings_.KnowsInputs() || !one.members->named) {
+      return;
+    }
+    for (const std::string& axis : one.members->axes) {
+      if (shardings_.MayShardData(axis)) continue;
+      if (products_.Shards(axis)) {
+        return Add(code::kWeightResharded, one, axis);
+      }
+      idle_.emplace(axis, one.moved.name);
+    }
+  }
+
   // Returns whether the primitive of a collective's operation is a lookup.
   static bool IsOfLookup(const Traffic& one) {
-    const auto name = hlo::MemberOf(one.metadata, "op_name").value_or("");
-    return name.ends_with("/gather");
+    return NameOf(one.metadata).ends_with("/gather");
   }
 
   // Returns the name of the parameter in which the gathered indices are looked
@@ -539,6 +472,13 @@ class Search {
   // shard the batch sums the gradient of an activation, and is not reported.
   void JudgeSum(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
+    if ((one.phase == Phase::kForward || one.phase == Phase::kNone) &&
+        one.moved.what == What::kActivation && array.dims.size() > 1 &&
+        uses_.AllSlice(one.node, ElementOf(one))) {
+      const auto parameter = products_.SlicedFor(one, uses_);
+      if (parameter) AddOf(*parameter, code::kWeightResharded, one);
+      return;
+    }
     const int64_t n = one.members->size;
     if (one.phase != Phase::kBackward || array.dims.size() < 2 || n < 2) return;
     if (!shardings_.MaySumOverBatch(one)) return;
@@ -754,7 +694,7 @@ class Search {
                   std::string(ArrayOf(one).element)}];
       if (group.example == nullptr) group.example = &one;
       ++group.count;
-      group.names.insert(hlo::MemberOf(one.metadata, "op_name").value_or(""));
+      group.names.insert(NameOf(one.metadata));
     }
     for (const auto& [key, group] : groups) {
       if (group.count < kMany || group.names.size() * 4 > group.count) continue;
@@ -773,8 +713,34 @@ class Search {
                         {},
                         Phase::kNone,
                         axis->name,
+                        {},
+                        {},
                         {}});
     }
+    for (const auto& [axis, parameter] : idle_) {
+      if (MovesActivations(axis)) continue;
+      found_.push_back({&code::kAxisUnusedInProgram,
+                        Level::kWarning,
+                        nullptr,
+                        report_.mesh->SizeOf(axis),
+                        0,
+                        {},
+                        Phase::kNone,
+                        axis,
+                        parameter,
+                        {},
+                        {}});
+    }
+  }
+
+  // Returns whether a collective over the axis moves more than a scalar that is
+  // not a parameter. The axis then may shard activations.
+  bool MovesActivations(const std::string& axis) const {
+    return std::ranges::any_of(report_.traffic, [&](const Traffic& one) {
+      return one.moved.what != What::kParameter && !ArrayOf(one).dims.empty() &&
+             std::ranges::find(one.members->axes, axis) !=
+                 one.members->axes.end();
+    });
   }
 
   const Graph& graph_;
@@ -782,8 +748,10 @@ class Search {
   const Entry& entry_;
   Elementwise elementwise_;
   const Report& report_;
+  const LineReader& line_of_;
   Uses uses_;
   Shardings shardings_;
+  Products products_;
   bool optimised_ = false, keeps_dtypes_ = false;
   // One bit for each Phase. It is set if the report has a collective of this
   // phase.
@@ -792,9 +760,9 @@ class Search {
   // The parameters in which the operands of collectives are looked up; nullopt
   // until the first question.
   std::optional<std::map<SentOperand, std::set<std::string>>> tables_;
-  // The parameters with which the results of instructions are multiplied;
-  // nullopt until the first question.
-  std::optional<std::map<Node, std::set<std::string>>> factors_;
+  // Axes over which parameters are gathered and which shard no data and no
+  // product, each with the first of the parameters.
+  std::map<std::string, std::string> idle_;
   std::vector<FoundFlaw> found_;
   std::map<Key, size_t> known_;
 };
@@ -802,8 +770,9 @@ class Search {
 }  // namespace
 
 std::vector<Flaw> FlawsOf(const Graph& graph, Tracer& tracer,
-                          const Entry& entry, const Report& report) {
-  std::vector<Flaw> out = Search(graph, tracer, entry, report).Run();
+                          const Entry& entry, const Report& report,
+                          const LineReader& line_of) {
+  std::vector<Flaw> out = Search(graph, tracer, entry, report, line_of).Run();
   std::set<std::string> hosts;
   for (const Remark& remark : report.host_transfers) {
     if (!hosts.insert(LineText(remark.line)).second) continue;

@@ -32,6 +32,7 @@
 #include <string_view>
 
 #include "audit/runs.h"
+#include "comm/collective_def.h"
 #include "hlo/groups.h"
 #include "importers/rules/hlo.h"
 #include "source/size.h"
@@ -256,11 +257,30 @@ void Shardings::Read() {
       all_known_ = false;
       continue;
     }
+    std::set<std::string>& axes = axes_of_[nodes[i]];
     for (const AxisGroup& group : *specs[i]) {
-      used_axes_.insert(group.begin(), group.end());
+      axes.insert(group.begin(), group.end());
     }
-    if (entry_.Of(nodes[i]).what == What::kInput) AddBatch(nodes[i], *specs[i]);
+    used_axes_.insert(axes.begin(), axes.end());
+    if (entry_.Of(nodes[i]).what != What::kInput) continue;
+    has_input_ = true;
+    AddBatch(nodes[i], *specs[i]);
+    data_axes_.insert(axes.begin(), axes.end());
   }
+  for (const Traffic& one : report_.traffic) {
+    const auto arrays = hlo::ArraysOf(one.moved.shape);
+    if (!DefOf(one.kind).reduces || arrays.empty()) continue;
+    const bool of_matrix =
+        one.moved.what == What::kGradient && arrays[0].dims.size() > 1;
+    const bool loss = one.phase == Phase::kForward && IsFloatScalar(arrays[0]);
+    if (!of_matrix && !loss) continue;
+    data_axes_.insert(one.members->axes.begin(), one.members->axes.end());
+  }
+}
+
+std::set<std::string> Shardings::AxesOf(Node argument) const {
+  const auto found = axes_of_.find(argument);
+  return found == axes_of_.end() ? std::set<std::string>() : found->second;
 }
 
 // Adds the axes that shard the batch dimension of an input. This is dimension

@@ -79,6 +79,17 @@ class Shardings {
   // sharding or the axes of a collective are unknown, or the text has no
   // shardings and the program returns no floating-point scalar.
   std::vector<const MeshAxis*> Unused() const;
+  // Returns the mesh axes that shard an argument; empty if they are not known.
+  std::set<std::string> AxesOf(Node argument) const;
+  // Returns whether the program has inputs and all shardings of its arguments
+  // are known.
+  bool KnowsInputs() const { return has_input_ && all_known_; }
+  // Returns whether an axis may shard the data with which the program computes:
+  // an input is sharded over it, or the gradient of a matrix or the loss is
+  // summed over it.
+  bool MayShardData(const std::string& axis) const {
+    return data_axes_.contains(axis);
+  }
   // Returns whether `count` is at least 2 and a loop of the program has this
   // many iterations.
   bool IsTripCount(int64_t count);
@@ -96,8 +107,9 @@ class Shardings {
   const Report& report_;
   // `any_`: the text has shardings of arguments. `all_known_`: the mesh's axes
   // can express all of these shardings.
-  bool any_ = false, all_known_ = false;
-  std::set<std::string> batch_axes_, used_axes_;
+  bool any_ = false, all_known_ = false, has_input_ = false;
+  std::set<std::string> batch_axes_, used_axes_, data_axes_;
+  std::map<Node, std::set<std::string>> axes_of_;  // by the argument
   std::set<int64_t> trips_;
 };
 

@@ -318,45 +318,52 @@ std::string ScopeOf(std::string_view op_name) {
   }
 }
 
-// A function is a helper if it has one line of which instructions are made, and
-// all of these are sharding constraints. An instruction is made of the
-// innermost line of its stack that is in the user's program:
+// A function is a helper if every instruction whose stack has the function is a
+// sharding constraint, and if all of these go through one line of it. Helpers
+// may call each other:
 //
-//   layers.py:12 constrain    op_name=".../sharding_constraint"
-//   layers.py:40 mlp          called from here
+//   sharding.py:12 constrain    op_name=".../sharding_constraint"
+//   sharding.py:20 by_heads     called from here
+//   layers.py:40 attention
 //   layers.py:77 layer
 //
-// `constrain` is a helper, so the constraint is reported at line 40. `mlp` has
-// other instructions, such as matrix products, and is no helper.
+// `constrain` and `by_heads` are helpers, so the constraint is reported at line
+// 40. `attention` has other instructions, such as matrix products, and is no
+// helper.
 
 ConstraintFunctions::ConstraintFunctions(const hlo::Program& program)
     : frames_(program.frames) {
-  struct Seen {
-    int64_t line = 0;
-    bool helps = true;
-  };
-  std::map<Function, Seen> seen;
-  // The innermost line of each stack that has been read, by its number.
-  std::unordered_map<std::string_view, hlo::SourceLine> known;
+  // By the number of a stack: the metadata of one of its instructions, and
+  // whether all of them are constraints.
+  std::unordered_map<std::string_view, std::pair<std::string_view, bool>>
+      stacks;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const std::string_view metadata = hlo::MetadataOf(program.instructions[i]);
     const auto frame = hlo::MemberOf(metadata, "stack_frame_id");
     if (!frame) continue;
-    const auto [at, added] = known.try_emplace(*frame);
-    if (added) at->second = hlo::UserLine(frames_.StackOf(metadata));
-    const hlo::SourceLine& line = at->second;
-    if (line.function.empty()) continue;
     const auto name = hlo::MemberOf(metadata, "op_name").value_or("");
-    Seen& function =
-        seen.try_emplace({line.file, line.function}, Seen{line.line})
-            .first->second;
-    if (line.line != function.line ||
-        name.find("sharding_constraint") == std::string_view::npos) {
-      function.helps = false;
+    auto& stack = stacks.try_emplace(*frame, metadata, true).first->second;
+    if (name.find("sharding_constraint") == std::string_view::npos) {
+      stack.second = false;
     }
   }
-  for (const auto& [function, one] : seen) {
-    if (one.helps) functions_.insert(function);
+  std::map<Function, std::set<int64_t>> lines;
+  std::set<Function> others;
+  for (const auto& [frame, stack] : stacks) {
+    for (const hlo::SourceLine& line : frames_.StackOf(stack.first)) {
+      if (line.function.empty() || hlo::IsInPackage(line)) continue;
+      const Function function{line.file, line.function};
+      if (stack.second) {
+        lines[function].insert(line.line);
+      } else {
+        others.insert(function);
+      }
+    }
+  }
+  for (const auto& [function, all] : lines) {
+    if (all.size() == 1 && !others.contains(function)) {
+      functions_.insert(function);
+    }
   }
 }
 

@@ -22,6 +22,7 @@ namespace shardc::audit {
 namespace {
 
 constexpr int kDeepestUse = 64;
+constexpr int64_t kMostFound = 512;  // limit on the values of one search
 // Instructions that only pass a value on: they change its shape, order, dtype
 // or memory, gather it, or put it into a tuple or take it out. Asynchronous
 // operations are included.
@@ -194,6 +195,65 @@ std::optional<std::vector<Uses::Consumer>> Uses::ConsumersOf(
   return out;
 }
 
+std::optional<Node> Uses::FindFrom(
+    const Value& value, const std::function<Seek(Node, size_t)>& seek,
+    std::set<std::pair<Node, std::vector<int64_t>>>& seen) {
+  if (--steps_left_ < 0 || std::ssize(seen) > kMostFound ||
+      value.path.size() > kDeepestTuple ||
+      !seen.emplace(value.node, value.path).second) {
+    return std::nullopt;
+  }
+  const auto next = [&](Node node, std::vector<int64_t> path) {
+    return FindFrom({node, std::move(path)}, seek, seen);
+  };
+  for (const User& user : UsersOf(value.node)) {
+    const hlo::Instruction at = graph_.At(user.node);
+    std::optional<Node> found;
+    std::vector<int64_t> path = value.path;
+    if (at.opcode == "get-tuple-element") {
+      const auto index = ElementIndexOf(at);
+      if (path.empty() || !index || path.back() != *index) continue;
+      path.pop_back();
+      found = next(user.node, std::move(path));
+    } else if (at.opcode == "tuple") {
+      path.push_back(user.index);
+      found = next(user.node, std::move(path));
+    } else if (at.opcode == "while" || at.opcode == "fusion" ||
+               at.opcode == "call") {
+      const auto calls = graph_.CallsFrom(user.node);
+      const auto body = std::ranges::find_if(calls, [](const Call& call) {
+        return call.kind != CallKind::kCondition;
+      });
+      if (body == calls.end()) continue;
+      const auto parameter = Parameter(body->to, user.index);
+      if (parameter) found = next(*parameter, std::move(path));
+    } else if (at.opcode.ends_with("-done") || at.opcode.ends_with("barrier")) {
+      found = next(user.node, std::move(path));
+    } else {
+      const Seek seeks = seek(user.node, user.index);
+      if (seeks == Seek::kFound) return user.node;
+      if (seeks == Seek::kFollow) found = next(user.node, {});
+    }
+    if (found) return found;
+  }
+  // The root of a fusion or call is the result of the instruction that calls.
+  const Block block = graph_.BlockOf(value.node);
+  const Call* call = graph_.CallOf(block);
+  if (graph_.BlockAt(block).root != value.node || call == nullptr ||
+      call->kind != CallKind::kOnce) {
+    return std::nullopt;
+  }
+  return next(call->from, value.path);
+}
+
+std::optional<Node> Uses::Find(Node node, std::optional<int64_t> element,
+                               const std::function<Seek(Node, size_t)>& seek) {
+  std::set<std::pair<Node, std::vector<int64_t>>> seen;
+  Value value{node, {}};
+  if (element) value.path.push_back(*element);
+  return FindFrom(value, seek, seen);
+}
+
 bool Uses::AllSlice(Node node, std::optional<int64_t> element) {
   return All(
       node, element,
@@ -232,7 +292,8 @@ bool Uses::ReachOutput(Node node) {
           return graph_.BlockOf(use.of) == entry ? Verdict::kYes : Verdict::kNo;
         }
         const std::string_view opcode = graph_.At(use.user).opcode;
-        return IsMove(opcode) ? Verdict::kFollow : Verdict::kNo;
+        return IsMove(opcode) || opcode == "fusion" ? Verdict::kFollow
+                                                    : Verdict::kNo;
       },
       0);
 }
@@ -356,6 +417,8 @@ std::vector<int64_t> DimsOf(std::string_view type) {
 
 }  // namespace
 
+bool IsArithmetic(std::string_view opcode) { return IsIn(kArithmetic, opcode); }
+
 void Elementwise::Add(Node node, std::vector<int64_t> path, uint32_t call) {
   if (!seen_.emplace(node, path, call).second) return;
   open_.push_back({{node, std::move(path)}, call});
@@ -431,13 +494,15 @@ void Elementwise::FollowCollective(const State& state, Origins& out) {
   }
   if (index < 0) return;
   out.collectives.emplace(state.value.node, index);
-  FollowOperand(operand, AsIndex(index));
+  if (through_collectives_) FollowOperand(operand, AsIndex(index));
 }
 
 void Elementwise::Follow(const State& state, Origins& out) {
   const hlo::Instruction at = graph_.At(state.value.node);
   if (at.opcode == "parameter") return FollowParameter(state, out);
   if (at.opcode == "gather") out.lookups.insert(state.value.node);
+  if (at.opcode == "dot") out.products.insert(state.value.node);
+  if (at.opcode == "dynamic-slice") out.slices.insert(state.value.node);
   if (at.opcode == "get-tuple-element") {
     const auto index = ElementIndexOf(at);
     if (!index || state.value.path.size() > kDeepestTuple) return;
@@ -465,7 +530,7 @@ void Elementwise::Follow(const State& state, Origins& out) {
     for (size_t i = 0; i < std::min(joined, all); ++i) FollowOperand(state, i);
     return;
   }
-  if (IsIn(kArithmetic, at.opcode)) return FollowElements(state);
+  if (IsArithmetic(at.opcode)) return FollowElements(state);
   if (at.opcode == "reduce" || at.opcode == "broadcast") {
     const auto operand = graph_.Operand(state.value.node, 0);
     if (operand && HaveSameSize(graph_.At(*operand).type, at.type)) {
@@ -478,8 +543,9 @@ void Elementwise::Follow(const State& state, Origins& out) {
   if (IsIn(kCalls, at.opcode)) FollowCalls(state);
 }
 
-Origins Elementwise::OriginsOf(Value value) {
+Origins Elementwise::OriginsOf(Value value, bool through_collectives) {
   Origins out;
+  through_collectives_ = through_collectives;
   calls_ = {Entered()};
   known_calls_.clear();
   seen_.clear();

@@ -54,6 +54,15 @@ class Uses {
   // it, to a narrower floating-point type.
   bool AllNarrow(Node node, std::optional<int64_t> element = std::nullopt);
 
+  // What `Find` does with a user of a result.
+  enum class Seek : uint8_t { kFound, kFollow, kSkip };
+  // Returns the first instruction for which `seek` returns kFound among the
+  // users of a result. Tuples, fusions and bodies of loops are entered; the
+  // users of the result of another instruction follow if `seek` returns
+  // kFollow.
+  std::optional<Node> Find(Node node, std::optional<int64_t> element,
+                           const std::function<Seek(Node, size_t)>& seek);
+
  private:
   struct Use {
     Node of = 0, user = 0;
@@ -72,6 +81,9 @@ class Uses {
   bool AllOf(const Use& use, const Judge& judge, int depth);
   bool Collect(Node node, std::optional<int64_t> element, int depth,
                std::vector<Consumer>& out);
+  std::optional<Node> FindFrom(
+      const Value& value, const std::function<Seek(Node, size_t)>& seek,
+      std::set<std::pair<Node, std::vector<int64_t>>>& seen);
   bool CollectUse(const Use& use, std::optional<int64_t> element, int depth,
                   std::vector<Consumer>& out);
   // An instruction that uses a result as its operand `index`.
@@ -94,13 +106,19 @@ class Uses {
   int64_t steps_left_ = int64_t{1} << 22;
 };
 
+// Returns whether instructions of this opcode compute each element of the
+// result from the elements of their operands at the same place.
+bool IsArithmetic(std::string_view opcode);
+
 // A collective, and the index of one of its operands.
 using SentOperand = std::pair<Node, int64_t>;
 
 struct Origins {
   std::set<Node> arguments;  // parameters of the entry
   std::set<SentOperand> collectives;
-  std::set<Node> lookups;  // instructions `gather`, at which the search ends
+  std::set<Node> lookups;   // instructions `gather`, at which the search ends
+  std::set<Node> products;  // instructions `dot`, at which the search ends
+  std::set<Node> slices;    // instructions `dynamic-slice`
 };
 
 class Elementwise {
@@ -111,8 +129,8 @@ class Elementwise {
   // value, possibly after moves, collectives and arithmetic by elements.
   // Operands without dimensions and operands that are broadcast have no
   // elements in the value. Products of matrices, reductions and lookups end the
-  // search.
-  Origins OriginsOf(Value value);
+  // search, and so do collectives unless the search goes through them.
+  Origins OriginsOf(Value value, bool through_collectives = true);
 
  private:
   // A value, and the call through which the search entered its computation: an
@@ -137,6 +155,7 @@ class Elementwise {
   void Enter(const Call& call, const State& state);
 
   const Graph& graph_;
+  bool through_collectives_ = true;
   std::vector<Entered> calls_;
   std::map<std::tuple<uint32_t, Node, Block>, uint32_t> known_calls_;
   std::vector<State> open_;

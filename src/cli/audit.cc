@@ -48,6 +48,7 @@ struct AuditFlags {
 struct Named {
   std::optional<Mesh> mesh;
   std::optional<std::vector<audit::Planned>> plan;
+  AxisGroup batch;  // axes over which the plan shards the batch
 };
 
 // Reads the mesh from `--mesh`, or the mesh and the parameters from `--plan`.
@@ -69,6 +70,10 @@ std::optional<Named> ReadNames(const AuditFlags& flags, Mode mode,
     for (const ReadParam& param : plan->params) {
       if (!param.type.shape || param.placement) continue;
       out.plan->push_back({param.name, *param.type.shape, param.SpecOf(mode)});
+    }
+    for (const ReadActivation& one : plan->activations) {
+      if (one.mode != mode || one.tensor != "hidden") continue;
+      out.batch = AxesAt(one.spec, 0);
     }
     return out;
   }
@@ -207,11 +212,17 @@ int RunAudit(const AuditFlags& flags, const Common& common,
   if (profile == nullptr && mesh && mesh->device) {
     profile = FindDeviceProfile(mesh->device->profile);
   }
-  const auto report =
+  auto report =
       audit::Audit(*program, {mesh ? &*mesh : nullptr, profile}, findings);
   if (!report) return kFailed;
   AuditText how{*by};
-  if (named->plan) how.drifts = audit::DriftsOf(*program, *mesh, *named->plan);
+  if (named->plan) {
+    how.drifts = audit::DriftsOf(*program, *mesh, *named->plan);
+    for (auto& flaw :
+         audit::BatchFlawsOf(*program, *mesh, *named->plan, named->batch)) {
+      report->flaws.push_back(std::move(flaw));
+    }
+  }
   if (!flags.against.empty() &&
       !Compare(flags.against, *report, how, findings)) {
     return kFailed;

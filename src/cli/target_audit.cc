@@ -601,14 +601,16 @@ std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
   return caller;
 }
 
-// Returns the line of `with_sharding_constraint` in a helper
-// (audit/runs.h), if the flaw is placed at the line that calls
-// the helper.
-std::optional<hlo::SourceLine> ConstraintOf(const audit::Flaw& flaw,
-                                            const hlo::Frames& frames) {
-  const auto innermost = hlo::UserLine(frames.StackOf(flaw.metadata));
-  if (innermost == flaw.line || innermost.file.empty()) return std::nullopt;
-  return innermost;
+// Returns the lines in helpers that lead to `with_sharding_constraint`
+// (audit/runs.h), outermost first, if the flaw is placed at the line that calls
+// the outermost helper.
+std::vector<hlo::SourceLine> ConstraintsOf(const audit::Flaw& flaw,
+                                           const hlo::Frames& frames) {
+  auto stack = frames.StackOf(flaw.metadata);
+  stack.erase(std::ranges::find(stack, flaw.line), stack.end());
+  std::erase_if(stack, hlo::IsInPackage);
+  std::ranges::reverse(stack);
+  return stack;
 }
 
 }  // namespace
@@ -631,8 +633,8 @@ Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
     finding.place = flaw.line.file.empty() ? program.PlaceOf(flaw.at)
                                            : files.PlaceOf(flaw.line);
     if (!flaw.parameter.empty()) finding.params = {flaw.parameter};
-    if (const auto helper = ConstraintOf(flaw, *report.frames)) {
-      finding.labels.push_back({files.PlaceOf(*helper), "constrained here"});
+    for (const auto& helper : ConstraintsOf(flaw, *report.frames)) {
+      finding.labels.push_back({files.PlaceOf(helper), "constrained here"});
     }
     if (const auto caller = CallerOf(flaw, *report.frames)) {
       finding.labels.push_back({files.PlaceOf(*caller), "called from here"});

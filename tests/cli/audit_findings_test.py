@@ -92,6 +92,79 @@ class AuditFindings(AuditCase):
                 if name != "nnx_adam":  # NNX gives no scopes
                     self.assertGreater(named, 40)
 
+    def test_an_axis_that_only_stores_parameters(self):
+        """fsdp shards `w`, and each of its devices computes with all of `w` and
+        the same rows. Where it shards the rows too, there is no finding."""
+        program = (
+            "HloModule jit_step, num_partitions=4\n\n"
+            "ENTRY %main {\n"
+            "  %w = f32[2,8]{1,0} parameter(0), sharding={devices=[2,1,2]<="
+            "[2,2]T(1,0) last_tile_dim_replicate}, metadata={op_name="
+            "\"p['w']\"}\n"
+            "  %x = s32[4,4]{1,0} parameter(1), sharding=ROWS, "
+            "metadata={op_name=\"x\"}\n"
+            "  %f = f32[4,4]{1,0} convert(%x)\n"
+            "  %g = f32[4,8]{1,0} all-gather(%w), replica_groups={{0,1},{2,3}},"
+            " dimensions={0}, metadata={op_name=\"jit(step)/dot_general\" "
+            "source_file=\"model.py\" source_line=3}\n"
+            "  ROOT %d = f32[4,8]{1,0} dot(%f, %g), lhs_contracting_dims={1}, "
+            "rhs_contracting_dims={0}\n}\n")
+        for rows, axes in (("{devices=[2,1,2]<=[4] last_tile_dim_replicate}",
+                            [["w"]]), ("{devices=[4,1]<=[4]}", [])):
+            with self.subTest(rows):
+                out = self.audit("-", "--mesh", "dp:2,fsdp:2",
+                                 stdin=program.replace("ROWS", rows))
+                found = [one["message"] for one in out["findings"]
+                         if one["code"] == "SHD609"]
+                self.assertEqual(len(found), len(axes), found)
+                for message in found:
+                    self.assertIn("`fsdp` shards no input", message)
+
+    def test_a_batch_that_lacks_an_axis_of_the_plan(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rules, manifest, plan, program = (
+                os.path.join(folder, name) for name in
+                ("rules.yaml", "manifest.json", "plan.json", "step.hlo.txt"))
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nrules:\n- {match: w, spec: "
+                           "[FSDP, null]}\n")
+            with open(manifest, "w", encoding="utf-8") as file:
+                json.dump({"schema": "shardc.manifest/v1", "params": {
+                    "w": {"shape": [4, 8], "dtype": "F32"}}}, file)
+            self.check(run("plan", "--mesh", "dp:2,fsdp:2", "--rules", rules,
+                           "--manifest", manifest, "-q", "-o", plan), 0)
+            for rows, count in (
+                    ("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", 1),
+                    ("{devices=[4,1]<=[4]}", 0), ("{replicated}", 1)):
+                with open(program, "w", encoding="utf-8") as file:
+                    file.write(
+                        "HloModule jit_step, num_partitions=4\n\n"
+                        "ENTRY %main {\n"
+                        "  %w = f32[2,8]{1,0} parameter(0), sharding={devices="
+                        "[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}, "
+                        "metadata={op_name=\"p['w']\"}\n"
+                        "  ROOT %x = s32[4,4]{1,0} parameter(1), sharding="
+                        f"{rows}, metadata={{op_name=\"batch['tokens']\"}}\n"
+                        "}\n")
+                with self.subTest(rows):
+                    out = json.loads(self.check(run(
+                        "audit", program, "--plan", plan, "--format", "json"),
+                        0).out)
+                    found = [one for one in out["findings"]
+                             if one["params"] == ["tokens"]]
+                    self.assertEqual(len(found), count, out["findings"])
+
+    def test_a_helper_of_a_helper_leads_to_its_caller(self):
+        """`constrain` calls `keep`. The gathered residual is reported where it
+        is constrained, and both helpers are shown."""
+        program = os.path.join(FOLDER, "states", "residual_gathered.hlo.txt.gz")
+        printed = self.check(run("audit", program, *MESH, "--select", "SHD601"),
+                             0).out
+        self.assertRegex(printed, r"--> audit_train_states\.py:52:1")
+        self.assertRegex(printed,
+                         r"::: audit_train_states\.py:35:1: constrained here")
+        self.assertRegex(printed, r"::: audit_programs\.py:\d+:1: constrained")
+
     def test_a_helper_that_constrains_leads_to_its_caller(self):
         program = os.path.join(FOLDER, "states", "cast_after_gather.hlo.txt.gz")
         lines = {row["line"]["function"] for row in

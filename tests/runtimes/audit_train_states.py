@@ -47,7 +47,7 @@ class Block(nn.Module):
         q, k, v = (constrain(one, BATCH, None, "tp") for one in (q, k, v))
         split = [one.reshape(*one.shape[:2], 8, D // 8) for one in (q, k, v)]
         a = nn.dot_product_attention(*split).reshape(x.shape)
-        a = constrain(a, BATCH, None, "tp")
+        a = constrain(a, *self.change.get("mixed", (BATCH, None, "tp")))
         x = x + dense(D, "wo")(a)
         x = constrain(x, *self.change.get("residual", (BATCH, None, None)))
         h = nn.RMSNorm(name="norm2")(x)
@@ -259,6 +259,25 @@ def logits_gathered(name):
     return train(name, *states({"logits": (None, None, "tp")}))
 
 
+def logits_of_every_device(name):
+    """The constraint of the logits leaves out tp."""
+    return train(name, *states({"logits": (BATCH, None, None)}))
+
+
+def mixed_gathered(name):
+    """The result of attention is gathered over tp before `wo`."""
+    return train(name, *states({"mixed": (BATCH, None, None)}))
+
+
+def table_of_every_device(name):
+    return train(name, *states({"table": (None, None)}))
+
+
+def key_transposed(name):
+    """`wk` has the shape of `wq`, `wv` and `wo`."""
+    return train(name, *states(specs={"wk/kernel": ("tp", "fsdp")}))
+
+
 def down_transposed(name):
     return train(name, *states(specs={"down/kernel": ("fsdp", "tp")}))
 
@@ -330,13 +349,14 @@ def outputs_replicated(name):
 
 
 RECORDED = [adam, momentum, weights_named, state_in_dictionary, nnx_adam,
-            gradients_alone, residual_gathered, down_transposed,
+            gradients_alone, residual_gathered, logits_of_every_device,
+            mixed_gathered, table_of_every_device, key_transposed,
+            up_transposed, out_transposed, down_transposed,
             query_transposed, lookup_gathered, lookup_of_rows_gathered,
             cast_after_gather, gradient_replicated, moment_of_head_replicated,
             outputs_replicated]
-OTHERS = [clipped, logits_gathered, up_transposed, gate_transposed,
-          out_transposed, head_transposed, table_transposed,
-          moments_replicated]
+OTHERS = [clipped, logits_gathered, gate_transposed, head_transposed,
+          table_transposed, moments_replicated]
 
 
 def main():
