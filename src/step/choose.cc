@@ -124,7 +124,7 @@ class Chooser {
         ++partial;
         linear = linear && IsLinearIn(request_.op->kind, i);
       } else if (Holds(sharding.sharded_over(), axis) &&
-                 !IsGatheredForRows(i)) {
+                 !IsGatheredForRows(i, axis)) {
         ++others;
       }
       for (size_t d = 0; d < sharding.rank; ++d) {
@@ -163,13 +163,24 @@ class Chooser {
   // in the queues of experts, the other operand, reduced: it is an activation
   // with at most as many elements. An example is the cotangent of the weights
   // of a token's experts, a product of the token's cotangent and its rows.
-  bool IsGatheredForRows(size_t i) const {
+  bool IsGatheredForRows(size_t i, AxisId axis) const {
     if (request_.op->kind != OpKind::kEinsum || request_.operands[i].weight) {
       return false;
     }
-    const Value& rows = *request_.operands[1 - i].value;
-    return HasLabel(rows, set_.labels.slot) &&
-           Elements(*request_.operands[i].value) <= Elements(rows);
+    const OperandView& rows = request_.operands[1 - i];
+    return HasLabel(*rows.value, set_.labels.slot) &&
+           OnDevice(request_.operands[i], axis) <= OnDevice(rows, axis);
+  }
+  // Returns the elements of an operand on a device, once it is gathered over
+  // the axis.
+  int64_t OnDevice(const OperandView& operand, AxisId axis) const {
+    int64_t out = Elements(*operand.value);
+    for (AxisId a = 0; a < set_.axes->count(); ++a) {
+      if (a != axis && Holds(operand.sharding->sharded_over(), a)) {
+        out /= set_.axes->sizes[a];
+      }
+    }
+    return out;
   }
 
   // Returns whether the result has more elements than each operand that is
