@@ -140,14 +140,21 @@ class StepCollectives {
     // of a vision tower next to a language model. So the parameter has no
     // gradient either.
     if (param.stream == Stream::kNone) return;
-    const auto elements =
+    auto elements =
         CheckedProduct(ShardShape(work_.mesh, *param.type.shape, param.spec));
     if (!elements) return;
+    int64_t count = param.CountOnDevice();
+    // Experts with a tensor of their own are gathered with the others of their
+    // layer, as if they were stored in one tensor.
+    const int64_t layers = layer_counts_.Of(param);
+    if (param.role.expert && layers > 0 && count % layers == 0) {
+      elements = Times(*elements, count / layers);
+      count = layers;
+    }
     AxisGroup gathered;
     for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
       gathered = Both(gathered, work_.GatheredAt(param, dim));
     }
-    const int64_t count = param.CountOnDevice();
     const int width = std::max(DtypeBits(*param.type.dtype) / 8, 1);
     const AxisGroup replicas = train_ ? Replicas(param) : AxisGroup{};
     if (train_ && settings_.zero == 3) gathered = Both(gathered, replicas);

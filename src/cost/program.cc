@@ -178,6 +178,14 @@ std::string AgainstProgram(const CostInputs& work, const Settings& settings) {
     return "its sizes do not fit in 64 bits";
   }
   if (work.mode == Mode::kInsert) return "mode insert has no step program";
+  // Software routes the tokens of each device on their own. The program's
+  // queues of experts have the tokens of complete rows, and would be reduced
+  // over the axes that shard the tokens of a row.
+  if (!generates && work.Find(Role::kDown, true) != nullptr &&
+      !DropTrivial(work.mesh, work.Length()).empty()) {
+    return "its experts have a queue for each row, of which a device has a "
+           "part";
+  }
   if (work.mode == Mode::kTrain &&
       *settings.batch % settings.microbatches != 0) {
     return "the batch is no multiple of the number of micro-batches";

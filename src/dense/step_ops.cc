@@ -715,7 +715,7 @@ void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   } else {
     const auto& [label, row] = step::As<step::IndexAttributes>(op);
     step = c.By(wide, {label})[0];
-    begin = row;
+    begin = row < 0 ? c.SizeOf(label) + row : row;
   }
   Odometer at(c.Of(narrow).shape, {c.By(narrow, labels), strides});
   const StepTensor<T>& from = c.Of(op.in[0]);

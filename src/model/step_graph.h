@@ -69,7 +69,7 @@ struct PartAttributes {
 // Attributes of kIndex and kUnindex.
 struct IndexAttributes {
   LabelId label = kNoLabel;
-  int64_t row = 0;
+  int64_t row = 0;  // A negative row is counted from the end: -1 is the last.
 };
 
 struct RenameAttributes {

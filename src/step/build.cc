@@ -103,8 +103,35 @@ class Builder {
       c_.layer_settings = *settings;
       Section(lines.layer, layer);
     }
+    if (stack == 0 && c_.mode == Mode::kPrefill && c_.settings.causal) {
+      TakeLastToken(lines.end);
+    }
     Section(lines.end, -1);
     return !c_.failed;
+  }
+
+  // A prompt is followed by the token that its last token predicts, so only the
+  // logits of the last token are computed. Replaces each variable that the
+  // lines after the layers read by its last token.
+  void TakeLastToken(const std::vector<Line>& end) {
+    c_.write.layer = -1;
+    c_.write.name = "last token";
+    const LabelId tokens = c_.stream().query;
+    std::vector<char> written(c_.variables.size(), 0);
+    for (const Line& line : end) {
+      for (const LineArgument& argument : line.arguments) {
+        for (const int32_t variable : argument.variables) {
+          ValueId& value = c_.variables[AsIndex(variable)];
+          if (written[AsIndex(variable)] != 0 || value == kNoValue) continue;
+          written[AsIndex(variable)] = 1;
+          if (!c_.write.Has(value, tokens)) continue;
+          value = c_.write.Index(value, tokens, -1);
+        }
+      }
+      for (const int32_t variable : line.results) {
+        written[AsIndex(variable)] = 1;
+      }
+    }
   }
 
   bool FindRoles() {
@@ -263,7 +290,17 @@ class Builder {
     for (size_t i = 0; i < line.arguments.size(); ++i) {
       if (c_.Value(line, i) != kNoValue) terms.push_back(c_.Value(line, i));
     }
-    return terms.empty() ? kNoValue : c_.write.Add(std::move(terms));
+    if (terms.empty()) return kNoValue;
+    // The results of several branches are added before they are added to the
+    // value that the line updates. If they are partial, one collective then
+    // reduces their sum.
+    if (terms.size() > 2 && IsFirstOperand(line, line.results[0]) &&
+        terms[0] == c_.Value(line, 0)) {
+      const ValueId first = terms[0];
+      terms.erase(terms.begin());
+      terms = {first, c_.write.Add(std::move(terms))};
+    }
+    return c_.write.Add(std::move(terms));
   }
 
   bool Finish(const Lines& lines) {

@@ -123,7 +123,8 @@ class Chooser {
       if (Holds(sharding.partial, axis)) {
         ++partial;
         linear = linear && IsLinearIn(request_.op->kind, i);
-      } else if (Holds(sharding.sharded_over(), axis)) {
+      } else if (Holds(sharding.sharded_over(), axis) &&
+                 !IsGatheredForRows(i, axis)) {
         ++others;
       }
       for (size_t d = 0; d < sharding.rank; ++d) {
@@ -158,6 +159,30 @@ class Chooser {
     return out;
   }
 
+  // Returns whether the operand i of a product is gathered rather than the rows
+  // in the queues of experts, the other operand, reduced: it is an activation
+  // with at most as many elements. An example is the cotangent of the weights
+  // of a token's experts, a product of the token's cotangent and its rows.
+  bool IsGatheredForRows(size_t i, AxisId axis) const {
+    if (request_.op->kind != OpKind::kEinsum || request_.operands[i].weight) {
+      return false;
+    }
+    const OperandView& rows = request_.operands[1 - i];
+    return HasLabel(*rows.value, set_.labels.slot) &&
+           OnDevice(request_.operands[i], axis) <= OnDevice(rows, axis);
+  }
+  // Returns the elements of an operand on a device, once it is gathered over
+  // the axis.
+  int64_t OnDevice(const OperandView& operand, AxisId axis) const {
+    int64_t out = Elements(*operand.value);
+    for (AxisId a = 0; a < set_.axes->count(); ++a) {
+      if (a != axis && Holds(operand.sharding->sharded_over(), a)) {
+        out /= set_.axes->sizes[a];
+      }
+    }
+    return out;
+  }
+
   // Returns whether the result has more elements than each operand that is
   // partial over the axis. If so, it is cheaper to reduce these operands before
   // the op.
@@ -173,14 +198,17 @@ class Chooser {
   // has at most one slot in the queue of an expert, so a value [b t e c] for
   // each token, expert and slot is counted as [b t e].
   int64_t FilledElements(const Value& value) const {
-    const auto has = [&](LabelId label) {
-      return std::find(value.labels.begin(), value.labels.end(), label) !=
-             value.labels.end();
-    };
     const LabelId slot = set_.labels.slot;
     const int64_t all = Elements(value);
-    if (slot == kNoLabel || !has(slot) || !has(set_.labels.query)) return all;
+    if (!HasLabel(value, slot) || !HasLabel(value, set_.labels.query)) {
+      return all;
+    }
     return all / std::max<int64_t>(1, (*set_.sizes)[AsIndex(slot)]);
+  }
+  static bool HasLabel(const Value& value, LabelId label) {
+    return label != kNoLabel &&
+           std::find(value.labels.begin(), value.labels.end(), label) !=
+               value.labels.end();
   }
   int64_t Elements(const Value& value) const {
     Size out = 1;
@@ -240,6 +268,12 @@ class Chooser {
         OptionList options = carried.options;
         options.push_back(kUnsharded);
         chosen_[axis] = Cheapest(axis, options);
+        // Rather than the rows in the queues of experts, their operand is
+        // gathered, because shared experts and the router read it too.
+        if (HasLabel(*request_.result, set_.labels.slot) &&
+            BytesOf(axis, kUnsharded) <= BytesOf(axis, chosen_[axis])) {
+          chosen_[axis] = kUnsharded;
+        }
       }
       return;
     }
@@ -273,6 +307,12 @@ class Chooser {
       }
     }
     return best;
+  }
+
+  int64_t BytesOf(AxisId axis, int8_t option) const {
+    Assignment trial = chosen_;
+    trial[axis] = option;
+    return KeyOf(trial).bytes;
   }
 
   void ChooseByCost(std::span<const Carried> carried) {

@@ -77,7 +77,7 @@ constexpr Role kRoles[] = {
     {"moe_tok_out", {{kBatch}}, false, false, true, Partial::kForward},
     {"moe_exp_out", {{kBatch, kExpert}}, false, true, false, Partial::kForward},
     {"moe_mlp", {{kBatch, kExpert, kMlp}}, false, true},
-    {"kcache", {{kBatch, kKeys, kKvHead}}, true},
+    {"kcache", {{kBatch, kKeys, kKvHead, kHead}}, true},
     // The operands and the result of an attention operation that runs as a
     // kernel.
     {"op_q", {{kBatch, kQuery, kHead}}},

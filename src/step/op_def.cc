@@ -371,8 +371,12 @@ std::array<LabelId, 2> PartLabels(const Graph&, const Op& op) {
   return {part.whole, part.part};
 }
 
-std::array<LabelId, 2> IndexedLabel(const Graph&, const Op& op) {
-  return {As<IndexAttributes>(op).label, kNoLabel};
+// The last token of a prompt may be read from sharded tokens: the devices that
+// do not have it return zeros, so the result is partial.
+std::array<LabelId, 2> IndexedLabel(const Graph& graph, const Op& op) {
+  const auto& [label, row] = As<IndexAttributes>(op);
+  if (row < 0 && label == graph.common.query) return {kNoLabel, kNoLabel};
+  return {label, kNoLabel};
 }
 
 std::array<LabelId, 2> RolledLabel(const Graph&, const Op& op) {
@@ -424,7 +428,7 @@ constinit const OpDef kUnpartDef{
 
 constinit const OpDef kIndexDef{
     .kind = OpKind::kIndex,
-    .text = "row `row` of `label`, which is dropped",
+    .text = "row `row` of `label`, which is dropped; -1 is the last row",
     .attributes = kTypeOf<IndexAttributes>,
     .linear = Linearity::kFirst,
     .unsharded = IndexedLabel,

@@ -134,6 +134,9 @@ def rows():
     steps = records.load("xla/steps")["cases"]
     yield ("xla/steps", "collectives", "training steps, what XLA's partitioner makes of them",
            len(steps), sum("free" in case for case in steps))
+    yield ("xla/siblings", "collectives",
+           "steps of small siblings of published models, equal or by a rule",
+           cases("xla/siblings"), 0)
     yield ("xla/steps", "gradients", "gradients that devices compute under it",
            sum(len(case["computed"]["gradients"]) for case in steps), 0)
 

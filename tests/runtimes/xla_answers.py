@@ -27,6 +27,7 @@ import drawn
 import records
 import xla_hlo
 import xla_models
+import xla_siblings_answers
 from xla_cases import (CASES, PACKS, SIZES, STACKED, TOKENS, Asked, config_of,
                        program, shapes, slots)
 
@@ -233,3 +234,4 @@ def record():
                    shapes({"pack": pack}, "computed").items()]
             for pack in PACKS},
         "cases": [answer(case) for case in CASES]}
+    yield from xla_siblings_answers.record()

@@ -5,6 +5,7 @@ import unittest
 import records
 import xla_answers
 import xla_cases
+import xla_siblings_answers
 
 NEAR = 1e-10
 
@@ -20,6 +21,14 @@ class Xla(unittest.TestCase):
                 for key in ("partitioned", "rewritten"):
                     self.assertEqual(case[key], answer[key])
                 self.near(case["computed"], answer["computed"])
+
+    def test_it_sends_in_siblings_what_is_recorded(self):
+        for case in records.load("xla/siblings")["cases"]:
+            with self.subTest(model=case["model"], mesh=case["mesh"],
+                              mode=case["mode"]):
+                self.assertEqual(case, xla_siblings_answers.answer(
+                    case["model"], case["mesh"], case["mode"],
+                    case.get("axes", {})))
 
     def near(self, want, got):
         self.assertAlmostEqual(want["loss"], got["loss"], delta=NEAR)

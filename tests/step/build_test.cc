@@ -283,6 +283,62 @@ void KeepEncodersTokens(const Family& family, const StepModel& whole,
   CHECK(2 * kept == caches.size());
 }
 
+TEST_CASE("prefill gives the logits of the last token alone") {
+  constexpr int64_t kBatch = 2, kLength = 5;
+  for (const Family& family : kFamilies) {
+    CAPTURE(family.config);
+    const Described model = ModelOf(family);
+    if (!HasMode(*model.description, &model.config, Mode::kDecode)) continue;
+    const StepModel whole = Built(family, Mode::kTrain);
+    const StepModel last = Built(family, Mode::kPrefill);
+    const Sizes sizes = RealSizes(whole, kBatch, kLength);
+    const Sizes few = RealSizes(last, kBatch, kLength);
+    auto values = RandomInputs(whole.graph, sizes, 5);
+    auto prompt = RandomInputs(last.graph, few, 6);
+    for (size_t i = 0; i < last.graph.parameters.size(); ++i) {
+      prompt[AsIndex(last.graph.parameters[i].value)] =
+          values[AsIndex(whole.graph.parameters[i].value)];
+    }
+    // Both have the same inputs in the same order, and training also labels
+    // and weights.
+    auto same = whole.graph.data.begin();
+    for (const Data& data : last.graph.data) {
+      while (same->kind != data.kind) ++same;
+      prompt[AsIndex(data.value)] = values[AsIndex(same->value)];
+      ++same;
+    }
+    dense::RunStep(whole.graph, sizes, Phase::kForward, values);
+    dense::RunStep(last.graph, few, Phase::kForward, prompt);
+    const auto& wide = values[AsIndex(whole.graph.logits)].data;
+    const auto& logits = prompt[AsIndex(last.graph.logits)].data;
+    REQUIRE(wide.size() == logits.size() * kLength);
+    const size_t vocabulary = logits.size() / kBatch;
+    double worst = 0;
+    for (size_t b = 0; b < kBatch; ++b) {
+      for (size_t v = 0; v < vocabulary; ++v) {
+        const size_t row = b * kLength + kLength - 1;
+        worst = std::max(worst, std::abs(logits[b * vocabulary + v] -
+                                         wide[row * vocabulary + v]));
+      }
+    }
+    CHECK(worst < 1e-11);
+  }
+}
+
+TEST_CASE("branches are added before they are added to the residual stream") {
+  constexpr Family kCohere = {
+      "cohere", "hf",
+      R"({"model_type": "cohere", "vocab_size": 13, "hidden_size": 8,
+          "num_hidden_layers": 2, "num_attention_heads": 2,
+          "intermediate_size": 12, "layer_norm_eps": 1e-5})"};
+  const StepModel model = Built(kCohere, Mode::kTrain);
+  for (const Op& op : model.graph.ops) {
+    if (op.kind == OpKind::kAdd && op.constraint == "resid") {
+      CHECK(op.in.size() == 2);
+    }
+  }
+}
+
 // Decodes one token at a time, with caches whose unused rows have large
 // numbers.
 TEST_CASE("decoding gives the logits of the whole sequence") {

@@ -72,6 +72,7 @@ TEST_CASE("roles are sharded by the logical axes of a mode") {
   const LabelId d = make.Label("d", 16, "EMBED");
   const LabelId k = make.Label("k", 3, "KV_HEAD");
   const LabelId e = make.Label("e", 4, "EXPERT");
+  const LabelId n = make.Label("n", 8, "HEAD");
   Findings findings;
   RuleSet rules;
   const Mesh mesh = FourAxes();
@@ -92,6 +93,8 @@ TEST_CASE("roles are sharded by the logical axes of a mode") {
   };
   CHECK(text("resid", {b, t, d}) == "b:fsdp+dp d:tp");
   CHECK(text("mlp", {b, t, d}) == "b:fsdp+dp");
+  // Keys that have as many heads as the queries are cached by these heads.
+  CHECK(text("kcache", {b, t, n}) == "b:fsdp+dp n:tp");
   // An axis that does not divide the dimension is left out, and a note reports
   // it.
   std::vector<std::string> notes;

@@ -289,6 +289,32 @@ TEST_CASE("the rows of a token are added before they are reduced over tp") {
   }
 }
 
+// The cotangent of the weights of a token's experts is a product of the rows in
+// the queues, which are partial over tp, and of the cotangent of the hidden
+// state, which is sharded over tp. The rows are twice as many.
+TEST_CASE("a hidden state is gathered for rows that stay partial") {
+  GraphMaker make;
+  const LabelId b = make.Label("b", 8, "BATCH");
+  const LabelId t = make.Label("t", 4, "QUERY_LENGTH");
+  const LabelId e = make.Label("e", 8, "EXPERT");
+  const LabelId slot = make.Label("slot", 1, "");
+  const LabelId d = make.Label("d", 16, "EMBED");
+  const LabelId f = make.Label("f", 32, "MLP_INTERMEDIATE");
+  make.graph.common = {.batch = b, .query = t, .slot = slot, .experts = e};
+  const ValueId inner = make.Data({b, e, slot, f}, "moe_mlp", false);
+  const ValueId g = make.Data({b, t, d}, "resid", false);
+  const ValueId down = make.Parameter("down", {e, d, f});
+  const ValueId rows = make.Einsum(inner, down, {b, e, slot, d});
+  make.phase = Phase::kBackward;
+  make.Einsum(g, rows, {b, t, e, slot});
+  ShardingConstraints constraints = UsualConstraints();
+  constraints.by_axis[7] = {"tp"};  // EMBED
+  const Program program =
+      Lowered(make, {{"tp", 4}}, {{{}, {}, {"tp"}}}, constraints);
+  CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kBackward)) ==
+        "all_gather 1 " + std::to_string(8 * 4 * 16 * 2 * 3 / 4));
+}
+
 TEST_CASE("gradients that are partial over the same axes are reduced once") {
   GraphMaker make;
   const LabelId b = make.Label("b", 8, "BATCH");

@@ -75,7 +75,12 @@ void Reshape(const LocalOp& local) {
     case OpKind::kIndex:
     case OpKind::kUnindex: {
       const auto& [label, row] = step::As<step::IndexAttributes>(op);
-      base = row * StrideOf(other, other_shape, label);
+      const size_t dim = DimOf(other, label);
+      const int64_t at = (row < 0 ? SizeOf(local, label) + row : row) -
+                         (to_merged ? local.start : part.start)[dim];
+      // A device without the row returns zeros.
+      if (at < 0 || at >= other_shape[dim]) return;
+      base = at * StrideOf(other, other_shape, label);
       break;
     }
     case OpKind::kRename: {
