@@ -25,7 +25,7 @@
 namespace shardc::cli {
 namespace {
 
-constexpr size_t kMostMeshes = 10000;
+constexpr size_t kMostProgramMeshes = 10000;
 
 class MeshSearch {
  public:
@@ -159,7 +159,7 @@ int SearchProgram(const SearchFlags& flags, const Common& common,
   const auto meshes =
       *devices > kMostDevices
           ? std::nullopt
-          : cost::MeshesOf(*devices, {"dp", "fsdp", "tp"}, kMostMeshes);
+          : cost::MeshesOf(*devices, {"dp", "fsdp", "tp"}, kMostProgramMeshes);
   if (!meshes) {
     findings.Add(
         code::kLimit, FlagPlace("--devices", given),

@@ -130,7 +130,7 @@ class Asked:
             "version": 1, "separator": ".", "rules": [],
             **({"axes": axes} if axes else {})})
         made = ["--no-project", "--model", at("config.json")]
-        self.manifest = self.say("manifest", *made, "--weights-dtype",
+        self.manifest = self.say("show", "manifest", *made, "--weights-dtype",
                                  "float32", "--format", "json")
         shardc_answers.write(at("manifest.json"), self.manifest)
         self.inputs = [*made, "--manifest", at("manifest.json"), "--mesh",
