@@ -91,7 +91,7 @@ Communication OfWholeStep(const Compiled& compiled, const Model& model,
 TEST_CASE("a folded step sends the bytes of all layers and micro-batches") {
   const int64_t cases = CasesOf("SHARDC_RANDOM_FOLDS", 60);
   exec::RandomSequence random{exec::Random(29)};
-  int64_t folded = 0;
+  int64_t folded = 0, lowered = 0;
   for (int64_t i = 0; i < cases; ++i) {
     const Family& family = kFamilies[random.Below(std::size(kFamilies))];
     const Model model = WithLayers(family, 10 + 2 * random.Below(4));
@@ -123,6 +123,12 @@ TEST_CASE("a folded step sends the bytes of all layers and micro-batches") {
     StepTraffic traffic(*compiled, config, settings);
     std::string why;
     const auto read = traffic.On(*compiled, work, why);
+    // Experts whose tokens are sharded over sp have formulas.
+    if (!AgainstProgram(work, settings).empty()) {
+      CHECK_FALSE(read.has_value());
+      continue;
+    }
+    ++lowered;
     REQUIRE_MESSAGE(read.has_value(), why);
     const int64_t once = traffic.lowered_ops();
     CHECK(RowsOf(*read) ==
@@ -132,8 +138,9 @@ TEST_CASE("a folded step sends the bytes of all layers and micro-batches") {
     CHECK(traffic.On(*compiled, work, why).has_value());
     folded += traffic.lowered_ops() == 2 * once ? 1 : 0;
   }
-  MESSAGE(folded << " of " << cases << " steps folded");
-  CHECK(folded > cases / 2);
+  MESSAGE(folded << " of " << lowered << " steps folded");
+  CHECK(lowered > cases / 2);
+  CHECK(folded > lowered / 2);
 }
 
 // Returns the number of ops that are lowered for one mesh.
@@ -204,7 +211,9 @@ TEST_CASE("meshes are evaluated by representatives as by the whole tree") {
       if (!fit->legal) continue;
       const Report report = ReportOf(
           work, inputs.settings,
-          OfWholeStep(*compiled, model, Mode::kTrain, inputs.settings));
+          AgainstProgram(work, inputs.settings).empty()
+              ? OfWholeStep(*compiled, model, Mode::kTrain, inputs.settings)
+              : CommunicationOf(work, inputs.settings));
       CHECK(fit->memory.most.total == report.memory.most.total);
       CHECK(fit->memory.least.total == report.memory.least.total);
       CHECK(fit->communication == report.communication.Sent());
