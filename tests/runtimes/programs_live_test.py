@@ -274,7 +274,7 @@ class Plans(unittest.TestCase):
             file.write(text)
         return path
 
-    def test_the_guides_test_prints_what_the_guide_says(self):
+    def test_the_guides_test_prints_what_the_guide_reports(self):
         with open(os.path.join(ROOT, "docs", "guides", "program.md"),
                   encoding="utf-8") as file:
             guide = file.read()
