@@ -172,7 +172,8 @@ class Search {
                      : Seek::kSkip;
         });
     if (found) return hlo::MetadataOf(graph_.At(*found));
-    return activation ? ConstraintBefore(one) : one.metadata;
+    return &code == &code::kActivationGathered ? ConstraintBefore(one)
+                                               : one.metadata;
   }
 
   // Returns the metadata of the sharding constraint that the operand of a
