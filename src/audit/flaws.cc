@@ -172,7 +172,8 @@ class Search {
                      : Seek::kSkip;
         });
     if (found) return hlo::MetadataOf(graph_.At(*found));
-    return activation ? ConstraintBefore(one) : one.metadata;
+    return &code == &code::kActivationGathered ? ConstraintBefore(one)
+                                               : one.metadata;
   }
 
   // Returns the metadata of the sharding constraint that the operand of a
@@ -357,6 +358,25 @@ class Search {
           code::kActivationGathered, one, std::string(kOfProduct));
   }
 
+  // Returns whether the result is a matrix of a product or a table of a lookup,
+  // possibly after moves.
+  bool IsFactorOrTable(const Traffic& one) {
+    using Seek = Uses::Seek;
+    return uses_
+        .Find(one.node, ElementOf(one),
+              [&](Node user, size_t index) {
+                const std::string_view opcode = graph_.At(user).opcode;
+                if (opcode == "dot" || (opcode == "gather" && index == 0)) {
+                  return Seek::kFound;
+                }
+                return index == 0 &&
+                               (IsForwarding(opcode) || opcode == "all-gather")
+                           ? Seek::kFollow
+                           : Seek::kSkip;
+              })
+        .has_value();
+  }
+
   // Reports a matrix that is gathered over an axis which shards no data: each
   // device of the axis then computes the same. Where the axis shards no product
   // at all, it is reported once, after all collectives (FindUnusedAxes).
@@ -364,7 +384,8 @@ class Search {
     const auto matrix =
         std::ranges::count_if(array.dims, [](int64_t dim) { return dim > 1; });
     if (matrix < 2 || one.phase == Phase::kBackward ||
-        !shardings_.KnowsInputs() || !one.members->named) {
+        !shardings_.KnowsInputs() || !one.members->named ||
+        !IsFactorOrTable(one)) {
       return;
     }
     for (const std::string& axis : one.members->axes) {
