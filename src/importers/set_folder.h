@@ -39,8 +39,8 @@ std::optional<NumberedName> ParseNumberedName(std::string_view name);
 std::vector<std::string> FilesOfSeries(const NumberedName& name,
                                        const std::vector<std::string>& names);
 
-// Returns whether the name has the form of a file that `shardc checkpoint split` writes,
-// such as "device-00003.safetensors".
+// Returns whether the name has the form of a file that `shardc checkpoint
+// split` writes, such as "device-00003.safetensors".
 bool IsShardFileName(std::string_view name);
 
 // Returns whether the name has the form that torch.distributed.checkpoint gives

@@ -156,7 +156,8 @@ std::string DiffDevicesText(const PlanDifference& diff) {
   const int64_t after = diff.mesh_after.devices;
   if (before == after) return "";
   return "the meshes have " + CountText(before) + " and " + CountText(after) +
-         " devices: parameters move through a checkpoint (`shardc checkpoint reshard`)";
+         " devices: parameters move through a checkpoint (`shardc checkpoint "
+         "reshard`)";
 }
 
 void WriteNames(JsonWriter& json, const NamedGroup& group) {
