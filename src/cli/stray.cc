@@ -25,9 +25,10 @@ namespace {
 constexpr size_t kPeekBytes = 64 << 10;
 
 // A name in other programs, and what shardc has for the same purpose.
+// The texts are arrays: a pointer would be relocated at each start.
 struct OtherName {
-  std::string_view other;
-  std::string_view own;
+  char other[40];
+  char own[20];
 };
 
 // Commands of linters, compilers and infrastructure tools.

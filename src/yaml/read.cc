@@ -372,7 +372,7 @@ namespace {
 // Keys that files of one kind have at their top, and the option that reads such
 // files. A file that was given for another has one of them.
 struct OwnKey {
-  std::string_view key, file, option;
+  char key[12], file[16], option[12];
 };
 constexpr OwnKey kOwnKeys[] = {{"rules", "a rules file", "--rules"},
                                {"extends", "a rules file", "--rules"},
@@ -387,7 +387,7 @@ constexpr OwnKey kOwnKeys[] = {{"rules", "a rules file", "--rules"},
 std::string HelpForOwnKey(std::string_view key) {
   for (const OwnKey& own : kOwnKeys) {
     if (own.key != key) continue;
-    return Quote(key) + " is a key of " + std::string(own.file) + ", which " +
+    return Quote(key) + " is a key of " + own.file + ", which " +
            Quote(own.option) + " reads; ";
   }
   return "";

@@ -105,7 +105,7 @@ TEST_CASE("a process has what its devices hold, a shard is written once") {
   in.options.select = [](const std::string& name) { return name == "b"; };
   CHECK(Planned(in) == "shard-00000.safetensors for 0 1 2 3: b[0][3]@0+12\n");
   in.options.select = [](const std::string&) { return false; };
-  CHECK(Planned(in) == "! --select matches none of the 3 parameters\n");
+  CHECK(Planned(in) == "! --params matches none of the 3 parameters\n");
 }
 
 TEST_CASE("the processes of several slices have what their devices hold") {
@@ -146,11 +146,11 @@ TEST_CASE("another dtype than the plan's is a note, unless it is cast") {
   CHECK(Planned(in) ==
         files +
             "note: 1 tensor has another dtype than the plan, such as `w` (F32 "
-            "for BF16); --dtype casts them\n");
+            "for BF16); --cast casts them\n");
   in.plan.params[1].type.dtype = Dtype::kBF16;
   CHECK(Planned(in) == files +
                            "note: 2 tensors have another dtype than the plan, "
-                           "such as `w` (F32 for BF16); --dtype casts them\n");
+                           "such as `w` (F32 for BF16); --cast casts them\n");
   in.options.dtype = [](const std::string&) {
     return std::optional(WantedDtype{Dtype::kBF16});
   };

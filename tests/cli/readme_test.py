@@ -32,8 +32,9 @@ PAGES = [os.path.join("docs", name)
          for name in ("concepts.md", "five-minutes.md")]
 
 
-# What this page describes is clicked; tests/playground compares what it prints.
-WITHOUT_COMMANDS = {"docs/guides/playground.md"}
+# What these pages describe is clicked, or runs where JAX is: tests/playground and
+# tests/runtimes compare what they print.
+WITHOUT_COMMANDS = {"docs/guides/playground.md", "docs/guides/train-jax.md"}
 
 
 def pages():

@@ -88,12 +88,12 @@ FLAGS = [
     ], INPUTS),
     Reader("flags", "show manifest --manifest m.json --model c.json", [
         ("",
-         "SHD001 1:17 `--manifest` and `--model` each give a parameter "
+         "SHD001 1:22 `--manifest` and `--model` each give a parameter "
          "tree, and one can be shown"),
     ], INPUTS),
     Reader("flags", "show manifest --manifest m.json --naming hf", [
         ("",
-         "SHD001 1:35 `--naming` applies to the parameters of `--model`"),
+         "SHD001 1:40 `--naming` applies to the parameters of `--model`"),
     ], INPUTS),
     Reader("flags",
            "checkpoint merge m.json -o out --as orbax --max-shard-size 1GiB", [
@@ -126,7 +126,7 @@ FLAGS = [
     ], INPUTS),
     Reader("flags", "show rules --rules r.yaml --rules r.yaml --format yaml", [
         ("",
-         "SHD001 1:44 `--format yaml` prints one file unchanged, and 2 "
+         "SHD001 1:49 `--format yaml` prints one file unchanged, and 2 "
          "files are given"),
     ], INPUTS),
     Reader("flags", "show rules --rules r.yaml --rules s.yaml --resolved", [
@@ -200,14 +200,14 @@ FLAGS = [
         ("",
          "SHD001 1:15 there is no export to `nothing`"),
     ], INPUTS),
-    Reader("flags", "merge", [
+    Reader("flags", "checkpoint merge", [
         ("",
-         "SHD001 1:8 --from is required"),
+         "SHD001 1:8 DIR is required"),
     ], INPUTS),
     Reader("flags",
            "checkpoint split --mesh tp:2 --rules r.yaml --manifest m.json m.json", [
         ("",
-         "SHD001 1:14 `split` has no option `--mesh`"),
+         "SHD001 1:25 `checkpoint split` has no option `--mesh`"),
     ], INPUTS),
     Reader("flags",
            "verify step --mesh tp:2 --rules r.yaml --manifest m.json --batch "

@@ -132,7 +132,7 @@ WRITTEN_BY_PROGRAMS = [
          "`sha256:868ee84b95795c252dd5ec44c2546eade704305c77af444bc00bdae098"
          "b78761`, not the one that it states"),
     ]),
-    Reader("shards index", "merge dir -o out.safetensors", [
+    Reader("shards index", "checkpoint merge dir -o out.safetensors", [
         (index("schema", "x"),
          "SHD022 1:12 this is not an index of shards: its `schema` is not "
          "`shardc.shards/v1`"),
@@ -184,20 +184,20 @@ WRITTEN_BY_PROGRAMS = [
         ('{"weight_map": 5}',
          "SHD022 1:16 `weight_map` is not an object"),
     ], file="model.safetensors.index.json"),
-    Reader("DCP", "merge d -o o.safetensors", [
+    Reader("DCP", "checkpoint merge d -o o.safetensors", [
         ("x",
          "SHD002 - the folder holds data files of PyTorch DCP and no "
          "`.metadata`, which is written last"),
     ], file="d/__0_0.distcp"),
-    Reader("orbax", "merge d -o o.safetensors", [
+    Reader("orbax", "checkpoint merge d -o o.safetensors", [
         ("[]",
          "SHD022 - the file must hold a JSON object"),
     ], file="d/_METADATA"),
-    Reader("OCDBT", "merge d -o o.safetensors", [
+    Reader("OCDBT", "checkpoint merge d -o o.safetensors", [
         ("x",
          "SHD050 - the manifest has only 1 byte"),
     ], file="d/manifest.ocdbt"),
-    Reader("zarr", "merge d -o o.safetensors", [
+    Reader("zarr", "checkpoint merge d -o o.safetensors", [
         ("[]",
          "SHD022 1:1 the zarr metadata cannot be read: a value is not an "
          "object"),

@@ -53,7 +53,7 @@ test('empty fields give no options', () => {
   assert.deepStrictEqual(inputs.memory, []);
   assert.deepStrictEqual(inputs.work, ['--batch', '8']);
   assert.deepStrictEqual(results.commandOf('mesh', inputs),
-                         ['mesh', '--mesh', 'tp:4', '--rules', 'rules.yaml',
+                         ['show', 'mesh', '--mesh', 'tp:4', '--rules', 'rules.yaml',
                           '--no-project']);
 });
 

@@ -222,10 +222,10 @@ def attention(given, case):
         given["softmax_aux"] = [list(row) for row in zip(*sinks)]
     elif by_head and len(sinks) == len(given["key"][0][0]):
         given["softmax_aux"] = list(numbers(sinks))
-    ask = Ask("resolve", "attention", **given)
+    ask = Ask("attention", **given)
     yield ask
     if newer and "error" not in case and is_offset(given):
-        masked = Ask("resolve", "attention", **with_mask(given))
+        masked = Ask("attention", **with_mask(given))
         yield masked
         return differs("aligned-last", not ask.error and
                        ask.answer == masked.answer, masked)
