@@ -9,7 +9,8 @@ and `plan.shard()` need JAX (shardc.jax), `plan.placements()` and
 `plan.distribute()` need PyTorch (shardc.torch). `run`, `compile`, `check`,
 `verify`, `audit` and the plan's `cost`, `diff`, `explain` and `report` call the
 program. `shardc.testing` has assertions about compiled steps.
-`shardc.manifest.from_model` makes the manifest of a module.
+`shardc.manifest.from_model` makes the manifest of a module; `compile`, `cost` and
+`search` also take the module, with a mesh and rules of a framework (shardc.inputs).
 """
 
 import importlib
@@ -27,9 +28,12 @@ from shardc.command import (
     check,
     compile,
     find_program,
+    resolve,
     run,
+    suggest,
     verify,
 )
+from shardc.results import cost, search
 
 __version__ = "0.1.0"
 
@@ -71,8 +75,12 @@ __all__ = [
     "audit",
     "check",
     "compile",
+    "cost",
     "find_program",
     "fold",
+    "resolve",
     "run",
+    "search",
+    "suggest",
     "verify",
 ]

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
+from shardc.inputs import mesh_value, model_flags, rules_value, written
 from shardc.plan import Plan
 
 Path = Union[str, "os.PathLike[str]"]
@@ -186,20 +187,20 @@ def flags_of(settings: Mapping[str, Any]) -> list[str]:
 
 def input_flags(
     folder: str,
-    mesh: Path | None = None,
-    rules: Paths | None = None,
+    mesh: Any = None,
+    rules: Any = None,
     manifest: Manifest | None = None,
-    model: Path | None = None,
+    model: Any = None,
     target: str | None = None,
     project: Path | None = None,
 ) -> list[str]:
-    """The flags of a compilation's inputs. A manifest that is data, as
-    shardc.manifest makes it, is written to the folder."""
-    if isinstance(manifest, Mapping):
-        path = os.path.join(folder, "manifest.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(manifest, file)
-        manifest = path
+    """The flags of a compilation's inputs. What is no path (shardc.inputs) is
+    written to the folder."""
+    if mesh is not None:
+        mesh = written(mesh_value(mesh), folder, "mesh.json")
+    rules = written(rules_value(rules), folder, "rules.json")
+    manifest = written(manifest, folder, "manifest.json")
+    model = written(model, folder, "config.json")
     out = (
         _listed("--mesh", mesh)
         + _listed("--rules", rules)
@@ -216,23 +217,43 @@ def input_flags(
 
 
 def compile(
+    subject: Any = None,
     *,
-    mesh: Path | None = None,
-    rules: Paths | None = None,
+    mesh: Any = None,
+    rules: Any = None,
     manifest: Manifest | None = None,
-    model: Path | None = None,
+    model: Any = None,
     target: str | None = None,
     project: Path | None = None,
     arguments: Sequence[str] = (),
 ) -> Plan:
-    """Compiles a plan: `shardc plan`. `arguments` are further flags, and the
-    manifest may be what `shardc.manifest.from_model` returns."""
-    if not isinstance(rules, (str, os.PathLike, type(None))):
-        rules = list(rules)
+    """Compiles a plan: `shardc plan`. `arguments` are further flags.
+
+    compile(net, mesh=jax.make_mesh((4, 2), ("fsdp", "tp")), rules="auto")
+    compile("config.json", mesh={"fsdp": 8}, rules=[("kernel", P("fsdp"))])
+
+    `subject` is the model in any form: a module of flax, equinox or PyTorch, a tree
+    of shapes, a TrainState, a manifest, or a config.json (shardc.inputs; so are the
+    forms of a mesh and of rules). With `rules="auto"` a model that no pack knows gets
+    the rules that `shardc suggest` writes for it. The keyword `manifest` may be what
+    `shardc.manifest.from_model` returns."""
+    if subject is not None:
+        given = model_flags(subject)
+        manifest, model = given.get("manifest", manifest), given.get("model", model)
+    rules = rules_value(rules)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "plan.json")
         inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
-        done = run(["plan", *inputs, *arguments, "-o", out])
+        command = ["plan", *inputs, *arguments, "-o", out]
+        done = run(command, check=rules != "auto")
+        if done.returncode == 2 and "no pack knows" in done.stderr:
+            text = suggest(mesh=mesh, manifest=manifest, model=model)
+            path = os.path.join(folder, "suggested.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            inputs = input_flags(folder, mesh, path, manifest, model)
+            done = run(["plan", *inputs, *arguments, "-o", out])
+            rules = None  # in no file of the caller: `explain` then needs them
         if done.returncode != 0 or not os.path.exists(out):
             raise ShardcError(done.returncode, done.stderr)
         plan = Plan.load(out)
@@ -246,6 +267,45 @@ def compile(
         "arguments": tuple(arguments),
     }
     return plan
+
+
+def suggest(
+    subject: Any = None,
+    *,
+    mesh: Any = None,
+    manifest: Manifest | None = None,
+    model: Any = None,
+    **settings: Any,
+) -> str:
+    """The text of a rules file for a model: `shardc suggest`. Keywords are its flags.
+    ShardcError: nothing can be proposed, or the roles of parameters are not known."""
+    if subject is not None:
+        given = model_flags(subject)
+        manifest, model = given.get("manifest", manifest), given.get("model", model)
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "rules.yaml")
+        inputs = input_flags(folder, mesh, None, manifest, model)
+        done = run(["suggest", *inputs, *flags_of(settings), "-o", out], check=False)
+        if not os.path.exists(out):
+            raise ShardcError(done.returncode, done.stderr)
+        with open(out, encoding="utf-8") as file:
+            return file.read()
+
+
+def resolve(
+    axes: Any, mode: str | None = None, *, mesh: Any = None, rules: Any = None
+) -> tuple[Any, ...]:
+    """The spec of logical axes or of a bundle in a mode: `shardc resolve`.
+
+    resolve("[BATCH, [FSDP, SP], _]", "decode") -> (("fsdp", "dp"), ...)"""
+    text = axes if isinstance(axes, str) else json.dumps(list(axes))
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = input_flags(folder, mesh, rules)
+        more = [] if mode is None else ["--mode", mode]
+        done, found = json_of(["resolve", text, *more, *inputs])
+    if done.returncode not in (0, 1):
+        raise ShardcError(done.returncode, done.stderr)
+    return tuple(tuple(e) if isinstance(e, list) else e for e in found["spec"])
 
 
 def _findings_of_stderr(stderr: str) -> list[Finding] | None:
@@ -272,8 +332,8 @@ def json_of(arguments: Sequence[str]) -> tuple[subprocess.CompletedProcess[str],
 
 def check(
     *,
-    mesh: Path | None = None,
-    rules: Paths | None = None,
+    mesh: Any = None,
+    rules: Any = None,
     manifest: Manifest | None = None,
     model: Path | None = None,
     target: str | None = None,
@@ -292,8 +352,8 @@ def check(
 
 def verify(
     *,
-    mesh: Path | None = None,
-    rules: Paths | None = None,
+    mesh: Any = None,
+    rules: Any = None,
     model: Path | None = None,
     attention: str | None = None,
     target: str | None = None,
@@ -301,9 +361,10 @@ def verify(
     arguments: Sequence[str] = (),
 ) -> Verification:
     """Runs `shardc verify`; true where all that can run passes."""
-    inputs = input_flags("", mesh, rules, None, model, target, project)
-    inputs += _listed("--attention", attention)
-    _, report = json_of(["verify", *inputs, *arguments])
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = input_flags(folder, mesh, rules, None, model, target, project)
+        inputs += _listed("--attention", attention)
+        _, report = json_of(["verify", *inputs, *arguments])
     states = [case["status"] for case in report["cases"]]
     return Verification(
         states.count("pass"),

@@ -10,8 +10,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
-from shardc.mesh import PlanError
 from shardc.command import Path, flags_of, input_flags, json_of, run
+from shardc.inputs import model_flags
+from shardc.mesh import PlanError
 
 if TYPE_CHECKING:
     from shardc.plan import Plan
@@ -60,13 +61,29 @@ def _result(arguments: Sequence[str]) -> Result:
     return Result(json_of(arguments)[1], text)
 
 
-def cost(plan: Plan, **settings: Any) -> Result:
-    """`shardc cost`. Keywords are its flags: `batch=64` is `--batch 64`."""
+def cost(
+    plan: Any, *, mesh: Any = None, rules: Any = "auto", **settings: Any
+) -> Result:
+    """`shardc cost`. Keywords are its flags: `batch=64` is `--batch 64`. `plan` is a
+    plan, or a model in any form of shardc.inputs with its mesh and rules."""
     with tempfile.TemporaryDirectory() as folder:
+        if mesh is not None:
+            inputs = input_flags(folder, mesh, rules, **model_flags(plan))
+            return _result(["cost", *inputs, *flags_of(settings)])
         file = plan_file(plan, folder, "plan.json")
         return _result(
             ["cost", "--plan", file, "--allow-edited", *_scope(settings)]
             + flags_of(settings)
+        )
+
+
+def search(subject: Any, *, devices: int, rules: Any = None, **settings: Any) -> Result:
+    """`shardc search`: the cheapest sharding of a model, in any form of
+    shardc.inputs, on so many devices. Keywords are its flags."""
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = input_flags(folder, None, rules, **model_flags(subject))
+        return _result(
+            ["search", *inputs, "--devices", str(devices), *flags_of(settings)]
         )
 
 

@@ -319,6 +319,60 @@ class Program(unittest.TestCase):
         self.assertTrue(verified)
         self.assertEqual(verified.failed, 0)
 
+    def test_inputs_in_the_terms_of_a_framework(self):
+        jax_mesh = types.SimpleNamespace(
+            axis_names=("fsdp", "tp"), shape={"fsdp": 4, "tp": 2},
+            axis_types=(types.SimpleNamespace(name="Auto"),) * 2)
+        torch_mesh = types.SimpleNamespace(
+            mesh_dim_names=("fsdp", "tp"), shape=(4, 2))
+        tree = {"layers": [
+            {"up": array(64, 256), "down": array(256, 64)} for _ in range(2)]}
+        rules = [("/up$", ("fsdp", "tp")), ("/down$", [("tp", "fsdp")]),
+                 (".*", ())]
+        plans = [shardc.compile(tree, mesh=mesh, rules=rules)
+                 for mesh in (jax_mesh, torch_mesh, {"fsdp": 4, "tp": 2},
+                              "fsdp:4,tp:2")]
+        for plan in plans:
+            self.assertEqual(
+                [plan[f"layers/1/{name}"].spec() for name in ("up", "down")],
+                [("fsdp", "tp"), (("tp", "fsdp"), None)])
+            self.assertEqual(plan.mesh, plans[0].mesh)
+        manual = types.SimpleNamespace(
+            axis_names=("x",), shape=(2,),
+            axis_types=(types.SimpleNamespace(name="Explicit"),))
+        self.assertEqual(
+            [axis.type for axis in shardc.compile(
+                tree, mesh=manual, rules=[(".*", ("x",))]).mesh.axes],
+            ["explicit"])
+        for wrong, kind in (({"mesh": 3, "rules": rules}, "mesh"),
+                            ({"mesh": "tp:2", "rules": [("a", 1, 2)]}, "pair"),
+                            ({"mesh": "tp:2", "rules": [("a", (3,))]}, "axis")):
+            with self.assertRaisesRegex(TypeError, kind):
+                shardc.compile(tree, **wrong)
+
+    def test_rules_are_suggested_for_a_model_of_ones_own(self):
+        config = {"model_type": "llama", "hidden_size": 64,
+                  "intermediate_size": 128, "num_hidden_layers": 2,
+                  "num_attention_heads": 4, "num_key_value_heads": 2,
+                  "vocab_size": 256}
+        plan = shardc.compile(config, mesh={"tp": 2}, rules="auto")
+        self.assertEqual(
+            plan["model.layers.1.mlp.up_proj.weight"].spec()[0], "tp")
+        tree = {"blocks": [{"fc_in": {"kernel": array(64, 256)},
+                            "fc_out": {"kernel": array(256, 64)}}
+                           for _ in range(3)]}
+        own = shardc.compile(tree, mesh={"fsdp": 2, "tp": 2}, rules="auto")
+        self.assertEqual(own["blocks/2/fc_in/kernel"].spec(), ("fsdp", "tp"))
+        self.assertIn("fc_in", shardc.suggest(tree, mesh="fsdp:2,tp:2"))
+        self.assertEqual(shardc.resolve(["BATCH", "_"], "decode"),
+                         (("fsdp", "dp"), None))
+        given = {"batch": 8, "seq": 64, "profile": "h100-sxm"}
+        cost = shardc.cost(config, mesh={"dp": 2}, **given)
+        found = shardc.search(config, devices=2, prove=0, **given)
+        self.assertGreater(cost["memory"]["total"], 0)
+        self.assertIn(found["winner"]["mesh"], ({"dp": 2}, {"fsdp": 2},
+                                                {"tp": 2}))
+
     def test_findings_name_their_targets(self):
         with tempfile.TemporaryDirectory() as folder:
             project = os.path.join(folder, "shardc.yaml")

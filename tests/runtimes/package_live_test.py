@@ -234,6 +234,29 @@ class Package(unittest.TestCase):
                          jax.sharding.PartitionSpec())
         sharded.drop(jnp.ones(8))  # its stream still draws
 
+    def test_a_module_a_mesh_and_rules_of_jax(self):
+        spec = jax.sharding.PartitionSpec
+        rules = [("up/kernel$", spec("fsdp", "tp")),
+                 ("down/kernel$", spec(("fsdp", "tp"))), (".*", spec())]
+        kind = jax.sharding.AxisType.Auto
+        meshes = (jax.make_mesh((4, 4), ("fsdp", "tp"), (kind, kind)),
+                  jax.sharding.AbstractMesh((4, 4), ("fsdp", "tp"),
+                                            (kind, kind)),
+                  {"fsdp": 4, "tp": 4})
+        variables = jax.eval_shape(Net().init, jax.random.key(0),
+                                   jnp.ones((1, 8)))
+        for model in (dropping(), variables, nnx.eval_shape(dropping)):
+            plans = [shardc.compile(model, mesh=mesh, rules=rules)
+                     for mesh in meshes]
+            for plan in plans:
+                specs = {name.split("/", 1)[-1] if name.startswith("params/")
+                         else name: one.spec() for name, one in plan.items()}
+                self.assertEqual(specs["up/kernel"], ("fsdp", "tp"))
+                self.assertEqual(specs["down/kernel"],
+                                 (("fsdp", "tp"), None))
+            own = shardc.compile(model, mesh=meshes[0], rules="auto")
+            self.assertEqual(len(own), len(plans[0]))
+
     def test_constraints_on_axes_of_every_type(self):
         """Explicit ones are resharded over; no constraint may name them."""
         params = {"w": {"shape": [16, 16], "dtype": "F32"}}

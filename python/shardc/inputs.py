@@ -1,0 +1,126 @@
+"""The inputs of a command in a framework's own terms, written as files.
+
+A mesh is `jax.sharding.Mesh`, `AbstractMesh`, PyTorch's `DeviceMesh`, a mapping of
+sizes, or what `--mesh` takes; rules are files, packs, or pairs of a pattern and a
+PartitionSpec; a model is a module, a tree of shapes, a manifest, or a config.json:
+
+>>> mesh_value({"fsdp": 4, "tp": 2})
+'fsdp:4,tp:2'
+>>> rules_value([(r"up_proj", (None, "tp"))])["rules"]
+[{'match': 'up_proj', 'spec': [None, 'tp']}]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def mesh_value(mesh: Any) -> Any:
+    """A path or axes such as `dp:2,tp:4` as they are; of any other mesh the axes
+    with their sizes as text, or a mesh file's data if an axis is not of type auto.
+    TypeError: the value has no axes with names and sizes."""
+    if _is_path(mesh):
+        return mesh
+    types: dict[str, str] = {}
+    if isinstance(mesh, Mapping):
+        if "axes" in mesh and not isinstance(mesh["axes"], int):
+            return mesh  # a mesh file's data
+        sizes = dict(mesh)
+    elif hasattr(mesh, "mesh_dim_names"):  # torch.distributed.DeviceMesh
+        names = mesh.mesh_dim_names
+        if not names:
+            raise TypeError("the DeviceMesh has no `mesh_dim_names`, which rules need")
+        sizes = dict(zip(names, mesh.shape))
+    elif hasattr(mesh, "axis_names"):  # JAX's, and shardc's own
+        shape = getattr(mesh, "sizes", None) or mesh.shape
+        sizes = (
+            dict(shape)
+            if isinstance(shape, Mapping)
+            else dict(zip(mesh.axis_names, shape))
+        )
+        for name, kind in zip(sizes, getattr(mesh, "axis_types", None) or ()):
+            word = str(getattr(kind, "name", kind)).lower()
+            if word != "auto":
+                types[str(name)] = word
+    else:
+        raise TypeError(f"{type(mesh).__name__} is no mesh: it has no names of axes")
+    axes = {str(name): int(size) for name, size in sizes.items()}
+    if types:
+        return {"axes": axes, "axis_types": types}
+    return ",".join(f"{name}:{size}" for name, size in axes.items())
+
+
+def _entry(entry: Any, pattern: str) -> Any:
+    if entry is None or isinstance(entry, str):
+        return entry
+    if isinstance(entry, Iterable):
+        return [str(one) for one in entry]
+    raise TypeError(
+        f"the spec of {pattern!r} has {entry!r}, which is no name of an axis"
+    )
+
+
+def rules_value(rules: Any) -> Any:
+    """Paths and packs as they are; pairs of a pattern and a spec (a PartitionSpec,
+    a list, or the name of a bundle) as a rules file's data, in their order."""
+    if rules is None or _is_path(rules) or isinstance(rules, Mapping):
+        return rules
+    given = list(rules)
+    if all(_is_path(one) for one in given):
+        return given
+    out = []
+    for one in given:
+        if _is_path(one) or len(one) != 2:
+            raise TypeError(f"{one!r} is no pair of a pattern and a spec")
+        pattern, spec = one
+        out.append(
+            {
+                "match": pattern,
+                "spec": spec
+                if isinstance(spec, str)
+                else [_entry(entry, pattern) for entry in spec],
+            }
+        )
+    return {"version": 1, "rules": out}
+
+
+def model_flags(model: Any) -> dict[str, Any]:
+    """The model as the keyword `model` (a config.json) or `manifest` (all else)."""
+    if isinstance(model, Mapping) and "model_type" in model:
+        return {"model": model}
+    if (
+        isinstance(model, Mapping)
+        and "params" in model
+        and ("schema" in model or isinstance(model["params"], list))
+    ):
+        return {"manifest": model}
+    if hasattr(model, "to_dict") and hasattr(model, "model_type"):
+        return {"model": model.to_dict()}  # a config of transformers
+    if not _is_path(model):
+        from shardc import manifest
+
+        return {"manifest": manifest.from_model(model)}
+    path = os.fspath(model)
+    if path.endswith(".json") and os.path.isfile(path):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            head = file.read(1 << 16)
+        if '"model_type"' in head and '"params"' not in head:
+            return {"model": path}
+    return {"manifest": path}
+
+
+def written(value: Any, folder: str, name: str) -> Any:
+    """Data as the path of a file in the folder; anything else as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+    return path
