@@ -422,12 +422,12 @@ std::string SummaryText(const Findings& findings,
   if (skipped.empty()) return out;
   // What is missing may be several inputs; each is named once.
   std::string inputs;
-  for (const auto& [words, flag] : kInputsOfLints) {
+  for (const auto& input : kInputsOfLints) {
     const bool missing =
         std::any_of(skipped.begin(), skipped.end(), [&](const auto& one) {
-          return one.first.find(words) != std::string::npos;
+          return one.first.find(input.first) != std::string::npos;
         });
-    if (missing) AppendItem(inputs, ", ", flag);
+    if (missing) AppendItem(inputs, ", ", input.second);
   }
   out += Counted(static_cast<int64_t>(all_skipped.size()), "lint") +
          " not run: pass " + inputs;

@@ -318,7 +318,8 @@ class Package(unittest.TestCase):
             plan.shard({"w": jnp.zeros(8)})
         with self.assertRaisesRegex(shardc.PlanError, "for 16 devices"):
             plan.jax_mesh(jax.devices()[:4])
-        with self.assertRaisesRegex(shardc.PlanError, "no tensor 'querry'"):
+        with self.assertRaisesRegex(shardc.PlanError,
+                                    "no activation is called 'querry'"):
             plan.constrain(jnp.zeros(16), "querry")
         self.assertEqual(
             plan.jax_mesh(iter(jax.devices())),
