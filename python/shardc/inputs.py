@@ -17,9 +17,24 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from shardc.mesh import Mesh
+
 
 def _is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike))
+
+
+def mesh_data(mesh: Mesh) -> dict[str, Any]:
+    """The data of a mesh file for the mesh of a plan."""
+    out: dict[str, Any] = {
+        "axes": mesh.sizes,
+        "axis_types": {axis.name: axis.type for axis in mesh.axes},
+    }
+    if mesh.slices > 1:
+        out.update(slices=mesh.slices, dcn=dict(zip(mesh.axis_names, mesh.dcn)))
+    if mesh.processes > 1:
+        out["processes"] = mesh.processes
+    return out
 
 
 def mesh_value(mesh: Any) -> Any:
@@ -28,6 +43,8 @@ def mesh_value(mesh: Any) -> Any:
     TypeError: the value has no axes with names and sizes."""
     if _is_path(mesh):
         return mesh
+    if isinstance(mesh, Mesh):
+        return mesh_data(mesh)
     types: dict[str, str] = {}
     if isinstance(mesh, Mapping):
         if "axes" in mesh and not isinstance(mesh["axes"], int):
@@ -38,8 +55,8 @@ def mesh_value(mesh: Any) -> Any:
         if not names:
             raise TypeError("the DeviceMesh has no `mesh_dim_names`, which rules need")
         sizes = dict(zip(names, mesh.shape))
-    elif hasattr(mesh, "axis_names"):  # JAX's, and shardc's own
-        shape = getattr(mesh, "sizes", None) or mesh.shape
+    elif hasattr(mesh, "axis_names"):  # JAX's
+        shape = mesh.shape
         sizes = (
             dict(shape)
             if isinstance(shape, Mapping)

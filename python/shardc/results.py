@@ -128,7 +128,7 @@ def explain(plan: Plan, name: str, inputs: Mapping[str, Any]) -> Result:
     given = {**(plan.inputs or {}), **{k: v for k, v in inputs.items() if v}}
     with tempfile.TemporaryDirectory() as folder:
         if not given.get("target") and not given.get("project"):
-            given.setdefault("mesh", _write(_mesh(plan), folder, "mesh.json"))
+            given.setdefault("mesh", plan.mesh)
             given.setdefault("manifest", _manifest(plan))
             if not given.get("rules"):
                 given["rules"] = _rules(plan)
@@ -150,19 +150,6 @@ def explain(plan: Plan, name: str, inputs: Mapping[str, Any]) -> Result:
                 f" {spec}: pass the inputs that the plan was compiled from"
             )
     return result
-
-
-def _mesh(plan: Plan) -> dict[str, Any]:
-    mesh = plan.mesh
-    out: dict[str, Any] = {
-        "axes": mesh.sizes,
-        "axis_types": {axis.name: axis.type for axis in mesh.axes},
-    }
-    if mesh.slices > 1:
-        out.update(slices=mesh.slices, dcn=dict(zip(mesh.axis_names, mesh.dcn)))
-    if mesh.processes > 1:
-        out["processes"] = mesh.processes
-    return out
 
 
 def _manifest(plan: Plan) -> dict[str, Any]:

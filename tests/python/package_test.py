@@ -337,6 +337,12 @@ class Program(unittest.TestCase):
                 [plan[f"layers/1/{name}"].spec() for name in ("up", "down")],
                 [("fsdp", "tp"), (("tp", "fsdp"), None)])
             self.assertEqual(plan.mesh, plans[0].mesh)
+        several = shardc.compile(tree, rules=rules, mesh={
+            "axes": {"fsdp": 4, "tp": 2}, "slices": 2, "dcn": {"fsdp": 2},
+            "axis_types": {"tp": "explicit"}, "processes": 2})
+        again = shardc.compile(tree, mesh=several.mesh, rules=rules)
+        self.assertEqual(again.mesh, several.mesh)
+        self.assertEqual(again.mesh.slices, 2)
         manual = types.SimpleNamespace(
             axis_names=("x",), shape=(2,),
             axis_types=(types.SimpleNamespace(name="Explicit"),))
