@@ -66,6 +66,23 @@ Strings Option::Choices() const {
   return choices;
 }
 
+namespace {
+
+template <class T>
+bool DifferAs(const Destination& a, const Destination& b) {
+  const auto* const given = std::get_if<T*>(&a);
+  return given != nullptr && **given != *std::get<T*>(b);
+}
+
+}  // namespace
+
+bool IsGiven(const Option& option, const Option& usual) {
+  return DifferAs<bool>(option.to, usual.to) ||
+         DifferAs<std::string>(option.to, usual.to) ||
+         DifferAs<std::optional<std::string>>(option.to, usual.to) ||
+         DifferAs<Strings>(option.to, usual.to);
+}
+
 void Append(Options& options, Options more) {
   options.insert(options.end(), std::make_move_iterator(more.begin()),
                  std::make_move_iterator(more.end()));

@@ -103,6 +103,11 @@ struct Option {
 
 using Options = std::vector<Option>;
 
+// Returns whether an option has another value than the same option has in
+// `usual`, which stores the defaults. An integer of a Bounded option is never
+// reported.
+bool IsGiven(const Option& option, const Option& usual);
+
 void Append(Options& options, Options more);
 
 // Returns the option `-o FILE`, which names the output of a command.

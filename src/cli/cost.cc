@@ -192,12 +192,7 @@ int RunProgram(const CostCommand& command, const Common& common,
 int RunCost(const CostCommand& given, const Common& common,
             Findings& findings) {
   if (!given.program.empty()) return RunProgram(given, common, findings);
-  if (given.donate) {
-    findings.Add(code::kUsage, {},
-                 "`--donate` has an effect only with `--program`",
-                 "give the traced program of your function, or leave it out");
-    return kFailed;
-  }
+  if (!CheckDonate(given.donate, given.program, findings)) return kFailed;
   CostCommand command = given;
   if (command.profiles) return ListProfiles(command, common, findings);
   const auto mode = ParseModeFlag(command.flags.mode, findings);

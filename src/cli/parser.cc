@@ -448,20 +448,22 @@ void ReportStray(const Parser::Entry& entry, Findings& findings) {
 // one, and is recognised: `cost plan.json` becomes `cost --plan plan.json`.
 // Returns nullopt if there is no such word.
 std::optional<Strings> WithOptionsOfFiles(const Parser::Entry& entry,
-                                          Strings words) {
+                                          const Strings& given) {
   Strings plain = entry.app->remaining();
-  if (std::find(words.begin(), words.end(), "--") != words.end()) return {};
+  if (std::find(given.begin(), given.end(), "--") != given.end()) return {};
   // An argument that is one of a few words, such as the picture of `show`.
   for (const Option& option : entry.options) {
     const auto* const to = std::get_if<std::string*>(&option.to);
+    if (!option.IsArgument() || to == nullptr || (*to)->empty()) continue;
     const Strings choices = option.Choices();
-    if (option.IsArgument() && !choices.empty() && to != nullptr &&
-        !(*to)->empty() &&
+    if (!choices.empty() &&
         std::find(choices.begin(), choices.end(), **to) == choices.end()) {
       plain.push_back(**to);
     }
   }
+  if (plain.empty()) return std::nullopt;
   bool found = false;
+  Strings words = given;
   for (const std::string& word : plain) {
     const auto flag = OptionOfFile(word, entry.options);
     // An option of one value that is given already has another file.

@@ -177,23 +177,23 @@ bool CanRunOn(const program::Program& program, const Mesh& mesh,
   return false;
 }
 
+bool CheckDonate(bool donate, const std::string& program, Findings& findings) {
+  if (!donate || !program.empty()) return true;
+  findings.Add(code::kUsage, {},
+               "`--donate` has an effect only with `--program`",
+               "give the traced program of your function, or leave it out");
+  return false;
+}
+
 bool RefuseOptions(const Options& given, const Options& usual,
                    std::initializer_list<std::string_view> allowed,
                    Findings& findings) {
   for (size_t i = 0; i < given.size(); ++i) {
     const std::string& name = given[i].name;
     if (std::ranges::find(allowed, name) != allowed.end()) continue;
-    const auto differs = [&](const auto* const* a, const auto* const* b) {
-      return a != nullptr && **a != **b;
-    };
+    if (!IsGiven(given[i], usual[i])) continue;
     const auto* const text = std::get_if<std::string*>(&given[i].to);
     const auto* const list = std::get_if<Strings*>(&given[i].to);
-    if (!differs(text, std::get_if<std::string*>(&usual[i].to)) &&
-        !differs(list, std::get_if<Strings*>(&usual[i].to)) &&
-        !differs(std::get_if<bool*>(&given[i].to),
-                 std::get_if<bool*>(&usual[i].to))) {
-      continue;
-    }
     findings.Add(code::kUsage,
                  FlagPlace(name, text != nullptr   ? **text
                                  : list != nullptr ? (*list)->front()

@@ -51,6 +51,9 @@ ProgramPlan PlanOfCompiled(const program::Program& program,
 bool CanRunOn(const program::Program& program, const Mesh& mesh,
               Findings& findings);
 
+// Returns false after a finding if `--donate` is given without a program.
+bool CheckDonate(bool donate, const std::string& program, Findings& findings);
+
 // Adds an error for each option whose value is not that in `usual`, the same
 // options with their defaults, and that `allowed` does not name. Returns false
 // after a finding.

@@ -17,12 +17,10 @@
 #include "cli/commands.h"
 #include "cli/committed_plan.h"
 #include "cli/output.h"
-#include "cli/search_all.h"
+#include "cli/program_plan.h"
 #include "cli/search_inputs.h"
-#include "cli/search_program.h"
 #include "cli/search_project.h"
 #include "cli/search_proof.h"
-#include "cli/serve.h"
 #include "cli/suggested.h"
 #include "cli/verify_request.h"
 #include "cli/verify_step.h"
@@ -378,12 +376,7 @@ bool Failed(const SearchProof& proof) {
 int RunSearch(const SearchFlags& flags, const Common& common,
               Findings& findings) {
   if (!flags.program.empty()) return SearchProgram(flags, common, findings);
-  if (flags.donate) {
-    findings.Add(code::kUsage, {},
-                 "`--donate` has an effect only with `--program`",
-                 "give the traced program of your function, or leave it out");
-    return kFailed;
-  }
+  if (!CheckDonate(flags.donate, flags.program, findings)) return kFailed;
   if (!CheckSearchOptions(flags, common, findings)) return kFailed;
   if (flags.every.all) return RunSearchAll(flags, common, findings);
   const auto inputs = ReadSearchInputs(flags, common, findings);

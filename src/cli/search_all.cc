@@ -1,8 +1,6 @@
 // `shardc search --all`: lists, for each axis, the sizes that are legal for a
 // model under its rules. With --devices, also lists the meshes that fit, the
 // fastest first. Nothing else than the mesh is searched.
-#include "cli/search_all.h"
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -37,17 +35,6 @@ std::vector<int64_t> SizesAlone(std::optional<int64_t> devices) {
     if (devices ? *devices % size == 0 : power || three) out.push_back(size);
   }
   return out;
-}
-
-std::optional<int64_t> DevicesOf(const SearchFlags& flags, Findings& findings) {
-  const std::string& text = flags.cost.inputs.devices;
-  const auto devices = ParseInteger("--devices", text, 1, findings);
-  if (devices && *devices > kMostDevices) {
-    findings.Add(code::kNumber, FlagPlace("--devices", text),
-                 "`--devices` is more than " + CountText(kMostDevices));
-    return std::nullopt;
-  }
-  return devices;
 }
 
 // Returns the pipeline that the declared stages and the flags describe. The
@@ -271,7 +258,7 @@ int RunSearchAll(const SearchFlags& flags, const Common& common,
   std::optional<int64_t> devices;
   int64_t limit = 10;
   if (!flags.cost.inputs.devices.empty()) {
-    devices = DevicesOf(flags, findings);
+    devices = DeviceCount(flags.cost.inputs.devices, findings);
     if (!devices) return kFailed;
   }
   if (!flags.every.limit.empty()) {

@@ -31,19 +31,6 @@ namespace {
 
 constexpr int64_t kMostProved = 64;
 
-template <class T>
-bool DifferAs(const Destination& a, const Destination& b) {
-  const auto* const given = std::get_if<T*>(&a);
-  return given != nullptr && **given != *std::get<T*>(b);
-}
-
-// Returns whether an option has another value than its default.
-bool IsGiven(const Destination& to, const Destination& usual) {
-  return DifferAs<bool>(to, usual) || DifferAs<std::string>(to, usual) ||
-         DifferAs<std::optional<std::string>>(to, usual) ||
-         DifferAs<Strings>(to, usual);
-}
-
 // What is searched, the flag that requests it, and what options of the two
 // others that have no effect on it are named.
 struct SearchKind {
@@ -175,19 +162,11 @@ std::optional<RuleSet> ReadSearched(const search::RulesFile& file,
 std::optional<int64_t> ReadDevices(const InputFlags& flags,
                                    const std::optional<Mesh>& mesh,
                                    Findings& findings) {
-  if (flags.devices.empty()) {
-    if (mesh) return mesh->devices;
-    findings.Add(code::kUsage, {}, "the number of devices is not given",
-                 "write `--devices N`");
-    return std::nullopt;
-  }
-  const auto out = ParseInteger("--devices", flags.devices, 1, findings);
-  if (out && *out > kMostDevices) {
-    findings.Add(code::kNumber, FlagPlace("--devices", flags.devices),
-                 "`--devices` is more than " + CountText(kMostDevices));
-    return std::nullopt;
-  }
-  return out;
+  if (!flags.devices.empty()) return DeviceCount(flags.devices, findings);
+  if (mesh) return mesh->devices;
+  findings.Add(code::kUsage, {}, "the number of devices is not given",
+               "write `--devices N`");
+  return std::nullopt;
 }
 
 // Sets inputs that were not given to defaults. The defaults are recorded in
@@ -238,6 +217,17 @@ bool ReadCounts(const SearchFlags& flags, SearchInputs& out,
 }
 
 }  // namespace
+
+std::optional<int64_t> DeviceCount(const std::string& text,
+                                   Findings& findings) {
+  const auto devices = ParseInteger("--devices", text, 1, findings);
+  if (devices && *devices > kMostDevices) {
+    findings.Add(code::kNumber, FlagPlace("--devices", text),
+                 "`--devices` is more than " + CountText(kMostDevices));
+    return std::nullopt;
+  }
+  return devices;
+}
 
 Options OptionsOfServe(ServeFlags& flags) {
   Options options = {
@@ -376,7 +366,7 @@ bool CheckSearchOptions(const SearchFlags& given, const Common& common,
                 usual = OptionsOfSearch(defaults);
   for (size_t i = 0; i < options.size(); ++i) {
     const Option& option = options[i];
-    if (option.name == kind.flag || !IsGiven(option.to, usual[i].to)) continue;
+    if (option.name == kind.flag || !IsGiven(option, usual[i])) continue;
     const SearchKind* const other = OtherKind(option, kind);
     if (other == nullptr) continue;
     findings.Add(

@@ -87,6 +87,22 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
                                                const Common& common,
                                                Findings& findings);
 
+// Returns the number of `--devices`; nullopt after a finding.
+std::optional<int64_t> DeviceCount(const std::string& text, Findings& findings);
+
+// What `search` does in place of a search of shardings. Each function prints
+// its result and returns the exit status.
+
+// `--all`: evaluates every mesh.
+int RunSearchAll(const SearchFlags& flags, const Common& common,
+                 Findings& findings);
+// `--program`: searches the mesh of a traced program.
+int SearchProgram(const SearchFlags& flags, const Common& common,
+                  Findings& findings);
+// `--serve`: searches layouts of a server, proves and writes the best.
+int RunServe(const SearchFlags& flags, SearchInputs& inputs,
+             const Common& common, Findings& findings);
+
 // Compiles the given rules for one device. Returns kDone if they compile to a
 // plan, kFound if the plan has unmatched or illegal parameters, and kFailed if
 // they do not compile. Adds the findings. The search itself reports no such

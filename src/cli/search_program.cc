@@ -3,8 +3,6 @@
 // --program` writes for the mesh. The cheapest mesh is proved as `verify step
 // --program` proves it. For example, 8 devices are 10 meshes of dp, fsdp and
 // tp; suggested rules do not suit those whose tp divides no heads.
-#include "cli/search_program.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -14,6 +12,7 @@
 #include "cli/compared_program.h"
 #include "cli/output.h"
 #include "cli/program_plan.h"
+#include "cli/search_inputs.h"
 #include "cli/suggested.h"
 #include "cost/fit.h"
 #include "cost/memory.h"

@@ -5,8 +5,6 @@
 //   shardc search --serve --devices 8 ... -o serve
 //     ->  serve/prefill.plan.json, serve/decode.plan.json, serve/kv-map.json,
 //         serve/serve.json, serve/shardc.yaml, meshes, rules, a manifest
-#include "cli/serve.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
