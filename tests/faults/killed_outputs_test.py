@@ -8,7 +8,7 @@ that reads them must return what it returns for the old or for the new files, or
 end with status 2 and an error. The same command, run again, must make the files
 that a run without a kill makes.
 
-    killed_outputs_test.py                      a sample, in seconds
+    killed_outputs_test.py                      kills of a sample, in seconds
     SHARDC_KILLS=1000 killed_outputs_test.py    that many kills; prints the counts
 """
 
@@ -64,7 +64,7 @@ ALONE = ["--no-project", "--threads", "1"]
 STEP = ["--batch", "8", "--seq", "32"]
 VERIFY = ["verify", *ALONE, *MESH, "--attention",
           "heads=8,kv_heads=4,head_dim=4,batch=4,q_len=8,kv_len=8",
-          "--cast", "float32", "--layout", "bthd", "--mode", "prefill",
+          "--dtype", "float32", "--layout", "bthd", "--mode", "prefill",
           "-q", "--dump", "dump"]
 AUDITED = os.path.join(TESTDATA, "audit", "executed", "ring.hlo.txt.gz")
 
@@ -313,7 +313,12 @@ def main():
         chosen = [writer for writer in writers() if not sys.argv[1:]
                   or any(word in writer.name for word in sys.argv[1:])]
         if not kills and not sys.argv[1:]:
-            chosen = trial.chance.sample(chosen, 8)
+            # Each command is run; which of them are killed is drawn.
+            sample = trial.chance.sample(chosen, 8)
+            for writer in chosen:
+                if writer not in sample:
+                    trial.states(writer)
+            chosen = sample
         for writer in chosen:
             trial.kill(writer, -(-kills // len(chosen)) if kills else 2)
         print(f"{trial.kills} kills of {len(chosen)} kinds of runs, "
