@@ -20,6 +20,8 @@ RELEASE = os.path.join(ROOT, "packaging", "release")
 WORKFLOWS = os.path.join(ROOT, ".github", "workflows")
 PROGRAM = b"#!/bin/sh\necho fetched\n"
 DIGEST = hashlib.sha256(PROGRAM).hexdigest()
+PLATFORM = f"{os.uname().sysname.lower()}-{os.uname().machine}"
+TABLE = "packaging/release/releases.txt"
 sys.dont_write_bytecode = True
 
 
@@ -38,9 +40,12 @@ class Fetch(unittest.TestCase):
         self.folder = folder.name
         self.cache = os.path.join(self.folder, "cache")
         self.source = self.write("source", PROGRAM)
-        # A clone whose table has one release.
-        shutil.copy(os.path.join(RELEASE, "fetch"), self.folder)
-        self.table = self.write("releases.txt", b"# a comment\n")
+        # A clone of version 0.2.0 whose table has no release.
+        self.write("meson.build", b"project(\n  'shardc', 'cpp',\n"
+                   b"  version: '0.2.0',\n")
+        self.write(TABLE, b"# a comment\n")
+        shutil.copy(os.path.join(RELEASE, "fetch"),
+                    os.path.join(self.folder, "packaging", "release"))
 
     def write(self, name, content):
         path = os.path.join(self.folder, name)
@@ -51,7 +56,8 @@ class Fetch(unittest.TestCase):
 
     def fetch(self, **env):
         return subprocess.run(
-            [os.path.join(self.folder, "fetch"), self.cache], check=False,
+            [os.path.join(self.folder, "packaging", "release", "fetch"),
+             self.cache], check=False,
             capture_output=True, text=True,
             env={"PATH": os.environ["PATH"], "HOME": self.folder, **env})
 
@@ -101,30 +107,40 @@ class Fetch(unittest.TestCase):
         self.refused("cannot be read", SHARDC_SHA256=DIGEST,
                      SHARDC_URL=os.path.join(self.folder, "gone"))
 
-    def test_the_release_of_the_machine_is_fetched(self):
-        machine = os.uname()
-        platform = f"{machine.sysname.lower()}-{machine.machine}"
-        self.refused(f"no released program for {platform}")
+    def test_the_release_of_the_version_and_the_machine_is_fetched(self):
         old = "0" * 64
-        self.write("releases.txt",
-                   f"# a comment\n0.1.0 {platform} {old} old\n"
-                   f"0.1.0 other-cpu {old} old\n"
-                   f"0.2.0 {platform} {DIGEST} name\n".encode())
+        self.write(TABLE, f"# a comment\n0.1.0 {PLATFORM} {old} old\n"
+                   f"0.2.0 other-cpu {old} old\n"
+                   f"0.2.0 {PLATFORM} {DIGEST} name\n"
+                   f"0.3.0 {PLATFORM} {old} new\n".encode())
         self.write("mirror/v0.2.0/name", PROGRAM)
         done = self.fetch(SHARDC_RELEASES=os.path.join(self.folder, "mirror"))
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_releases_are_those_of_the_origin_of_the_clone(self):
-        machine = os.uname()
-        self.write("releases.txt",
-                   f"0.2.0 {machine.sysname.lower()}-{machine.machine} "
-                   f"{DIGEST} name\n".encode())
-        mirror = os.path.join(self.folder, "origin")
-        self.write("origin/releases/download/v0.2.0/name", PROGRAM)
+        """Its table has no row of this version, so the release's is fetched."""
+        self.write(TABLE, f"0.1.0 {PLATFORM} {DIGEST} name\n".encode())
+        origin = os.path.join(self.folder, "origin")
         for command in (["init", "--quiet"],
-                        ["remote", "add", "origin", mirror + ".git"]):
+                        ["remote", "add", "origin", origin + ".git"]):
             subprocess.run(["git", *command], cwd=self.folder, check=True)
+        self.refused("v0.2.0/releases.txt` cannot be read")
+        release = "origin/releases/download/v0.2.0/"
+        self.write(release + "name", PROGRAM)
+        self.write(release + "releases.txt",
+                   f"0.2.0 {PLATFORM} {DIGEST} name\n".encode())
         self.assertEqual(self.fetch().returncode, 0)
+        # Both are kept: a commit in a train needs no network.
+        shutil.rmtree(origin)
+        self.assertEqual(self.fetch().returncode, 0)
+
+    def test_a_release_without_the_machine_is_refused(self):
+        self.write("mirror/v0.2.0/releases.txt",
+                   f"0.2.0 other-cpu {DIGEST} name\n".encode())
+        done = self.fetch(SHARDC_RELEASES=os.path.join(self.folder, "mirror"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"the release 0.2.0 lists no program for {PLATFORM}",
+                      done.stderr)
 
 
 class Files(unittest.TestCase):
@@ -157,6 +173,23 @@ class Files(unittest.TestCase):
             ("linux-x86_64", True))
         with self.assertRaises(SystemExit):
             files.platform("shardc-0.2.0-py3-none-win_amd64.whl")
+
+    def test_programs_that_differ_from_the_committed_rows_are_refused(self):
+        files = load("packaging", "release", "files.py")
+        rows = [f"0.2.0 linux-x86_64 {DIGEST} name\n"]
+        with tempfile.TemporaryDirectory() as folder:
+            table = os.path.join(folder, "releases.txt")
+            for committed, good in (
+                    ("# none\n", True), (f"0.1.0 linux-x86_64 {DIGEST} n\n", True),
+                    (rows[0], True), (rows[0].replace(DIGEST, "0" * 64), False)):
+                with open(table, "w", encoding="utf-8") as file:
+                    file.write(committed)
+                if good:
+                    files.check_committed("0.2.0", rows, table)
+                else:
+                    with self.assertRaises(SystemExit) as refused:
+                        files.check_committed("0.2.0", rows, table)
+                    self.assertIn(rows[0], str(refused.exception))
 
     def test_notes_are_the_section_of_the_version(self):
         files = load("packaging", "release", "files.py")
@@ -311,8 +344,10 @@ class Workflows(unittest.TestCase):
             for job in workflow["jobs"].values():
                 if name == "ci.yml":
                     self.assertNotIn("permissions", job)
-                elif "needs" not in job or job["needs"] != "build":
+                elif "id-token" not in job["permissions"]:
                     self.assertEqual(job["permissions"], {"contents": "read"})
+                else:  # What publishes runs no script of the project.
+                    self.assertIn(job["needs"], ("build", "files", "publish"))
 
     def test_no_credentials_are_left_for_later_steps(self):
         for name, step in self.steps():
@@ -342,10 +377,20 @@ class Workflows(unittest.TestCase):
     def test_a_release_has_checksums_and_attestations(self):
         release = self.all["release.yml"]["jobs"]
         self.assertEqual(release["build"]["uses"], "./.github/workflows/ci.yml")
+        self.assertIn("tests/bootstrap release", [
+            step.get("run") for step in release["files"]["steps"]])
         uses = " ".join(step.get("uses", "")
                         for step in release["publish"]["steps"])
         self.assertIn("actions/attest-build-provenance@", uses)
         self.assertEqual(uses.count("actions/attest-sbom@"), 2)
+
+    def test_the_package_index_trusts_the_workflow_and_no_secret(self):
+        index = self.all["release.yml"]["jobs"]["index"]
+        self.assertEqual(index["permissions"], {"id-token": "write"})
+        self.assertEqual(index["needs"], "publish")
+        with open(os.path.join(WORKFLOWS, "release.yml"),
+                  encoding="utf-8") as file:
+            self.assertNotIn("secrets.", file.read())
 
     @unittest.skipUnless(shutil.which("actionlint"), "no actionlint")
     def test_actionlint_finds_nothing(self):

@@ -73,17 +73,29 @@ def notes(changelog, version):
     return section[1].strip() + "\n"
 
 
+def check_committed(version, rows, table=os.path.join(
+        ROOT, "packaging", "release", "releases.txt")):
+    """Rows of the version that are committed, if any, are those built here."""
+    with open(table, encoding="utf-8") as file:
+        committed = [row for row in file if row.startswith(version + " ")]
+    if committed and committed != rows:
+        raise SystemExit(
+            f"{table} lists other programs of {version} than were built:\n"
+            + "".join(rows) + "write these rows there, or build what it lists")
+
+
 def main(folder, version, repository):
     with open(os.path.join(ROOT, "CHANGELOG.md"), encoding="utf-8") as file:
         text = notes(file.read(), version)
     recipes.main(folder, repository,
                  os.path.join(folder, f"shardc-{version}.tar.gz"))
     found = programs(folder, version)
+    rows = [f"{version} {name} {sha256(os.path.join(folder, program))} {program}\n"
+            for name, program in sorted(found.items())]
+    check_committed(version, rows)
     with open(os.path.join(folder, "releases.txt"), "w",
               encoding="utf-8") as file:
-        for name, program in sorted(found.items()):
-            digest = sha256(os.path.join(folder, program))
-            file.write(f"{version} {name} {digest} {program}\n")
+        file.writelines(rows)
     names = sorted(os.listdir(folder))
     with open(os.path.join(folder, "SHA256SUMS"), "w",
               encoding="utf-8") as file:

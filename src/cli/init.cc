@@ -24,6 +24,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/suggested.h"
+#include "cli/version.h"
 #include "emit/emit.h"
 #include "emit/plans/input_text.h"
 #include "families/families.h"
@@ -91,10 +92,13 @@ SourceRef ReadOwnProgram(Findings& findings) {
   return ReadSource(file, findings);
 }
 
-// Writes a CI workflow for GitHub that checks a project. The workflow downloads
-// shardc and runs `shardc check --locked`. The workflow contains the SHA-256
-// digest of the program that wrote it, and refuses a download with another
-// digest. Actions are pinned by commit.
+// Writes a CI workflow for GitHub that checks a project. The workflow installs
+// the wheel of this version from the Python package index and runs `shardc
+// check
+// --locked`. A released program writes its own SHA-256 digest into the
+// workflow, which refuses a wheel whose program has another one. A local build
+// has a digest that no release has, so it writes none. Actions are pinned by
+// commit.
 //
 // A project may be a subfolder of a repository that already has a workflow
 // shardc.yaml. The new file is then named after the project. For example, for
@@ -104,40 +108,61 @@ SourceRef ReadOwnProgram(Findings& findings) {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kBeforeDigest =
-    R"(# Checks the sharding of every change: no weights, no accelerator.
-#
-# The variable SHARDC_URL of the repository is where CI downloads the
-# program. It must be the one that wrote this file: its digest is
-# compared. After an upgrade write `sha256sum shardc` below.
-name: sharding
+constexpr std::string_view kPurpose =
+    "# Checks the sharding of every change: no weights, no accelerator.\n#\n";
+
+constexpr std::string_view kOfRelease =
+    R"(# The program must have the SHA-256 of the one that wrote this file. After an
+# upgrade, write the new version and `sha256sum $(command -v shardc)` below.
+)";
+
+constexpr std::string_view kOfLocalBuild =
+    R"(# A local build wrote this file: the release of the same version is installed,
+# and its program is compared with no digest. A released shardc pins it: remove
+# the project and run `shardc init` of that program again. To run the local
+# build itself, let the step `Install shardc` fetch it from where you keep it, and
+# compare its SHA-256:
+# )";
+
+constexpr std::string_view kBeforeRunner = R"(name: sharding
 on: [push, pull_request]
 permissions:
   contents: read
 jobs:
   check:
-    runs-on: ubuntu-24.04
+    runs-on: )";
+
+constexpr std::string_view kBeforeInstall = R"(
     steps:
       - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683  # v4.2.2
         with:
           persist-credentials: false
-      - name: Download shardc
-        env:
-          SHARDC_URL: ${{ vars.SHARDC_URL }}
-          SHARDC_SHA256: )";
-
-constexpr std::string_view kAfterDigest = R"(
-        run: |
-          curl --fail --silent --show-error --location --proto '=https' \
-            --output "$RUNNER_TEMP/shardc" "$SHARDC_URL"
-          echo "$SHARDC_SHA256  $RUNNER_TEMP/shardc" | sha256sum --check --strict
-          chmod +x "$RUNNER_TEMP/shardc"
-      - name: Check
-        run: '"$RUNNER_TEMP/shardc" check --locked --format github'
+      - name: Install shardc
 )";
 
-// Returns the SHA-256 of this program, with which the workflow compares its
-// download.
+constexpr std::string_view kInstall = R"(        run: |
+          python3 -m venv "$RUNNER_TEMP/shardc"
+          "$RUNNER_TEMP/shardc/bin/pip" install --quiet \
+            --disable-pip-version-check --only-binary :all: --no-deps shardc==)";
+
+constexpr std::string_view kCompare = R"(
+          echo "$SHARDC_SHA256  $RUNNER_TEMP/shardc/bin/shardc" |
+            sha256sum --check --strict)";
+
+constexpr std::string_view kCheck = R"(
+      - name: Check
+        run: '"$RUNNER_TEMP/shardc/bin/shardc" check --locked --format github'
+)";
+
+// GitHub's runner with the processor that this program is for, whose wheel has
+// the program with the digest.
+#ifdef __aarch64__
+constexpr std::string_view kRunner = "ubuntu-24.04-arm";
+#else
+constexpr std::string_view kRunner = "ubuntu-24.04";
+#endif
+
+// Returns the SHA-256 of this program.
 std::optional<std::string> OwnDigest(Findings& findings) {
   const SourceRef program = ReadOwnProgram(findings);
   if (program == nullptr) return std::nullopt;
@@ -147,8 +172,19 @@ std::optional<std::string> OwnDigest(Findings& findings) {
 // Returns the workflow file. `folder` is the project's folder, relative to the
 // repository's root; empty for the root itself.
 std::string WorkflowText(const std::string& digest, const std::string& folder) {
-  std::string text = std::string(kBeforeDigest) + digest;
-  text += kAfterDigest;
+  std::string text(kPurpose);
+  text += kIsRelease ? kOfRelease : kOfLocalBuild;
+  if (!kIsRelease) text += digest + "\n";
+  text += kBeforeRunner;
+  text += kRunner;
+  text += kBeforeInstall;
+  if (kIsRelease) {
+    text += "        env:\n          SHARDC_SHA256: " + digest + "\n";
+  }
+  text += kInstall;
+  text += kVersion;
+  if (kIsRelease) text += kCompare;
+  text += kCheck;
   if (folder.empty() || folder == ".") return text;
   return text + "        working-directory: " + JsonString(folder) + "\n";
 }
@@ -483,16 +519,26 @@ bool Proven(const InitFlags& flags, const Common& common, Findings& findings) {
   return false;
 }
 
-std::string DoneText(const InitFlags& flags, const std::vector<NewFile>& files,
+// Returns the paths of the files, from the working directory.
+Strings WrittenPaths(const InitFlags& flags,
+                     const std::vector<NewFile>& files) {
+  Strings out;
+  for (const NewFile& file : files) {
+    const fs::path path = fs::path(file.path).is_absolute()
+                              ? fs::proximate(file.path)
+                              : fs::path(flags.folder) / file.path;
+    out.push_back(path.lexically_normal().string());
+  }
+  return out;
+}
+
+std::string DoneText(const InitFlags& flags, const Strings& paths,
                      const InitInputs& inputs, const Mesh& mesh,
                      const Rules& rules) {
   std::string out = "target      " + inputs.name + " on " + MeshWords(mesh) +
                     ", " + rules.origin + "\n";
-  for (const NewFile& file : files) {
-    const fs::path path = fs::path(flags.folder) / file.path;
-    const fs::path shown =
-        fs::path(file.path).is_absolute() ? fs::proximate(path) : path;
-    out += "wrote       " + Printable(shown.lexically_normal().string()) + "\n";
+  for (const std::string& path : paths) {
+    out += "wrote       " + Printable(path) + "\n";
   }
   out += "\nNext:\n";
   if (flags.folder != ".") out += "  cd " + ShellWord(flags.folder) + "\n";
@@ -500,6 +546,19 @@ std::string DoneText(const InitFlags& flags, const std::vector<NewFile>& files,
          "  shardc check --locked          # what CI runs\n  shardc plan "
          "--diff             # what a change of rules changes\n  shardc plan "
          "--write-locked     # accepts that change\n";
+}
+
+void WriteDoneJson(const Strings& paths, const InitInputs& inputs,
+                   const Mesh& mesh, const Rules& rules, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("target", inputs.name);
+  json.Key("mesh");
+  WriteMesh(json, mesh);
+  json.Members("rules", rules.origin, "pins_program", kIsRelease, "files",
+               paths);
+  json.EndObject();
+  out.Append("\n");
 }
 
 int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
@@ -549,9 +608,14 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
   }
   // If the summary cannot be printed, `writer` removes the project. The user
   // can then run the same command again.
-  if (!PutOut(DoneText(flags, files, *inputs, *mesh, *rules), findings)) {
-    return kFailed;
-  }
+  const Strings paths = WrittenPaths(flags, files);
+  const auto print = [&](Sink& out) {
+    if (common.format == "json") {
+      return WriteDoneJson(paths, *inputs, *mesh, *rules, out);
+    }
+    out.Append(DoneText(flags, paths, *inputs, *mesh, *rules));
+  };
+  if (!PutOut(print, findings)) return kFailed;
   writer.Keep();
   return kDone;
 }

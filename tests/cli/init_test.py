@@ -2,7 +2,6 @@
 take; what is there stays."""
 
 import gzip
-import hashlib
 import json
 import os
 import re
@@ -13,7 +12,7 @@ import tempfile
 import unittest
 
 import yaml
-from driver import BIN, MODELS, TESTDATA, Case, run
+from driver import BIN, MODELS, ROOT, TESTDATA, Case, run
 
 LLAMA = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
 CONFIG = os.path.join(TESTDATA, "configs", "llama-3-8b.config.json")
@@ -77,15 +76,17 @@ class Init(Case):
     def workflow(self, *names):
         with open(os.path.join(*names), encoding="utf-8") as file:
             text = file.read()
-        self.assertNotIn("pip install", text)
+        # This is no program of a release (tests/fresh_machine_test.py runs one).
+        self.assertIn("A local build wrote this file", text)
+        self.assertNotIn("SHARDC_", text)
         workflow = yaml.safe_load(text)
         self.assertEqual(workflow["permissions"], {"contents": "read"})
         steps = workflow["jobs"]["check"]["steps"]
         for step in steps:
             if "uses" in step:
                 self.assertRegex(step["uses"], r"@[0-9a-f]{40}$")
-        with open(BIN, "rb") as file:
-            self.assertIn(hashlib.sha256(file.read()).hexdigest(), text)
+        version = run("--version").out.split()[1]
+        self.assertIn(f"shardc=={version}\n", text)
         return steps[-1]
 
     def test_the_workflow_is_at_the_root_of_the_repository(self):
@@ -111,6 +112,16 @@ class Init(Case):
         step = self.workflow(self.project, ".github", "workflows",
                              "shardc.yaml")
         self.assertNotIn("working-directory", step)
+
+    def test_the_summary_as_json_names_the_files(self):
+        done = self.init(LLAMA, "--mesh", "fsdp:8", "--format", "json").json()
+        self.assertFalse(done["pins_program"])
+        self.assertEqual((done["target"], done["mesh"]["devices"]),
+                         ("llama-3-8b.hf", 8))
+        self.assertEqual(sorted(os.path.realpath(os.path.join(ROOT, path))
+                                for path in done["files"]),
+                         sorted(os.path.realpath(os.path.join(self.project, path))
+                                for path in self.files()))
 
     def test_a_pack_shards_kv_heads_as_the_projects_plan_does(self):
         config = os.path.join(TESTDATA, "configs", "gemma-2-9b.config.json")

@@ -94,7 +94,7 @@ class Wheel(unittest.TestCase):
     def test_schemas_and_packs_are_inside(self):
         self.assertIn("$schema", run("shardc", "schema", "plan",
                                      path=self.bin))
-        self.assertIn("llama", run("shardc", "rules", path=self.bin))
+        self.assertIn("llama", run("shardc", "show", "rules", path=self.bin))
 
     def test_libraries_are_listed_with_their_licences(self):
         listed = run("shardc", "--version", "--libraries", path=self.bin)
