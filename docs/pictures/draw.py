@@ -25,12 +25,23 @@ LLAMA = ["--rules", "builtin:llama", "--model", CONFIG, "--manifest",
          "testdata/models/llama-3-8b.hf.manifest.json"]
 EIGHT = ["--mesh", "dp:2,fsdp:2,tp:2", "--processes", "2", *LLAMA]
 
-# File: arguments of `report`, the section of the page, how many of the section's
-# drawings to take from the first one on, and captions.
+# The mistake at the top of the README: rules that leave experts replicated.
+SUGGESTED = "suggested.yaml"
+QWEN = ["--mesh", "fsdp:8,ep:4,tp:2", "--manifest", "testdata/corpus/manifests/"
+        "qwen3-30b-a3b.easydel.manifest.json.gz", "--rules"]
+
+# File: arguments of `report`, or several, whose drawings are one below the other;
+# the section of the page, how many of the section's drawings to take from the
+# first one on, and captions, in which {held} stands for a device's parameters.
 PICTURES = {
     "mesh.svg": (EIGHT, "mesh", 2, ["dp 0", "dp 1"]),
     "spec.svg": (EIGHT, "layouts", 1, []),
-    "plan.svg": (EIGHT, "memory", 1, []),
+    "plan.svg": (
+        [[*QWEN, "examples/qwen3-moe/rules.yaml"], [*QWEN, SUGGESTED]], "memory",
+        1,
+        ["With the rules as they were a device holds {held}: hatched is "
+         "replicated on all 64",
+         "With the rules that `shardc suggest` writes a device holds {held}"]),
     "five-minutes.svg": (["--mesh", "fsdp:4,tp:2", *LLAMA], "memory", 1, []),
 }
 MARGIN, GAP, CAPTION = 8, 24, 18
@@ -62,6 +73,8 @@ class Page(html.parser.HTMLParser):
         self.svg = None
         self.in_style = False
         self.feed(text)
+        found = re.search(r"bytes of parameters: ([^<]*[^<.])\.", text)
+        self.held = found[1].replace("\N{NO-BREAK SPACE}", " ") if found else ""
 
     def handle_starttag(self, tag, attrs):
         attributes = dict(attrs)
@@ -151,26 +164,37 @@ def style(page, classes):
     return "\n".join([*light, "@media (prefers-color-scheme:dark){", *dark, "}"])
 
 
-def picture(page, section, count, captions):
-    drawings = page.drawings[section][:count]
-    top = MARGIN + (CAPTION if captions else 0)
-    classes = set(page.patterns.classes)
-    body, x, bottom = [], MARGIN, 0
+def row(page, drawings, captions, top, body, classes):
+    """Adds drawings side by side; returns the width and the lowest edge."""
+    top += CAPTION if captions else 0
+    x, bottom = MARGIN, 0
     for index, svg in enumerate(drawings):
         width, height = svg.size()
         classes |= svg.classes | set(
             svg.attributes.get("class", "").split())
         if captions:
-            body.append(f'<text x="{x:g}" y="{MARGIN + 11}">'
-                        f"{escape(captions[index])}</text>")
+            caption = captions[index].replace("{held}", page.held)
+            body.append(f'<text x="{x:g}" y="{top - CAPTION + 11}">'
+                        f"{escape(caption)}</text>")
         own = svg.attributes.get("class")
-        body.append(f'<svg x="{x:g}" y="{top}" width="{width:g}" '
+        body.append(f'<svg x="{x:g}" y="{top:g}" width="{width:g}" '
                     f'height="{height:g}"' +
                     (f' class="{own}"' if own else "") + ">" +
                     "".join(svg.parts) + "</svg>")
         x += width + GAP
         bottom = max(bottom, top + height)
-    width, height = x - GAP + MARGIN, bottom + MARGIN
+    return x - GAP + MARGIN, bottom
+
+
+def picture(pages, section, count, captions):
+    page = pages[0]
+    classes = set(page.patterns.classes)
+    body, width, top = [], 0, MARGIN
+    for index, one in enumerate(pages):
+        wide, bottom = row(one, one.drawings[section][:count],
+                           captions[index * count:][:count], top, body, classes)
+        width, top = max(width, wide), bottom + GAP / 2
+    height = top - GAP / 2 + MARGIN
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" '
             f'height="{height:g}" viewBox="0 0 {width:g} {height:g}">\n'
             f"<style>\n{style(page, classes)}\n</style>\n"
@@ -179,19 +203,30 @@ def picture(page, section, count, captions):
             + "\n".join(body) + "\n</svg>\n")
 
 
+def page_of(name, arguments):
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "report.html")
+        if arguments[-1] == SUGGESTED:
+            rules = os.path.join(scratch, SUGGESTED)
+            subprocess.run([BIN, "suggest", *arguments[:-2], "--no-project",
+                            "-o", rules, "--quiet"], check=True, cwd=ROOT)
+            arguments = [*arguments[:-1], rules]
+        # A page about a mistake is written with status 1.
+        done = subprocess.run(
+            [BIN, "report", *arguments, "--no-project", "-o", path, "--quiet"],
+            check=False, cwd=ROOT)
+        if done.returncode not in (0, 1):
+            raise SystemExit(f"{name}: status {done.returncode}")
+        with open(path, encoding="utf-8") as file:
+            return Page(file.read())
+
+
 def draw(folder):
-    pages = {}
     for name, (arguments, section, count, captions) in PICTURES.items():
-        key = tuple(arguments)
-        if key not in pages:
-            with tempfile.TemporaryDirectory() as scratch:
-                path = os.path.join(scratch, "report.html")
-                subprocess.run([BIN, "report", *arguments, "--no-project", "-o",
-                                path, "--quiet"], check=True, cwd=ROOT)
-                with open(path, encoding="utf-8") as file:
-                    pages[key] = Page(file.read())
+        several = arguments if isinstance(arguments[0], list) else [arguments]
+        pages = [page_of(name, one) for one in several]
         with open(os.path.join(folder, name), "w", encoding="utf-8") as out:
-            out.write(picture(pages[key], section, count, captions))
+            out.write(picture(pages, section, count, captions))
 
 
 if __name__ == "__main__":

@@ -173,12 +173,20 @@ int RunCalibrate(const CalibrateFlags& flags, const Common& common,
   }
   const std::string name =
       flags.name.empty() ? std::string(base->name) + "-calibrated" : flags.name;
-  if (!PutResult(CalibratedProfileText(*base, name, *calibration), flags.output,
+  const bool json = common.format == "json";
+  if ((!json || !flags.output.empty()) &&
+      !PutResult(CalibratedProfileText(*base, name, *calibration), flags.output,
                  findings)) {
     return kFailed;
   }
-  PrintMessage(common, CalibrationText(*base, *calibration));
-  return kDone;
+  if (!json) {
+    PrintMessage(common, CalibrationText(*base, *calibration));
+    return kDone;
+  }
+  const auto write = [&](Sink& out) {
+    WriteCalibrationJson(*base, name, *calibration, out);
+  };
+  return PutOut(write, findings) ? kDone : kFailed;
 }
 
 Options OptionsOf(CalibrateFlags& flags) {

@@ -2,6 +2,8 @@
 // `--illegal` and `--unmatched` set whether an illegal spec or an unmatched
 // parameter is an error. If there is an error, the exit status is 1, and a plan
 // is written only with --keep-going.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -35,7 +37,7 @@ namespace {
 
 struct PlanFlags {
   InputFlags inputs;
-  std::string output;
+  std::string output, format;
   bool keep_going = false;
   bool write_locked = false;
   bool diff = false;
@@ -48,6 +50,18 @@ struct PlanFlags {
 std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
                                            const Common& common,
                                            Findings& findings) {
+  if (!flags.format.empty() && (flags.write_locked || flags.diff)) {
+    findings.Add(code::kUsage, {},
+                 "`--format` has no effect with `--write-locked` or `--diff`",
+                 "leave it out");
+    return std::nullopt;
+  }
+  if (flags.format == "text" && !flags.output.empty()) {
+    findings.Add(code::kUsage, {},
+                 "`--format text` writes no plan to the file of `--output`",
+                 "leave one of them out");
+    return std::nullopt;
+  }
   if (!flags.write_locked && !flags.diff) {
     if (flags.inputs.targets.size() > 1) {
       findings.Add(
@@ -333,6 +347,13 @@ int PutFigures(const PlanFlags& flags, const Target& target,
                        findings);
 }
 
+// Returns whether the plan is written as JSON. People who read the summary on a
+// terminal would lose it above thousands of lines.
+bool WantsJson(const PlanFlags& flags, const Common& common) {
+  if (!flags.format.empty()) return flags.format == "json";
+  return !flags.output.empty() || common.quiet || isatty(STDOUT_FILENO) != 1;
+}
+
 // Writes the plan to the file of `--write-locked` or `--output`. Returns false
 // after a finding.
 bool PutPlan(const PlanFlags& flags, const Target& target,
@@ -343,6 +364,13 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
     WritePlanJson(compiled.plan, found, out, ThreadsOr(common.threads));
   };
   if (!flags.write_locked) {
+    if (!WantsJson(flags, common)) {
+      PrintMessage(
+          common,
+          "\nThe plan itself is not printed: `-o plan.json` writes it, "
+          "and a pipe or `--format json` takes it.\n");
+      return true;
+    }
     const auto to = ResultPath(flags.output, findings);
     if (!to) return false;
     FileSink file(*to);
@@ -476,26 +504,33 @@ Options OptionsOf(PlanFlags& flags) {
   Options options = AllInputs(flags.inputs);
   TakeSeveralTargets(options, flags.inputs,
                      "the only one; all with --write-locked and --diff");
-  Append(options,
-         {OutputOption(&flags.output,
-                       "file to write the plan to (default: stdout)"),
-          {.name = "--keep-going",
-           .to = &flags.keep_going,
-           .help = "write the plan, with its diagnostics, even if parameters "
-                   "are unmatched or specs are illegal"},
-          {.name = "--write-locked",
-           .to = &flags.write_locked,
-           .help = "write the committed plans of the targets, all by default"},
-          {.name = "--diff",
-           .to = &flags.diff,
-           .help = "print what would change in the committed plans; exit 1 if "
-                   "anything would"},
-          {.name = "--weight-decay-exclude",
-           .to = &flags.weight_decay_exclude,
-           .value = "REGEX",
-           .help = "patterns of parameters without weight decay; adds a "
-                   "boolean to each parameter of the plan",
-           .several = Several::kWords}});
+  Append(
+      options,
+      {OutputOption(&flags.output,
+                    "file to write the plan to (default: stdout)"),
+       {.name = "--format",
+        .to = &flags.format,
+        .value = "text|json",
+        .help = "format of the result: `text` prints only the summary "
+                "(default: on a terminal without `-o`), `json` writes the plan",
+        .checked = true},
+       {.name = "--keep-going",
+        .to = &flags.keep_going,
+        .help = "write the plan, with its diagnostics, even if parameters "
+                "are unmatched or specs are illegal"},
+       {.name = "--write-locked",
+        .to = &flags.write_locked,
+        .help = "write the committed plans of the targets, all by default"},
+       {.name = "--diff",
+        .to = &flags.diff,
+        .help = "print what would change in the committed plans; exit 1 if "
+                "anything would"},
+       {.name = "--weight-decay-exclude",
+        .to = &flags.weight_decay_exclude,
+        .value = "REGEX",
+        .help = "patterns of parameters without weight decay; adds a "
+                "boolean to each parameter of the plan",
+        .several = Several::kWords}});
   return options;
 }
 

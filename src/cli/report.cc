@@ -538,9 +538,11 @@ int RunReport(const ReportCommand& command, const Common& common,
       !GatherVerified(command, all, findings)) {
     return findings.HasErrors() ? StageStatus(findings) : kFailed;
   }
-  if (!PutResult(report::ReportHtml(all.page), command.output, findings)) {
-    return kFailed;
-  }
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") return WriteReportJson(all.page, out);
+    out.Append(report::ReportHtml(all.page));
+  };
+  if (!PutResult(write, command.output, findings)) return kFailed;
   // Without the roles of parameters there is no verdict on a step whose sizes
   // and device are given.
   const bool over =
@@ -590,8 +592,9 @@ Options OptionsOf(ReportCommand& command) {
   }
   Append(options, std::move(costs));
   Append(options,
-         {OutputOption(&command.output,
-                       "file to write the page to (default: stdout)")});
+         {OutputOption(
+             &command.output,
+             "file to write the page or the JSON to (default: stdout)")});
   return options;
 }
 

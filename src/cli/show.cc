@@ -20,11 +20,14 @@
 #include "cli/schedule_table.h"
 #include "cost/report.h"
 #include "emit/pictures/text_pictures.h"
+#include "model/mesh.h"
 #include "model/name.h"
 #include "picture/array.h"
 #include "picture/fold.h"
 #include "picture/mesh.h"
 #include "plan/staged_plan.h"
+#include "source/json_writer.h"
+#include "source/sink.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -44,6 +47,7 @@ struct Subject {
   const Target& target;
   const Planned& planned;
   PictureStyle style;
+  bool json = false;  // whether to write what is drawn as JSON
 };
 
 struct Drawn {
@@ -93,6 +97,17 @@ std::optional<std::pair<size_t, size_t>> DrawnDims(const std::string& text,
   return std::pair(out[0], out[1]);
 }
 
+Drawn DrawArray(const Subject& of, picture::ArrayInput input,
+                const std::vector<std::string>& title) {
+  const picture::ArrayPicture array(std::move(input));
+  return {of.json ? ArrayJson(array, title)
+                  : ArrayText(array, title, of.style)};
+}
+
+std::string DrawBars(const Subject& of, const MemoryBars& bars) {
+  return of.json ? MemoryJson(bars) : MemoryText(bars, of.style);
+}
+
 std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
   const PlanTable& table = of.planned.table;
   if (of.command.param.empty()) {
@@ -133,13 +148,18 @@ std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
       SpecText(spec) + InPartsText(parts)};
   if (*mode != Mode::kTrain) title.emplace_back(ModeName(*mode));
   if (!ranks.empty()) title.push_back(std::move(ranks));
-  return Drawn{
-      ArrayText(picture::ArrayPicture(std::move(input)), title, of.style)};
+  return DrawArray(of, std::move(input), title);
 }
 
 std::optional<Drawn> DrawMesh(const Subject& of, Findings&) {
-  return Drawn{
-      MeshPictureText(picture::MeshPicture(of.planned.mesh()), of.style)};
+  if (!of.json) {
+    return Drawn{
+        MeshPictureText(picture::MeshPicture(of.planned.mesh()), of.style)};
+  }
+  return Drawn{TextOf([&](Sink& out) {
+    JsonWriter json(out);
+    WriteMesh(json, of.planned.mesh());
+  })};
 }
 
 // Draws the memory of each rank of the pipeline in training, as bars.
@@ -149,11 +169,10 @@ std::optional<Drawn> DrawRanks(const Subject& of, Findings& findings) {
   if (!settings) return std::nullopt;
   const auto cost = StagedCostOf(of.planned, *settings, findings);
   if (!cost) return std::nullopt;
-  return Drawn{
-      MemoryText(BarsOfRanks(*cost, of.planned.mesh().devices), of.style),
-      !cost->Fits().value_or(true) ||
-          (of.planned.compiled != nullptr &&
-           !of.planned.WorkIn(Mode::kTrain).not_known.empty())};
+  return Drawn{DrawBars(of, BarsOfRanks(*cost, of.planned.mesh().devices)),
+               !cost->Fits().value_or(true) ||
+                   (of.planned.compiled != nullptr &&
+                    !of.planned.WorkIn(Mode::kTrain).not_known.empty())};
 }
 
 std::optional<Drawn> DrawMemory(const Subject& of, Findings& findings) {
@@ -188,13 +207,15 @@ std::optional<Drawn> DrawMemory(const Subject& of, Findings& findings) {
     out.over = out.over || report.memory.at_least ||
                !report.memory.Fits().value_or(true);
   }
-  out.text = MemoryText(BarsOf(reports), of.style);
+  out.text = DrawBars(of, BarsOf(reports));
   return out;
 }
 
 std::optional<Drawn> DrawRules(const Subject& of, Findings&) {
   const picture::FoldedPlan folded(of.planned.table);
-  return Drawn{CoverageText(CoverageIn(of.planned, folded), of.style)};
+  const picture::Coverage coverage = CoverageIn(of.planned, folded);
+  return Drawn{of.json ? CoverageJson(coverage)
+                       : CoverageText(coverage, of.style)};
 }
 
 std::optional<Drawn> DrawCache(const Subject& of, Findings& findings) {
@@ -212,19 +233,24 @@ std::optional<Drawn> DrawCache(const Subject& of, Findings& findings) {
   }
   const std::vector<std::string> title = {cache->title,
                                           SpecText(cache->input.spec)};
-  return Drawn{ArrayText(picture::ArrayPicture(std::move(cache->input)), title,
-                         of.style)};
+  return DrawArray(of, std::move(cache->input), title);
 }
 
 // Draws the mesh, what each rule won, and the memory.
 std::optional<Drawn> DrawAll(const Subject& of, Findings& findings) {
+  constexpr std::array<std::pair<std::string_view, Draw>, 3> kParts = {
+      {{"{\"mesh\": ", DrawMesh},
+       {",\n\"coverage\": ", DrawRules},
+       {",\n\"memory\": ", DrawMemory}}};
   Drawn out;
-  for (const Draw draw : {DrawMesh, DrawRules, DrawMemory}) {
+  for (const auto& [key, draw] : kParts) {
     const auto part = draw(of, findings);
     if (!part) return std::nullopt;
+    if (of.json) out.text += key;
     out.text += part->text;
     out.over = out.over || part->over;
   }
+  if (of.json) out.text += "}";
   return out;
 }
 
@@ -271,9 +297,12 @@ int RunShow(const ShowCommand& command, const Common& common,
       HasIllegalSpec(planned->table.classes.plan, findings)) {
     return kFound;
   }
-  const auto drawn = draw({command, *target, *planned, *style}, findings);
+  const auto drawn = draw(
+      {command, *target, *planned, *style, common.format == "json"}, findings);
   if (!drawn) return findings.HasErrors() ? StageStatus(findings) : kFailed;
-  if (!PutOut(drawn->text, findings)) return kFailed;
+  if (!PutOut(drawn->text + (common.format == "json" ? "\n" : ""), findings)) {
+    return kFailed;
+  }
   return drawn->over ? kFound : kDone;
 }
 

@@ -171,7 +171,9 @@ std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
     findings.Add(code::kDeviceCount, draft.devices->place,
                  CountText(devices) + " devices cannot be divided by " +
                      SizesText(draft, sizes.product) + " to give axis `" +
-                     free.name + "` its size");
+                     free.name + "` its size",
+                 "give other sizes, or a number of devices that " +
+                     CountText(sizes.product) + " divides");
     return std::nullopt;
   }
   mesh.axes[*sizes.free].size = devices / sizes.product;

@@ -420,6 +420,23 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
         "its keys are " + Listed(table.keys));
     return std::nullopt;
   }
+  // A file of another kind has one finding, which names the kind: each of its
+  // keys is unknown here.
+  if (&node == &context.document.root()) {
+    for (const YamlMember& member : node.members) {
+      const std::string help = HelpForOwnKey(member.key.text);
+      if (help.empty() ||
+          std::ranges::find(table.keys, member.key.text) != table.keys.end()) {
+        continue;
+      }
+      context.Add(code::kUnknownKey, member.key,
+                  "unknown key " + ShortQuote(member.key.text) + " in " +
+                      std::string(table.what),
+                  help + "the keys of " + std::string(table.what) + " are " +
+                      Listed(table.keys));
+      return std::nullopt;
+    }
+  }
   Fields fields(table);
   fields.values_.resize(table.keys.size(), nullptr);
   bool bad_key = false;

@@ -73,6 +73,21 @@ class Calibrate(Case):
                 self.expected(own, mesh, batch, seq) /
                 self.expected(truth, mesh, batch, seq), 1, 3)
 
+    def test_the_json_has_what_the_message_has(self):
+        step = self.run_of("a", "fsdp:8", 16, 2048, step_s=3.5)
+        found = self.check(run("calibrate", "--profile", "h100-sxm", "--run",
+                               step, "--format", "json"), 0)
+        self.assertEqual(found.err, "")
+        own, profile = self.calibrate(step)
+        value = found.json()
+        self.assertEqual((value["base"], value["profile"]),
+                         ("h100-sxm", profile["name"]))
+        self.assertAlmostEqual(value["figures"][0]["after"],
+                               profile["efficiency"]["matmul"]["bf16"], 5)
+        self.assertAlmostEqual(value["runs"][0]["measured_s"], 3.5)
+        self.assertAlmostEqual(value["runs"][0]["after_s"],
+                               self.expected(own, "fsdp:8", 16, 2048), 3)
+
     def test_tokens_are_another_form_of_seconds(self):
         step = self.expected("h100-sxm") * 1.5
         texts = []

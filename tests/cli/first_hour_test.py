@@ -4,10 +4,11 @@ in files, and messages that name the right word for a wrong one."""
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 import unittest
 
-from driver import MODELS, ROOT, TESTDATA, Case, run
+from driver import BIN, MODELS, ROOT, TESTDATA, Case, run
 
 CONFIG = os.path.join(TESTDATA, "configs", "llama-3-8b.config.json")
 MESH = ("--mesh", "fsdp:4,tp:2")
@@ -137,8 +138,46 @@ class FirstHour(Case):
         result = self.check(run("show", "rules", "--rules", "auto"), 2)
         self.assertIn("name the pack, such as `builtin:llama`", result.err)
 
+    def test_a_plan_on_a_terminal_is_its_summary(self):
+        inputs = [BIN, "plan", *MESH, *PACK, "--manifest", TREE]
+
+        def on_a_terminal(*options):
+            """What a command prints on a terminal, both streams."""
+            reads, writes = os.openpty()
+            with subprocess.Popen([*inputs, *options], stdout=writes,
+                                  stderr=writes, stdin=subprocess.DEVNULL) as runs:
+                os.close(writes)
+                text = b""
+                try:
+                    while part := os.read(reads, 65536):
+                        text += part
+                except OSError:  # Linux reports the end so.
+                    pass
+            os.close(reads)
+            self.assertEqual(runs.returncode, 0, text)
+            return text.decode()
+
+        summary = on_a_terminal()
+        self.assertIn("largest replicated parameters", summary)
+        self.assertIn("`-o plan.json` writes it", summary)
+        self.assertNotIn("shardc.plan/v1", summary)
+        for options in (["--format", "json"], ["-q"]):
+            self.assertIn("shardc.plan/v1", on_a_terminal(*options))
+        text = self.check(run(*inputs[1:], "--format", "text"), 0)
+        self.assertEqual(text.out, "")
+        self.assertIn("parameters  291", text.err)
+        result = self.check(run(*inputs[1:], "--format", "text", "-o",
+                                os.path.join(self.folder, "p.json")), 2)
+        self.assertIn("`--format text` writes no plan to the file of `--output`",
+                      result.err)
+        self.assertEqual(os.listdir(self.folder), [])
+        result = self.check(run("plan", "--diff", "--format", "json"), 2)
+        self.assertIn("`--format` has no effect with `--write-locked` or `--diff`",
+                      result.err)
+
     def test_a_file_of_another_kind_is_named(self):
         self.write("m.yaml", "axes: {tp: 2}\ndevice: h100-sxm\n")
+        self.write("sizes.yaml", "axes: {fsdp: 4, tp: 2}\n")
         self.write("r.yaml", "version: 1\nrules: []\n")
         self.write("shardc.yaml", "version: 1\ntargets: {}\n")
         for words, said in (
@@ -147,6 +186,8 @@ class FirstHour(Case):
                 (["--rules", "auto", "--mesh", "shardc.yaml"], "a project file, which `--project`"),
                 (["--mesh", "tp:2", "--rules", "m.yaml"],
                  "a mesh file, which `--mesh` reads"),
+                (["--mesh", "tp:2", "--rules", "sizes.yaml"],
+                 "`fsdp` has the size `4`, as an axis of a mesh has"),
                 (["--rules", "auto", "--mesh", "m.yml"], "did you mean `m.yaml`?")):
             with self.subTest(words):
                 result = self.check(run("plan", "--no-project", *words,

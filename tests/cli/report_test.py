@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 
+import jsonschema
 from driver import MODELS, TESTDATA, is_sanitized, run
 from reported import HOSTILE, MOST, Page, ReportCase
 
@@ -53,6 +54,38 @@ class Report(ReportCase):
         self.assertIn("SHD411", page.texts["findings"])
         self.assertIn("Replicated on every device", page.texts["layouts"])
         self.assertIn("matches nothing", page.texts["rules"])
+
+    def test_memory_that_does_not_suffice_is_first(self):
+        page = self.page(*LLAMA, "--memory", "1GiB", rc=1)
+        heads = [values["id"] for tag, values in page.tags
+                 if tag == "section"]
+        self.assertEqual(heads[:2], ["memory", "findings"])
+
+    def test_memory_has_one_figure(self):
+        """The verdict, the bar and the table; `cost` has it in bytes."""
+        more = ["--memory", "1GiB", "--optimizer", "adamw"]
+        page = self.page(*LLAMA, *more, rc=1)
+        cost = json.loads(run("cost", *LLAMA, *more, "--format", "json").out)
+        expected = cost["memory"]["peak"]["expected"]
+        self.assertGreater(expected, cost["memory"]["total"])
+        shown = f"{expected / 2 ** 30:.4g}\u00a0GiB"
+        self.assertGreaterEqual(page.texts["memory"].count(shown), 2)
+        self.assertIn("allocator’s reserve", page.texts["memory"])
+        tensors = f"{cost['memory']['total'] / 2 ** 30:.4g}\u00a0GiB"
+        self.assertIn("tensors" + tensors, page.texts["memory"])
+        self.assertEqual(page.texts["memory"].count(tensors), 1)
+
+    def test_the_json_has_the_figures_of_the_page(self):
+        value = json.loads(self.report(*LLAMA, "--format", "json"))
+        cost = json.loads(run("cost", *LLAMA, "--format", "json").out)
+        [train] = [one for one in value["costs"] if one["mode"] == "train"]
+        self.assertEqual({"schema": cost["schema"], **train}, cost)
+        self.assertEqual({one["code"] for one in value["findings"]} & {"SHD411"},
+                         {"SHD411"})
+        self.assertIsNone(value["base"])
+        check = jsonschema.Draft7Validator(json.loads(
+            run("schema", "report").out))
+        self.assertEqual(list(check.iter_errors(value)), [])
 
     def test_its_figures_are_those_of_the_commands(self):
         text = Page(self.report(*LLAMA)).texts

@@ -47,6 +47,37 @@ class Show(Case):
     def show(self, *arguments, rc=0, **more):
         return self.check(run("show", *arguments, **more), rc).out
 
+    def test_the_json_has_the_shards_that_are_drawn(self):
+        inputs = [*LLAMA, *MESH]
+        layout = json.loads(self.show("layout", PARAM, *inputs, "--format",
+                                      "json"))
+        self.assertEqual(layout["title"][:2], [PARAM, "[14336, 4096]"])
+        plan = self.check(run("plan", *inputs), 0).json()
+        held = sorted(device for shard in layout["shards"]
+                      for device in shard["devices"])
+        self.assertEqual(held, list(range(64)))
+        for shard in layout["shards"]:
+            self.assertEqual(
+                [end - begin for begin, end in shard["ranges"]],
+                plan["params"][PARAM]["shard_shape"])
+            self.assertEqual(len(shard["devices"]), layout["copies"])
+        cache = json.loads(self.show("kv", *inputs, "--batch", "64", "--kv-len",
+                                     "4096", "--format", "json"))
+        self.assertEqual({device for shard in cache["shards"]
+                          for device in shard["devices"]}, set(range(64)))
+
+    def test_the_json_of_memory_is_what_cost_prints(self):
+        inputs = [*LLAMA, *MESH, "--batch", "64", "--seq", "4096"]
+        shown = json.loads(self.show(*inputs, "--format", "json"))
+        self.assertEqual(shown["mesh"]["devices"], 64)
+        self.assertEqual(sum(rule["parameters"]
+                             for rule in shown["coverage"]["rules"]), 291)
+        for mode in shown["memory"]["modes"]:
+            cost = run("cost", *inputs, "--mode", mode["name"], "--format",
+                       "json").json()["memory"]
+            for part in ("parameters", "gradients", "optimizer"):
+                self.assertEqual(mode[part], cost[part], mode["name"])
+
     def test_a_plan_may_lack_the_specs_of_attention_of_a_mode(self):
         plan = self.check(run("plan", *LLAMA, "--mesh", "tp:2"), 0).json()
         del plan["attention"]["decode"]

@@ -38,6 +38,8 @@ struct CostText {
 
 std::string CostReportText(const cost::Report& report, const CostText& how);
 void WriteCostJson(const cost::Report& report, Sink& out);
+// Writes the members of that object but for `schema`.
+void WriteCostMembers(JsonWriter& json, const cost::Report& report);
 
 // Writes the member `parts`: an array of objects with `name` and `seconds`.
 void WriteTimeParts(JsonWriter& json, std::span<const cost::TimePart> parts,
@@ -97,6 +99,9 @@ std::string CalibratedProfileText(const DeviceProfile& base,
 // Returns a table of the runs, and then the figures before and after the fit.
 std::string CalibrationText(const DeviceProfile& base,
                             const cost::Calibration& calibration);
+// Writes the same as JSON: figures and seconds of runs before and after.
+void WriteCalibrationJson(const DeviceProfile& base, std::string_view name,
+                          const cost::Calibration& calibration, Sink& out);
 
 }  // namespace shardc
 

@@ -57,6 +57,13 @@ std::string ArrayText(const picture::ArrayPicture& array,
 std::string MeshPictureText(const picture::MeshPicture& mesh,
                             const PictureStyle& style);
 
+// What the drawings show, each as one JSON value. The shards of an array have a
+// range of each dimension (null if its size is unknown) and their devices.
+std::string MemoryJson(const MemoryBars& memory);
+std::string CoverageJson(const picture::Coverage& coverage);
+std::string ArrayJson(const picture::ArrayPicture& array,
+                      const std::vector<std::string>& title);
+
 }  // namespace shardc
 
 #endif  // SHARDC_EMIT_PICTURES_TEXT_PICTURES_H_

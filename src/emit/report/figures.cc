@@ -57,7 +57,7 @@ std::string Step(int64_t at, int64_t count) {
 
 std::string RangeText(const ArrayDim& dim, int64_t piece) {
   const auto range = dim.Range(piece);
-  if (!range) return dim.name + " piece " + std::to_string(piece);
+  if (!range) return dim.name + " shard " + std::to_string(piece);
   return dim.name + " " + std::to_string(range->first) + ":" +
          std::to_string(range->second);
 }
@@ -80,7 +80,7 @@ class ArrayDrawing {
   void Draw() {
     html_.Raw("<div class=draw tabindex=0 role=group data-across=");
     html_.Count(static_cast<int64_t>(columns_.size())).Raw(" aria-label=\"");
-    html_.Text("pieces and the devices that hold them").Raw("\">");
+    html_.Text("shards and the devices that hold them").Raw("\">");
     for (int64_t i = 0; i < panels_; ++i) Panel(i);
     html_.Raw("</div><p class=selected aria-live=polite></p>");
     if (panels_ < array_.PanelCount()) {
@@ -193,7 +193,7 @@ class ArrayDrawing {
     html_.Raw("<svg width=\"").Fixed(width).Raw("\" height=\"").Fixed(height);
     html_.Raw("\" viewBox=\"0 0 ").Fixed(width).Raw(" ").Fixed(height);
     html_.Raw("\" role=img aria-label=\"").Count(array_.RowCount());
-    html_.Raw(" by ").Count(array_.ColumnCount()).Raw(" pieces\">");
+    html_.Raw(" by ").Count(array_.ColumnCount()).Raw(" shards\">");
     Edges();
     for (size_t r = 0; r < rows_.size(); ++r) {
       for (size_t c = 0; c < columns_.size(); ++c) Tile(panel, r, c);
@@ -274,7 +274,7 @@ class ArrayDrawing {
   void List() {
     html_.Raw(
         "<details><summary>Slices and devices as a table</summary>"
-        "<table class=narrow><thead><tr><th scope=col>Piece</th>"
+        "<table class=narrow><thead><tr><th scope=col>Shard</th>"
         "<th scope=col>Devices</th></tr></thead><tbody>");
     int64_t listed = 0;
     const int64_t most = std::min(kListedTiles, page_.limits.tiles);
@@ -295,7 +295,7 @@ class ArrayDrawing {
     const int64_t all =
         array_.PanelCount() * array_.RowCount() * array_.ColumnCount();
     if (listed < all) {
-      html_.Raw("<p class=q>and " + Counted(all - listed, "more piece") +
+      html_.Raw("<p class=q>and " + Counted(all - listed, "more shard") +
                 ".</p>");
     }
     html_.Raw("</details>");
@@ -388,7 +388,7 @@ class MeshDrawing {
     plain_ = rows > 16 || columns > 16;
     shown_rows_ = std::min<int64_t>(rows, plain_ ? 32 : 16);
     shown_columns_ = std::min<int64_t>(columns, plain_ ? 64 : 16);
-    height_ = plain_ ? 11 : 24;
+    height_ = plain_ ? 11 : 16;
   }
 
   void Draw() {
@@ -439,7 +439,7 @@ class MeshDrawing {
   }
   double X(int64_t column) const { return Percent(Cells(column)); }
   double Y(int64_t row) const {
-    const double cells = static_cast<double>(row) * (height_ + 2);
+    const double cells = static_cast<double>(row) * (height_ + 1);
     const bool rows = mesh_.host_form() == HostForm::kRows;
     const int64_t hosts = rows ? row / mesh_.host_cells()
                           : mesh_.host_form() == HostForm::kInRow ? row
@@ -527,7 +527,7 @@ class MeshDrawing {
         html_.Raw("</title><rect class=cell rx=2 x=\"").Fixed(X(c));
         html_.Raw("%\" y=\"").Fixed(Y(r)).Raw("\" width=\"");
         html_.Fixed(Percent(1)).Raw("%\" height=\"").Fixed(height_).Raw("\"/>");
-        Word("mid", X(c) + Percent(0.5), 0, Y(r) + 16, std::to_string(device));
+        Word("mid", X(c) + Percent(0.5), 0, Y(r) + 12, std::to_string(device));
         html_.Raw("</g>");
       }
     }
@@ -567,7 +567,7 @@ class MeshDrawing {
   const MeshPicture& mesh_;
   bool plain_ = false;
   int64_t shown_rows_ = 1, shown_columns_ = 1;
-  double height_ = 24;  // px
+  double height_ = 16;  // px
 };
 
 }  // namespace

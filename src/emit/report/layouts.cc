@@ -188,8 +188,11 @@ void WriteMesh(Page& page) {
     html.Raw("; an outline is one host");
   }
   html.Raw(".</p>\n");
-  DrawMesh(page, mesh);
+  html.Raw("<div class=band>");
   WriteAxisTable(page, mesh);
+  html.Raw("<div class=devices>");
+  DrawMesh(page, mesh);
+  html.Raw("</div></div>");
   page.End();
 }
 

@@ -32,13 +32,12 @@ constexpr double kLeast = 0.0004;
 // drawn at a third of its full width.
 constexpr double kUpright = 18, kUprightOnPhone = 52;
 
-// The letters of the components of memory, in the order of cost::Component.
-// They label the parts of a bar and the legend. Bars in the terminal consist of
-// the same letters.
-constexpr std::array<std::string_view, cost::kComponentCount> kLetters = {
-    "P", "G", "O", "K", "A", "L", "W"};
+// The part of a bar after the components: the expected bytes of a step include
+// what the allocator reserves, and no component does.
+constexpr size_t kReserve = cost::kComponentCount;
 
 std::string ComponentName(size_t component) {
+  if (component == kReserve) return "allocator’s reserve";
   std::string out(cost::kComponentNames[component]);
   std::replace(out.begin(), out.end(), '_', ' ');
   return out;
@@ -51,28 +50,55 @@ std::optional<int64_t> Capacity(const Page& page) {
   return std::nullopt;
 }
 
+// Returns the bytes of a part of a bar: of a component, or of kReserve.
+int64_t BytesOf(const cost::Memory& memory, size_t part) {
+  if (part < kReserve) return memory.most.by[part].value_or(0);
+  const int64_t held = memory.most.total.value_or(0);
+  return std::max<int64_t>(0, memory.Expected().value_or(held) - held);
+}
+
+// Returns the bytes of the device that holds the fewest, with the same share of
+// reserve as the fullest.
+std::optional<int64_t> Emptiest(const cost::Memory& memory) {
+  const auto& least = memory.least.total;
+  const auto& most = memory.most.total;
+  const auto expected = memory.Expected();
+  if (!least || !most || !expected || *most <= 0) return least;
+  if (*least == *most) return expected;
+  return std::llround(
+      static_cast<double>(*least) *
+      (static_cast<double>(*expected) / static_cast<double>(*most)));
+}
+
 double Percent(int64_t part, int64_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// Writes the name of a part under it where it has room: on a wide screen, where
+// a bar is about 800 px wide, and on a phone, where it is about 340.
+void WriteWord(const std::string& name, double at, double width, Html& html) {
+  const double needed = 6.6 * static_cast<double>(name.size()) + 4;
+  if (width * 8 < needed) return;
+  html.Raw(width * 3.4 < needed ? "<text class=desk x=\"" : "<text x=\"");
+  html.Fixed(at).Raw("%\" y=28>").Text(name).Raw("</text>");
 }
 
 void WriteBar(Page& page, const cost::Report& report, int64_t scale) {
   Html& html = page.html;
   const auto& capacity = report.memory.capacity;
-  const int64_t total = report.memory.most.total.value_or(0);
+  const int64_t total = report.memory.Expected().value_or(0);
   html.Raw("<div><span>").Text(NameOf(report)).Raw("</span>");
   html.Raw("<svg aria-hidden=true><rect class=track y=4 height=12 width=\"");
   html.Fixed(Percent(capacity.value_or(scale), scale)).Raw("%\"/>");
   int64_t before = 0;
-  for (size_t i = 0; i < cost::kComponentCount; ++i) {
-    const int64_t bytes = report.memory.most.by[i].value_or(0);
+  for (size_t i = 0; i <= kReserve; ++i) {
+    const int64_t bytes = BytesOf(report.memory, i);
     if (bytes == 0) continue;
     html.Raw("<rect class=\"part p").Number(static_cast<int64_t>(i));
     html.Raw("\" y=4 height=12 x=\"").Fixed(Percent(before, scale));
     html.Raw("%\" width=\"").Fixed(Percent(bytes, scale)).Raw("%\"/>");
-    if (Percent(bytes, scale) > 2) {
-      html.Raw("<text x=\"").Fixed(Percent(before, scale)).Raw("%\" y=28>");
-      html.Text(kLetters[i]).Raw("</text>");
-    }
+    WriteWord(ComponentName(i), Percent(before, scale), Percent(bytes, scale),
+              html);
     before = CheckedAdd(before, bytes).value_or(INT64_MAX);
   }
   if (capacity && total > *capacity) {
@@ -104,8 +130,8 @@ void WriteLegend(Page& page, const std::set<size_t>& there) {
   html.Raw("<ul class=legend>");
   for (size_t i : there) {
     html.Raw("<li><svg aria-hidden=true><rect class=p");
-    html.Number(static_cast<int64_t>(i)).Raw(" width=10 height=10 /></svg><b>");
-    html.Text(kLetters[i]).Raw("</b> ").Text(ComponentName(i)).Raw("</li>");
+    html.Number(static_cast<int64_t>(i)).Raw(" width=10 height=10 /></svg>");
+    html.Text(ComponentName(i)).Raw("</li>");
   }
   if (const auto capacity = Capacity(page)) {
     html.Raw(
@@ -137,23 +163,25 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
     html.Raw("</tr>");
   };
   for (size_t i : there) {
-    row(ComponentName(i),
-        [&](const cost::Memory& of) { return of.most.by[i]; });
+    if (i == kReserve) {
+      row("tensors", [](const cost::Memory& of) { return of.most.total; });
+    }
+    row(ComponentName(i), [&](const cost::Memory& of) {
+      return i == kReserve ? std::optional(BytesOf(of, i)) : of.most.by[i];
+    });
   }
   const bool at_least = std::any_of(
       page.in.costs.begin(), page.in.costs.end(),
       [](const cost::Report& report) { return report.memory.at_least; });
   row(at_least ? "total, at least" : "total",
-      [](const cost::Memory& of) { return of.most.total; });
+      [](const cost::Memory& of) { return of.Expected(); });
   if (page.in.pipeline) {
-    row("expected of a device",
-        [](const cost::Memory& of) { return of.Expected(); });
     row("at most of a device", [](const cost::Memory& of) {
       return of.taken ? std::optional(of.taken->most) : std::nullopt;
     });
   } else {
     row("the emptiest device",
-        [](const cost::Memory& of) { return of.least.total; });
+        [](const cost::Memory& of) { return Emptiest(of); });
   }
   html.Raw("</tbody></table></div></details>\n");
 }
@@ -185,9 +213,9 @@ void WriteBars(Page& page) {
   int64_t peak = 0;
   std::set<size_t> there;
   for (const cost::Report& report : page.in.costs) {
-    peak = std::max(peak, report.memory.most.total.value_or(0));
-    for (size_t i = 0; i < cost::kComponentCount; ++i) {
-      if (report.memory.most.by[i].value_or(0) > 0) there.insert(i);
+    peak = std::max(peak, report.memory.Expected().value_or(0));
+    for (size_t i = 0; i <= kReserve; ++i) {
+      if (BytesOf(report.memory, i) > 0) there.insert(i);
     }
   }
   const int64_t scale = picture::ScaleOf(Capacity(page).value_or(0), peak);

@@ -240,6 +240,22 @@ constexpr Section kSections[] = {
     {"verified", "Verified", WriteTables},
 };
 
+// Returns the sections in their order on the page. Memory that does not suffice
+// comes first: nothing below it matters until the plan fits.
+std::vector<Section> OrderedSections(const Input& input) {
+  std::vector<Section> out(std::begin(kSections), std::end(kSections));
+  const bool over = std::any_of(
+      input.costs.begin(), input.costs.end(), [](const cost::Report& one) {
+        return one.memory.Verdict() == cost::Fit::kExceeds;
+      });
+  if (!over) return out;
+  const auto memory =
+      std::find_if(out.begin(), out.end(),
+                   [](const Section& one) { return one.id == "memory"; });
+  std::rotate(out.begin(), memory, memory + 1);
+  return out;
+}
+
 void WriteNav(Page& page, const std::vector<Section>& there) {
   Html& html = page.html;
   html.Raw("<nav aria-label=Sections><div class=w><ul>");
@@ -307,7 +323,7 @@ void Write(const Input& input, const Limits& limits, bool cut, Sink& out) {
   // lists only the sections that have content.
   std::vector<Section> there;
   std::vector<std::string> texts;
-  for (const Section& section : kSections) {
+  for (const Section& section : OrderedSections(input)) {
     texts.push_back(TextOf([&](Sink& sink) {
       Page inner(input, limits, sink);
       inner.figures = page.figures;

@@ -87,6 +87,8 @@ struct Input {
 inline constexpr size_t kMostBytes = 1'000'000;
 
 std::string ReportHtml(const Input& input);
+// Writes the figures, findings and changes of the page as JSON.
+void WriteReportJson(const Input& input, Sink& out);
 
 // Returns page.css and page.js, which the build embeds.
 std::span<const EmbeddedFile> EmbeddedPage();

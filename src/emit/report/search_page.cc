@@ -3,8 +3,8 @@
 // of the runner-up are two bars on one scale, so that a reader sees which part
 // of the step makes the difference. For example:
 //
-//   winner     [products      |attention |head|collectives]      304 ms
-//   runner-up  [products      |attention |head|collectives   ]   312 ms
+//   winner     [matmuls      |attention |head|collectives]      304 ms
+//   runner-up  [matmuls      |attention |head|collectives   ]   312 ms
 #include "emit/report/search_page.h"
 
 #include <algorithm>
@@ -355,7 +355,7 @@ std::string ZeroText(const Sharding& one) {
 struct Group {
   std::string_view fill, name;
 };
-constexpr std::array<Group, 7> kGroups = {{{"p0", "products"},
+constexpr std::array<Group, 7> kGroups = {{{"p0", "matmuls"},
                                            {"p1", "attention"},
                                            {"p2", "other operations"},
                                            {"p4", "recomputation"},
@@ -364,7 +364,7 @@ constexpr std::array<Group, 7> kGroups = {{{"p0", "products"},
                                            {"p6", "optimizer and scale"}}};
 size_t GroupOf(std::string_view part) {
   constexpr std::array<std::pair<std::string_view, size_t>, 7> kOwn = {
-      {{"products", 0},
+      {{"matmuls", 0},
        {"attention", 1},
        {"other_operations", 2},
        {"recomputation", 3},
