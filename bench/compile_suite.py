@@ -142,8 +142,8 @@ class Suite:
             "--rules", "builtin:llama/hf", "--mesh",
             "fsdp:%d,tp:4" % (devices // 4), "--operation", "vanilla",
             "--mode", "train", "--layout", "bthd", "--dtype", "float32",
-            "--attention", "heads=32,kv_heads=8,head_dim=128,batch=%d,"
-            "q_len=8,kv_len=8" % (devices // 4)])
+            "--attention", "heads=32,kv_heads=8,head_dim=128", "--batch",
+            str(devices // 4), "--seq", "8", "--kv-len", "8"])
 
     def _theirs(self, spec):
         if spec["against"] == VERIFY:

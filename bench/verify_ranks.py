@@ -23,30 +23,31 @@ ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
 
 def case(name, model, mesh, sizes, *args):
     config = os.path.join(ROOT, "testdata", "configs", model + ".config.json")
-    return name, ["--model", config, "--mesh", mesh, "--attention", sizes,
+    heads, batch, queries, keys = sizes
+    return name, ["--model", config, "--mesh", mesh, "--attention", heads,
+                  "--batch", batch, "--seq", queries, "--kv-len", keys,
                   "--dtype", "bfloat16", "--features", "none", *args]
 
 
 CASES = [
     case("Llama 3 8B, decode, 8,192 keys", "llama-3-8b", "dp:2,sp:2,tp:2",
-         "heads=32,kv_heads=8,head_dim=128,batch=4,q_len=1,kv_len=8192",
+         ("heads=32,kv_heads=8,head_dim=128", "4", "1", "8192"),
          "--mode", "decode", "--operation", "flash_decoding", "--layout",
          "bthd", "--steps", "1"),
     case("Llama 3 70B, decode, 8,192 keys", "llama-3-70b", "dp:2,sp:2,tp:4",
-         "heads=64,kv_heads=8,head_dim=128,batch=4,q_len=1,kv_len=8192",
+         ("heads=64,kv_heads=8,head_dim=128", "4", "1", "8192"),
          "--mode", "decode", "--operation", "flash_decoding", "--layout",
          "bthd", "--steps", "1"),
     case("Gemma 2 9B, prefill, 4,096 keys, soft cap, window", "gemma-2-9b",
          "dp:2,tp:4",
-         "heads=16,kv_heads=8,head_dim=256,batch=2,q_len=4096,kv_len=4096,"
-         "window=1024",
+         ("heads=16,kv_heads=8,head_dim=256,window=1024", "2", "4096", "4096"),
          "--mode", "prefill", "--operation", "flash_attn2", "--layout",
          "bthd"),
     case("Mixtral, ring, 2,048 tokens", "mixtral-8x7b", "dp:2,sp:4",
-         "heads=32,kv_heads=8,head_dim=128,batch=2,q_len=2048,kv_len=2048",
+         ("heads=32,kv_heads=8,head_dim=128", "2", "2048", "2048"),
          "--mode", "train", "--operation", "ring", "--layout", "bthd"),
     case("DeepSeek V3, latent, 2,048 keys", "deepseek-v3", "dp:4,tp:4",
-         "heads=128,kv_heads=128,head_dim=128,batch=4,q_len=1,kv_len=2048",
+         ("heads=128,kv_heads=128,head_dim=128", "4", "1", "2048"),
          "--mode", "decode", "--operation",
          "multi_latent_ragged_page_attention_v1", "--layout", "bthd",
          "--steps", "1"),

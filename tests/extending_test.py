@@ -378,7 +378,7 @@ class Extending(unittest.TestCase):
     def test_the_operation_is_verified(self):
         done = self.tree.shardc(
             "verify", "--mesh", "dp:2,sp:2,tp:2", "--operation", "eager",
-            "--attention", "heads=8,kv_heads=2,head_dim=64,q_len=16",
+            "--attention", "heads=8,kv_heads=2,head_dim=64", "--seq", "16",
             "--features", "bias,mask")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("0 fail", done.stdout)

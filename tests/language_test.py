@@ -58,11 +58,15 @@ TERMS = [
     (r"\boff by\b", "error, differs by"),
     (r"\bstands without\b", "is missing"),
     (r"\bgoes wrong\b", "fails, is malformed"),
+    (r"\bmatrix products?\b", "matmul"),
+    (r"\bpieces?\b", "shard, part, region"),
     (r"\bheld (to|against)\b|\bholds? .{1,30} against\b", "compared with"),
 ]
 
 # (path, pattern): text that is left out before TERMS are looked for.
 QUOTED = [
+    # What is no shard of a tensor: a part of a file, of a transfer or of a text.
+    (r"(src|tests|python|bench|playground)/", r"\bpieces?\b"),
     # The anchors of patterns (`^`, `$`), of YAML (`&a`) and of HTML links.
     (r"", r"\banchors? ((of|in) )?(a |the )?(pattern|YAML)s?|"
           r"\b(pattern|YAML|regex|link)s?' anchors?"),

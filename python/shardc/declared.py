@@ -237,7 +237,7 @@ def _of_placements(placements: Sequence[Any], axes: Mapping[str, int]) -> Spec:
         else:
             raise Refused(
                 f"the placements {tuple(placements)}: of several parts in one"
-                " dimension each device holds a piece, which no spec expresses"
+                " dimension each device holds a shard, which no spec expresses"
             )
     return tuple(spec)
 

@@ -262,7 +262,7 @@ class Auditor {
 
   // Returns whether the instruction is a repeated copy of a collective that has
   // been counted already. TPU programs interleave a collective with matrix
-  // products as a chain of fusions, and each fusion holds a copy of the
+  // matmuls as a chain of fusions, and each fusion holds a copy of the
   // collective. Only the copy in the first fusion is counted. The root of the
   // first fusion is marked `AsyncCollectiveStart`.
   bool ContinuesChain(const hlo::Instruction& at, Block block) const {

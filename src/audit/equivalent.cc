@@ -62,7 +62,7 @@ class DeviceNumbers {
   // differs. The product of their sizes must be the number of shards, which is
   // the operand's size divided by the slice's size; otherwise returns nullopt.
   // If the position is unknown, returns the only subset of `among` with this
-  // product, or nullopt if there are several or none. On a:2, b:4, for example,
+  // matmul, or nullopt if there are several or none. On a:2, b:4, for example,
   // a slice of a quarter can only be over b.
   std::optional<AxisGroup> SliceAxes(Node slice, const AxisGroup& among);
 

@@ -84,13 +84,13 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
   };
   switch (found.code->number) {
     case code::kActivationGathered.number:
-      if (found.detail == kOfProduct) {
-        say(what + " is gathered " + how + ", although a product with " +
+      if (found.detail == kOfMatmul) {
+        say(what + " is gathered " + how + ", although a matmul with " +
                 (found.parameter.empty() ? "parameters"
                                          : ShortQuote(found.parameter)) +
                 " made it in shards",
             "keep it sharded in the `with_sharding_constraint` at or after "
-            "this line; if a product follows, shard the rows of its parameter "
+            "this line; if a matmul follows, shard the rows of its parameter "
             "over the same axis, so that only its result is summed");
         break;
       }
@@ -167,8 +167,8 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
           ", because the parameter's spec shards other "
           "dimensions than the computation needs";
       if (one.moved.what == What::kActivation && !DefOf(one.kind).reduces) {
-        why = (found.detail == kOfProduct ? " after the product with "
-                                          : " for the product with ") +
+        why = (found.detail == kOfMatmul ? " after the matmul with "
+                                         : " for the matmul with ") +
               ShortQuote(found.parameter) +
               ", because its sharding does not fit the parameter's spec";
       } else if (DefOf(one.kind).reduces) {

@@ -15,8 +15,8 @@
 
 namespace shardc::audit {
 
-// The detail of a flaw of an activation that a product made in shards.
-inline constexpr std::string_view kOfProduct = "product";
+// The detail of a flaw of an activation that a matmul made in shards.
+inline constexpr std::string_view kOfMatmul = "product";
 
 // Flaws with the same code, line and parameter.
 struct FoundFlaw {

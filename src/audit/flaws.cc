@@ -28,7 +28,7 @@
 #include "audit/audit.h"
 #include "audit/flaw_text.h"
 #include "audit/gradients.h"
-#include "audit/products.h"
+#include "audit/matmuls.h"
 #include "audit/uses.h"
 #include "comm/collective_def.h"
 #include "source/size.h"
@@ -65,7 +65,7 @@ class Search {
         line_of_(line_of),
         uses_(graph),
         shardings_(graph, tracer, entry, report),
-        products_(graph, tracer, entry, report, shardings_) {
+        matmuls_(graph, tracer, entry, report, shardings_) {
     const hlo::Program& program = graph.program();
     optimised_ = program.IsScheduled();
     // CPU and GPU back ends widen dtypes, so their optimised programs do not
@@ -140,7 +140,7 @@ class Search {
 
   // Returns the metadata of the instruction for which the collective is made,
   // if it follows from the result: the sharding constraint that the gathered
-  // value gets without being sliced, or the product (or the cast) of a
+  // value gets without being sliced, or the matmul (or the cast) of a
   // parameter, if the operation of the collective is a loop or its slice of a
   // layer. Otherwise returns the metadata of the collective.
   std::string_view CauseOf(const Code& code, const Traffic& one) {
@@ -207,8 +207,8 @@ class Search {
            name.ends_with("jit(dynamic_index_in_dim)/dynamic_slice");
   }
 
-  // Returns whether the user is a product whose result has the dimension that
-  // the gather made. In the backward pass, such a product may sum it into the
+  // Returns whether the user is a matmul whose result has the dimension that
+  // the gather made. In the backward pass, such a matmul may sum it into the
   // gradient of a parameter, so none is followed there.
   bool KeepsGathered(const Traffic& gather, Node user, size_t index) const {
     const hlo::Instruction at = graph_.At(user);
@@ -260,32 +260,32 @@ class Search {
   }
 
   // Reports a parameter that is moved to other devices, and an activation that
-  // is moved for its product with a parameter. XLA moves neither if the spec of
+  // is moved for its matmul with a parameter. XLA moves neither if the spec of
   // the parameter fits the sharding constraints of the activations.
   void JudgeMove(const Traffic& one) {
     if (one.moved.what == What::kParameter) {
       return Add(code::kWeightResharded, one);
     }
     // In the backward pass, the gradient of an activation is the sum of
-    // products with several parameters, and is moved where another spec is
+    // matmuls with several parameters, and is moved where another spec is
     // wrong.
     if (one.moved.what != What::kActivation || one.phase == Phase::kBackward) {
       return;
     }
-    const std::string factor = products_.FactorOf(one.node);
+    const std::string factor = matmuls_.FactorOf(one.node);
     if (!factor.empty()) return AddOf(factor, code::kWeightResharded, one);
     if (DefOf(one.kind).route != Route::kPairs) return;
     const auto sharders = ShardersOf(one);
     if (sharders.size() != 1) return;
     AddOf(*sharders.begin(), code::kWeightResharded, one,
-          std::string(kOfProduct));
+          std::string(kOfMatmul));
   }
 
-  // Returns the parameters whose products made the operand in shards over the
+  // Returns the parameters whose matmuls made the operand in shards over the
   // axes of the collective.
   std::set<std::string> ShardersOf(const Traffic& one) {
     const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
-    return operand ? products_.ShardersOf(*operand, *one.members)
+    return operand ? matmuls_.ShardersOf(*operand, *one.members)
                    : std::set<std::string>();
   }
 
@@ -326,8 +326,8 @@ class Search {
                  uses_.AllSort(one.node, ElementOf(one)) ? "sorted" : "");
     }
     if (activation && IsFloat(array.element)) {
-      JudgeProduct(one);
-      JudgeOfProduct(one);
+      JudgeMatmul(one);
+      JudgeOfMatmul(one);
     }
     if (parameter && IsFloat(array.element) && !one.metadata.empty()) {
       JudgeIdleAxis(one, array);
@@ -340,25 +340,25 @@ class Search {
   }
 
   // Reports an activation that is gathered over axes which shard the parameter
-  // of its product. Without a backward pass, results are often gathered on
-  // purpose, so only a factor of another product is reported.
-  void JudgeOfProduct(const Traffic& one) {
+  // of its matmul. Without a backward pass, results are often gathered on
+  // purpose, so only a factor of another matmul is reported.
+  void JudgeOfMatmul(const Traffic& one) {
     if (one.phase == Phase::kBackward ||
         uses_.AllSort(one.node, ElementOf(one))) {
       return;
     }
-    const std::string factor = products_.FactorOf(one.node);
+    const std::string factor = matmuls_.FactorOf(one.node);
     if (one.phase == Phase::kNone && factor.empty()) return;
     const auto sharders = ShardersOf(one);
     if (sharders.empty()) return;
-    if (!factor.empty() && products_.Keeps(factor, *one.members)) {
+    if (!factor.empty() && matmuls_.Keeps(factor, *one.members)) {
       return AddOf(factor, code::kWeightResharded, one);
     }
     AddOf(sharders.size() == 1 ? *sharders.begin() : "",
-          code::kActivationGathered, one, std::string(kOfProduct));
+          code::kActivationGathered, one, std::string(kOfMatmul));
   }
 
-  // Returns whether the result is a matrix of a product or a table of a lookup,
+  // Returns whether the result is a matrix of a matmul or a table of a lookup,
   // possibly after moves.
   bool IsFactorOrTable(const Traffic& one) {
     using Seek = Uses::Seek;
@@ -378,7 +378,7 @@ class Search {
   }
 
   // Reports a matrix that is gathered over an axis which shards no data: each
-  // device of the axis then computes the same. Where the axis shards no product
+  // device of the axis then computes the same. Where the axis shards no matmul
   // at all, it is reported once, after all collectives (FindUnusedAxes).
   void JudgeIdleAxis(const Traffic& one, const hlo::Array& array) {
     const auto matrix =
@@ -390,7 +390,7 @@ class Search {
     }
     for (const std::string& axis : one.members->axes) {
       if (shardings_.MayShardData(axis)) continue;
-      if (products_.Shards(axis)) {
+      if (matmuls_.Shards(axis)) {
         return Add(code::kWeightResharded, one, axis);
       }
       idle_.emplace(axis, one.moved.name);
@@ -448,10 +448,10 @@ class Search {
     }
   }
 
-  // Reports a weight that is gathered over an axis for a matrix product, if the
+  // Reports a weight that is gathered over an axis for a matmul, if the
   // gathered activation `one` is the other operand and is gathered over the
-  // same axis: each device along the axis then computes the entire product.
-  void JudgeProduct(const Traffic& one) {
+  // same axis: each device along the axis then computes the entire matmul.
+  void JudgeMatmul(const Traffic& one) {
     if (!one.members->named) return;
     const auto consumers = uses_.ConsumersOf(one.node, ElementOf(one));
     if (!consumers) return;
@@ -496,7 +496,7 @@ class Search {
     if ((one.phase == Phase::kForward || one.phase == Phase::kNone) &&
         one.moved.what == What::kActivation && array.dims.size() > 1 &&
         uses_.AllSlice(one.node, ElementOf(one))) {
-      const auto parameter = products_.SlicedFor(one, uses_);
+      const auto parameter = matmuls_.SlicedFor(one, uses_);
       if (parameter) AddOf(*parameter, code::kWeightResharded, one);
       return;
     }
@@ -772,7 +772,7 @@ class Search {
   const LineReader& line_of_;
   Uses uses_;
   Shardings shardings_;
-  Products products_;
+  Matmuls matmuls_;
   bool optimised_ = false, keeps_dtypes_ = false;
   // One bit for each Phase. It is set if the report has a collective of this
   // phase.
@@ -782,7 +782,7 @@ class Search {
   // until the first question.
   std::optional<std::map<SentOperand, std::set<std::string>>> tables_;
   // Axes over which parameters are gathered and which shard no data and no
-  // product, each with the first of the parameters.
+  // matmul, each with the first of the parameters.
   std::map<std::string, std::string> idle_;
   std::vector<FoundFlaw> found_;
   std::map<Key, size_t> known_;

@@ -18,7 +18,7 @@
 //      %g  = all-reduce(dot(%x, %dy))
 //
 //    `q`, `k` and `v` have the same input, and two weights whose results are
-//    added have the same %dy. Only one weight has both. If the forward product
+//    added have the same %dy. Only one weight has both. If the forward matmul
 //    is not in reach, because %x is stored or computed again, %dy is enough if
 //    it is multiplied by only one parameter of the right size.
 //
@@ -40,7 +40,7 @@
 namespace shardc::audit {
 namespace {
 
-bool IsProduct(std::string_view opcode) {
+bool IsMatmul(std::string_view opcode) {
   return opcode == "dot" || opcode == "convolution";
 }
 
@@ -54,7 +54,7 @@ bool IsSum(std::string_view opcode) {
 bool IsUse(std::string_view opcode) {
   constexpr std::string_view kUses[] = {"broadcast", "gather", "ragged-dot",
                                         "custom-call", "scatter"};
-  return IsProduct(opcode) ||
+  return IsMatmul(opcode) ||
          std::ranges::find(kUses, opcode) != std::end(kUses);
 }
 
@@ -97,8 +97,8 @@ void Gradients::ReadModel() {
     const hlo::Computation& computation = graph_.BlockAt(block);
     for (Node node = computation.begin; node < computation.end; ++node) {
       if (!uses[instructions.OpcodeNumber(node)]) continue;
-      if (IsProduct(graph_.At(node).opcode)) {
-        AddProduct(node);
+      if (IsMatmul(graph_.At(node).opcode)) {
+        AddMatmul(node);
         continue;
       }
       for (const Node operand : graph_.Operands(node)) {
@@ -113,22 +113,22 @@ void Gradients::ReadModel() {
   }
 }
 
-void Gradients::AddProduct(Node product) {
-  const auto operands = graph_.Operands(product);
+void Gradients::AddMatmul(Node matmul) {
+  const auto operands = graph_.Operands(matmul);
   if (operands.size() != 2 || operands[0] == kNoNode ||
       operands[1] == kNoNode) {
     return;
   }
-  const auto name = hlo::OpNameOf(graph_.At(product)).value_or("");
+  const auto name = hlo::OpNameOf(graph_.At(matmul)).value_or("");
   const bool backward = PhaseOf(name) == Phase::kBackward;
   const Origin origins[] = {OriginOf(operands[0]), OriginOf(operands[1])};
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const Node parameter = origins[i].first;
     if (entry_.Of(parameter).what != What::kParameter) continue;
     used_.insert(parameter);
-    products_.emplace(
+    matmuls_.emplace(
         origins[1 - i],
-        Product{parameter, SortedDims(graph_.At(operands[i]).type), backward});
+        Matmul{parameter, SortedDims(graph_.At(operands[i]).type), backward});
   }
 }
 
@@ -162,29 +162,29 @@ std::optional<Node> Gradients::UsedOf(const std::set<Node>& arguments) const {
 
 std::optional<Node> Gradients::Multiplied(const SentOperand& sum) {
   // A sum over several axes may be one sum after another.
-  Node product = sum.first;
+  Node matmul = sum.first;
   int64_t index = sum.second;
   do {
-    const auto operand = graph_.Operand(product, AsIndex(index));
+    const auto operand = graph_.Operand(matmul, AsIndex(index));
     if (!operand) return std::nullopt;
     Origin origin = OriginOf(*operand);
-    product = origin.first;
+    matmul = origin.first;
     index = origin.second.empty() ? 0 : std::max<int64_t>(0, origin.second[0]);
-  } while (IsSum(graph_.At(product).opcode));
-  const auto factors = graph_.Operands(product);
-  if (!IsProduct(graph_.At(product).opcode) || factors.size() != 2 ||
+  } while (IsSum(graph_.At(matmul).opcode));
+  const auto factors = graph_.Operands(matmul);
+  if (!IsMatmul(graph_.At(matmul).opcode) || factors.size() != 2 ||
       factors[0] == kNoNode || factors[1] == kNoNode) {
     return std::nullopt;
   }
-  const auto dims = SortedDims(graph_.At(product).type);
+  const auto dims = SortedDims(graph_.At(matmul).type);
   // The parameters by which each factor is multiplied, and those by which it is
   // multiplied in the backward pass.
   std::set<Node> by[2], backward;
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const Origin factor = OriginOf(factors[i]);
-    // A product with a parameter is no gradient of a parameter.
+    // A matmul with a parameter is no gradient of a parameter.
     if (entry_.Of(factor.first).what == What::kParameter) return std::nullopt;
-    const auto [first, last] = products_.equal_range(factor);
+    const auto [first, last] = matmuls_.equal_range(factor);
     for (auto at = first; at != last; ++at) {
       by[i].insert(at->second.parameter);
       const bool same_size = at->second.dims == dims;

@@ -34,15 +34,15 @@ class Gradients {
 
  private:
   using Origin = std::pair<Node, std::vector<int64_t>>;  // Tracer::SourceOf
-  // A product of a matrix and a parameter.
-  struct Product {
+  // A matmul of a matrix and a parameter.
+  struct Matmul {
     Node parameter = 0;
     std::vector<int64_t> dims;  // of the parameter's operand, sorted
     bool backward = false;
   };
 
   void ReadModel();
-  void AddProduct(Node product);
+  void AddMatmul(Node matmul);
   void ReadUpdates();
   std::optional<Node> Multiplied(const SentOperand& sum);
   Origin OriginOf(Node operand);
@@ -53,8 +53,8 @@ class Gradients {
   // The parameters that the model computes with, other than by elements. States
   // of an optimizer are not among them.
   std::set<Node> used_;
-  // The products with a parameter, by the origin of the other factor.
-  std::multimap<Origin, Product> products_;
+  // The matmuls with a parameter, by the origin of the other factor.
+  std::multimap<Origin, Matmul> matmuls_;
   // The arguments from which, by elements, those outputs are computed that have
   // elements of the sum.
   std::map<SentOperand, std::set<Node>> updates_;

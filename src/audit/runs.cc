@@ -328,7 +328,7 @@ std::string ScopeOf(std::string_view op_name) {
 //   layers.py:77 layer
 //
 // `constrain` and `by_heads` are helpers, so the constraint is reported at line
-// 40. `attention` has other instructions, such as matrix products, and is no
+// 40. `attention` has other instructions, such as matmuls, and is no
 // helper.
 
 ConstraintFunctions::ConstraintFunctions(const hlo::Program& program)

@@ -345,7 +345,7 @@ bool Uses::AllNarrow(Node node, std::optional<int64_t> element) {
 //   %new  = subtract(%w, %step)         w is an argument
 //   %step = multiply(%m.new, %rate)     rate is broadcast, so it is skipped
 //   %m.new = add(%m, %g)                m is an argument
-//   %g    = all-reduce(%product)        a collective; the product of matrices
+//   %g    = all-reduce(%matmul)        a collective; the matmul of matrices
 //                                       ends the search
 //
 // In contrast to a Tracer, the search follows all operands, and all iterations
@@ -501,7 +501,7 @@ void Elementwise::Follow(const State& state, Origins& out) {
   const hlo::Instruction at = graph_.At(state.value.node);
   if (at.opcode == "parameter") return FollowParameter(state, out);
   if (at.opcode == "gather") out.lookups.insert(state.value.node);
-  if (at.opcode == "dot") out.products.insert(state.value.node);
+  if (at.opcode == "dot") out.matmuls.insert(state.value.node);
   if (at.opcode == "dynamic-slice") out.slices.insert(state.value.node);
   if (at.opcode == "get-tuple-element") {
     const auto index = ElementIndexOf(at);

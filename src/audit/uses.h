@@ -116,9 +116,9 @@ using SentOperand = std::pair<Node, int64_t>;
 struct Origins {
   std::set<Node> arguments;  // parameters of the entry
   std::set<SentOperand> collectives;
-  std::set<Node> lookups;   // instructions `gather`, at which the search ends
-  std::set<Node> products;  // instructions `dot`, at which the search ends
-  std::set<Node> slices;    // instructions `dynamic-slice`
+  std::set<Node> lookups;  // instructions `gather`, at which the search ends
+  std::set<Node> matmuls;  // instructions `dot`, at which the search ends
+  std::set<Node> slices;   // instructions `dynamic-slice`
 };
 
 class Elementwise {
@@ -128,7 +128,7 @@ class Elementwise {
   // Returns the arguments, collectives and lookups whose elements are in the
   // value, possibly after moves, collectives and arithmetic by elements.
   // Operands without dimensions and operands that are broadcast have no
-  // elements in the value. Products of matrices, reductions and lookups end the
+  // elements in the value. Matmuls of matrices, reductions and lookups end the
   // search, and so do collectives unless the search goes through them.
   Origins OriginsOf(Value value, bool through_collectives = true);
 

@@ -484,7 +484,7 @@ class Planner {
             "was split" + InPartsText(tensor.dim_parts) +
                 ", and the plan splits it " +
                 (parts.empty() ? "as one part" : "as" + InPartsText(parts)) +
-                ": a piece of one is several pieces of the other",
+                ": a shard of one is several shards of the other",
             "merge the checkpoint with `shardc checkpoint merge`, and split "
             "the "
             "result");
@@ -586,7 +586,7 @@ class Planner {
                   CountText(static_cast<int64_t>(layouts_.size())) +
                       " parameters on " + CountText(job_.index.mesh.devices) +
                       " devices are " + CountText(pieces) +
-                      " pieces, more than the " + CountText(kMaxPieces) +
+                      " shards, more than the " + CountText(kMaxPieces) +
                       " that one run can make",
                   "take some of the parameters at a time with --params");
     return false;

@@ -220,7 +220,7 @@ class IndexReader {
     if (!inside) {
       return Refuse(
           code::kSchema, member.value,
-          "the piece is outside its parameter of shape " + ShapeText(whole));
+          "the shard is outside its parameter of shape " + ShapeText(whole));
     }
     if (member.value.Find("devices") &&
         !ReadNumbers(member.value, "devices", &piece.devices)) {

@@ -136,7 +136,7 @@ class PiecesReader {
     for (const StoredTensor& tensor : stored_.tensors) {
       if (CoverExactly(tensor)) continue;
       findings_.Add(code::kTensorMissing, place_,
-                    "the pieces of `" + tensor.name + "` do not cover " +
+                    "the shards of `" + tensor.name + "` do not cover " +
                         ShapeText(tensor.shape) + " whole");
     }
     if (findings_.errors() > before || watch.RefuseChanged(findings_)) {
@@ -287,7 +287,7 @@ bool VerifyStored(const Stored& stored, const ProcessShare& share,
       if (crc == *piece.checksum) continue;
       const std::string& path = stored.files[piece.file].path;
       findings.Add(code::kUnreadable, Place{MakeSource(path, {})},
-                   "the piece of `" + tensor.name + "` at " +
+                   "the shard of `" + tensor.name + "` at " +
                        ShapeText(piece.box.offset) + " in `" + path +
                        "` has the checksum " + ChecksumText(crc) +
                        ", and the index records " +

@@ -298,12 +298,6 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   if (!flags.attention.empty()) {
     const auto attention = ParseAttention(flags.attention, findings);
     if (!attention) return kFailed;
-    if (attention->batch || attention->q_len || attention->kv_len) {
-      findings.Add(code::kUsage, FlagPlace("--attention", flags.attention),
-                   "`--attention` has the sizes of a head, and not of a step",
-                   "write `--batch N` and `--kv-len N`");
-      return kFailed;
-    }
     flags.options.lint.attention = *attention;
   }
   LintFlags& lint = flags.options.lint;

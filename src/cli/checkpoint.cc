@@ -49,7 +49,7 @@ std::string ListText(const Stored& stored) {
     pieces += PiecesOf(one, stored);
   }
   builder.manifest().notes = stored.notes;
-  return "stored      " + Counted(pieces, "piece") +
+  return "stored      " + Counted(pieces, "shard") +
          (stored.tree != nullptr
               ? " of " + stored.tree->form
               : " in " + Counted(static_cast<int64_t>(stored.files.size()),
@@ -63,7 +63,7 @@ void WriteListJson(const Stored& stored, Sink& out) {
   json.Rows("tensors", stored.tensors, [&](const StoredTensor& one) {
     json.Member("name", one.name);
     WriteTypeMembers(json, TypeOf(one));
-    json.Members("bytes", TypeOf(one).Bytes(), "pieces", PiecesOf(one, stored));
+    json.Members("bytes", TypeOf(one).Bytes(), "shards", PiecesOf(one, stored));
   });
   json.Member("notes", stored.notes);
   json.EndObject();

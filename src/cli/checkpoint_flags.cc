@@ -196,11 +196,11 @@ bool IsBelow(const std::string& directory, const std::string& path) {
 std::string SizeJson(const TransferSize& size, const RunReport* report) {
   return JsonText([&](JsonWriter& json) {
            json.BeginObject();
-           json.Members("files", size.files, "pieces", size.pieces,
+           json.Members("files", size.files, "shards", size.pieces,
                         "bytes_read", size.bytes_read, "bytes_written",
                         size.bytes_written);
            if (report != nullptr) {
-             json.Members("pieces_kept", report->pieces_kept, "complete",
+             json.Members("shards_kept", report->pieces_kept, "complete",
                           report->indexed);
            }
            json.EndObject();
@@ -210,7 +210,7 @@ std::string SizeJson(const TransferSize& size, const RunReport* report) {
 
 std::string SizeText(const TransferSize& size) {
   return BytesText(size.bytes_written) + " in " +
-         Counted(size.pieces, "piece") + " and " + Counted(size.files, "file");
+         Counted(size.pieces, "shard") + " and " + Counted(size.files, "file");
 }
 
 int DryRun(const Transfer& transfer, const RunOptions& run,
@@ -247,7 +247,7 @@ void PrintReport(const Transfer& transfer, const RunOptions& run,
   } else {
     text = "wrote " + SizeText(report.size) + " to " + where;
     if (report.pieces_kept > 0) {
-      text += "; " + Counted(report.pieces_kept, "piece was", "pieces were") +
+      text += "; " + Counted(report.pieces_kept, "shard was", "shards were") +
               " already written";
     }
     if (verified > 0) {
@@ -303,7 +303,7 @@ Options OptionsOf(CheckpointFlags& flags) {
        .help = "read back all written data and compare checksums"},
       {.name = "--no-verify",
        .to = &flags.no_verify,
-       .help = "do not compare the pieces that are read with their recorded "
+       .help = "do not compare the shards that are read with their recorded "
                "checksums"},
       {.name = "--process-index",
        .to = &flags.process_index,
@@ -390,7 +390,7 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
   bool good = false;
   {
     const InterruptMessage notice(
-        "\nshardc: interrupted; the complete pieces are in hidden files in " +
+        "\nshardc: interrupted; the complete shards are in hidden files in " +
         Printable(transfer.directory) +
         ", and the same command continues from there\n");
     Progress progress;
@@ -575,7 +575,7 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   const auto per = ParsePer(flags.per.empty() ? "device" : flags.per);
   if (!per) {
     findings.Add(code::kUsage, {},
-                 "`" + flags.per + "` is not a layout of pieces",
+                 "`" + flags.per + "` is not a layout of shards",
                  "--per takes device, process or shard");
     return std::nullopt;
   }
@@ -627,14 +627,14 @@ Options OptionsOf(ShardFlags& flags) {
       {.name = "--output",
        .to = &flags.checkpoint.out,
        .value = "DIR",
-       .help = "directory of the pieces",
+       .help = "directory of the shards",
        .letter = 'o',
        .required = true},
       {.name = "--per",
        .to = &flags.per,
        .value = "device|process|shard",
        .help = "write a file per device, per process (replicas once), or per "
-               "distinct set of devices (each piece once) (default: device)"},
+               "distinct set of devices (each shard once) (default: device)"},
       {.name = "--mode",
        .to = &flags.mode,
        .value = "MODE",

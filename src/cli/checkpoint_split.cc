@@ -23,7 +23,7 @@ int RunSplit(const SplitFlags& flags, const Common& common,
           std::filesystem::path(flags.checkpoint) / kShardsName, error)) {
     findings.Add(
         code::kUsage, Place{MakeSource(flags.checkpoint, {})},
-        "`" + flags.checkpoint + "` contains the pieces of a split checkpoint",
+        "`" + flags.checkpoint + "` contains the shards of a split checkpoint",
         "`shardc checkpoint reshard " + flags.checkpoint +
             " --plan ...` converts them to another plan");
     return kFailed;

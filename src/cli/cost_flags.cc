@@ -180,25 +180,25 @@ void ReadProducts(const std::string& text, cost::Settings& out,
   for (const auto scaling :
        {cost::Scaling::kMx, cost::Scaling::kBlocks, cost::Scaling::kNv}) {
     if (text != cost::kScalingNames[static_cast<size_t>(scaling)]) continue;
-    out.products = scaling == cost::Scaling::kNv ? Dtype::kF4 : Dtype::kF8E4M3;
+    out.matmuls = scaling == cost::Scaling::kNv ? Dtype::kF4 : Dtype::kF8E4M3;
     out.scaling = scaling;
     return;
   }
-  CostFlagParser(findings).Type("--matmul-dtype", text, out.products);
-  if (out.products == Dtype::kF4) {
+  CostFlagParser(findings).Type("--matmul-dtype", text, out.matmuls);
+  if (out.matmuls == Dtype::kF4) {
     findings.Add(code::kUsage, FlagPlace("--matmul-dtype", text),
                  ShortQuote(text) +
                      " has no scales, and no device multiplies "
                      "such numbers without them",
-                 "write `nvfp4` for 4-bit products with a scale for each 16 "
+                 "write `nvfp4` for 4-bit matmuls with a scale for each 16 "
                  "numbers");
   }
-  if (out.products != Dtype::kF8E8M0) return;
+  if (out.matmuls != Dtype::kF8E8M0) return;
   findings.Add(code::kUsage, FlagPlace("--matmul-dtype", text),
                ShortQuote(text) +
-                   " is the dtype of the scales of blocks, and no product has "
+                   " is the dtype of the scales of blocks, and no matmul has "
                    "operands of it",
-               "write `mxfp8` for 8-bit products with a scale for each 32 "
+               "write `mxfp8` for 8-bit matmuls with a scale for each 32 "
                "numbers, or float8_e4m3fn");
 }
 
@@ -325,12 +325,12 @@ Options OptionsOfCost(CostFlags& flags) {
                "all of a micro-batch)"},
       {.name = "--overlap-tp",
        .to = &flags.overlap_tensor,
-       .help = "tensor-parallel collectives overlap with matrix products, as "
+       .help = "tensor-parallel collectives overlap with matmuls, as "
                "with async TP"},
       {.name = "--matmul-dtype",
        .to = &flags.matmul_dtype,
        .value = "DTYPE",
-       .help = "dtype of the matrix products of layers, such as float8_e4m3fn; "
+       .help = "dtype of the matmuls of layers, such as float8_e4m3fn; "
                "mxfp8, fp8_blocks and nvfp4 have a scale for each of many "
                "blocks "
                "(default: that of activations)"},
@@ -417,7 +417,7 @@ std::optional<cost::Settings> ParseSettings(const CostFlags& flags,
   ReadProducts(flags.matmul_dtype, out, findings);
   if (cost::LacksFp4(out)) {
     findings.Add(code::kUsage, FlagPlace("--matmul-dtype", flags.matmul_dtype),
-                 "the profile has no rate of products in 4 bits",
+                 "the profile has no rate of matmuls in 4 bits",
                  "write `peaks: {fp4: ...}` in a profile of your own, with "
                  "`base:`, or choose gb200 or gb300");
   }

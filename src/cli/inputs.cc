@@ -480,19 +480,24 @@ namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 31;
 
+// Returns the option of a size that belongs to a step: `batch` -> `--batch`;
+// empty for another key.
+std::string_view OptionOfStep(std::string_view key) {
+  if (key == "batch") return "--batch";
+  if (key == "q_len" || key == "seq") return "--seq";
+  return key == "kv_len" ? "--kv-len" : "";
+}
+
 }  // namespace
 
 std::optional<AttentionFlag> ParseAttention(const std::string& text,
                                             Findings& findings) {
   AttentionFlag out;
-  const std::array<std::pair<std::string, std::optional<int64_t>*>, 10> keys = {
+  const std::array<std::pair<std::string, std::optional<int64_t>*>, 7> keys = {
       {{"heads", &out.heads},
        {"kv_heads", &out.kv_heads},
        {"head_dim", &out.head_dim},
        {"value_dim", &out.value_dim},
-       {"batch", &out.batch},
-       {"q_len", &out.q_len},
-       {"kv_len", &out.kv_len},
        {"window", &out.window},
        {"latent", &out.latent},
        {"rope_dim", &out.rope_dim}}};
@@ -509,11 +514,17 @@ std::optional<AttentionFlag> ParseAttention(const std::string& text,
       std::vector<std::string> known;
       for (const auto& [name, value] : keys) known.push_back(name);
       const auto nearest = Nearest(key, known);
+      const std::string_view option = OptionOfStep(key);
+      if (!option.empty()) {
+        findings.Add(code::kUsage, FlagPlace("--attention", text),
+                     "`--attention` has the sizes of a head, and not of a step",
+                     "write `" + std::string(option) + " N` for `" + key + "`");
+        return std::nullopt;
+      }
       findings.Add(code::kUsage, {},
                    "`" + item + "` in `--attention` is not a size",
                    nearest ? "did you mean `" + *nearest + "=N`?"
-                           : "give heads=32,kv_heads=8,head_dim=128,batch=4,"
-                             "q_len=128,kv_len=4096");
+                           : "give heads=32,kv_heads=8,head_dim=128");
       return std::nullopt;
     }
     if (*at->second) {

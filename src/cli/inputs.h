@@ -120,14 +120,14 @@ std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings);
 // not, adds a finding (usage). A plan always has the specs of train.
 bool CheckMode(std::span<const Mode> planned, Mode mode, Findings& findings);
 
-// The option `--attention`, which gives the sizes of attention without a
-// model's config.json:
+// The option `--attention`, which gives the sizes of attention's heads without
+// a model's config.json:
 //
-//   --attention heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096
+//   --attention heads=32,kv_heads=8,head_dim=128
 
 struct AttentionFlag {
-  std::optional<int64_t> heads, kv_heads, head_dim, value_dim, batch, q_len,
-      kv_len, window, latent, rope_dim;
+  std::optional<int64_t> heads, kv_heads, head_dim, value_dim, window, latent,
+      rope_dim;
 };
 
 // Parses the sizes. Each key may occur once; each value is a positive integer

@@ -34,6 +34,7 @@ namespace shardc::cli {
 namespace {
 
 constexpr int64_t kMostSteps = 4096;
+constexpr int64_t kMostTokens = int64_t{1} << 32;
 
 template <class T, class Parse>
 bool ParseEach(const std::vector<std::string>& texts, std::vector<T>& out,
@@ -178,7 +179,7 @@ bool ChooseFeatures(const std::vector<std::string>& names,
   return true;
 }
 
-// Chooses the sizes. Each size is taken from --attention, else from the model,
+// Chooses the sizes. Each size is taken from its option, else from the model,
 // else from the target. The number of heads must be given; otherwise adds a
 // finding. Other sizes have defaults.
 std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
@@ -224,20 +225,27 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
                      : "the model's config.json gives no number of attention "
                        "heads (`--model`)",
                  "give --model config.json, or --attention heads=32,"
-                 "kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096");
+                 "kv_heads=8,head_dim=128");
     return std::nullopt;
   }
-  if (!given.batch) given.batch = target.batch;
-  if (!given.kv_len) given.kv_len = target.kv_len;
+  std::optional<int64_t> length;
+  int64_t batch = target.batch.value_or(mesh.devices);
+  int64_t kv_length = target.kv_len.value_or(0);
+  if (!ReadCountOption("--batch", flags.batch, batch, findings) ||
+      !ReadCountOption("--seq", flags.length, length.emplace(0), findings) ||
+      !ReadCountOption("--kv-len", flags.kv_length, kv_length, findings)) {
+    return std::nullopt;
+  }
+  if (*length == 0) length.reset();
   verify::Sizes out;
   out.heads = *given.heads;
   out.key_heads = given.kv_heads.value_or(out.heads);
   out.head_dim = given.head_dim.value_or(128);
   out.value_dim = given.value_dim.value_or(0);
-  out.batch = given.batch.value_or(mesh.devices);
+  out.batch = batch;
   out.key_length =
-      given.kv_len.value_or(given.q_len ? *given.q_len : 128 * mesh.devices);
-  out.query_length = given.q_len.value_or(out.key_length);
+      kv_length > 0 ? kv_length : length.value_or(128 * mesh.devices);
+  out.query_length = length.value_or(out.key_length);
   request.window = given.window;
   out.latent_rank = given.latent.value_or(0);
   out.latent_rope_dim = given.rope_dim.value_or(0);
@@ -350,6 +358,21 @@ const exec::Operation* NamedOperation(const std::string& name,
   return nullptr;
 }
 
+bool ReadCountOption(std::string_view flag, const std::string& text,
+                     int64_t& to, Findings& findings) {
+  if (text.empty()) return true;
+  const auto value = ParseInteger(flag, text, 1, findings);
+  if (!value) return false;
+  if (*value > kMostTokens) {
+    findings.Add(code::kUsage, {},
+                 "`" + std::string(flag) + "` is " + CountText(*value) + ", " +
+                     CountText(kMostTokens) + " at most are counted");
+    return false;
+  }
+  to = *value;
+  return true;
+}
+
 Options OptionsOf(VerifyFlags& flags) {
   Options options = MeshInputs(flags.inputs);
   Append(options, RulesInputs(flags.inputs));
@@ -358,17 +381,32 @@ Options OptionsOf(VerifyFlags& flags) {
   Append(options, ModelInputs(flags.inputs,
                               "a model's config.json, for its attention's "
                               "sizes, scale, soft cap and sinks"));
-  Append(options,
-         {{.name = "--attention",
-           .to = &flags.attention,
-           .value = "KEY=N,...",
-           .help = "sizes in place of a model's, such as heads=32,kv_heads=8,"
-                   "head_dim=128,batch=4,q_len=128,kv_len=4096"},
-          {.name = "--operation",
-           .to = &flags.operations,
-           .value = "NAME,...",
-           .help = "operations to run (default: all)",
-           .several = Several::kCommas}});
+  Append(
+      options,
+      {{.name = "--attention",
+        .to = &flags.attention,
+        .value = "KEY=N,...",
+        .help = "sizes of heads in place of a model's, such as "
+                "heads=32,kv_heads=8,head_dim=128"},
+       {.name = "--batch",
+        .to = &flags.batch,
+        .value = "N",
+        .help = "rows of the batch (default: the target's, else one a "
+                "device)"},
+       {.name = "--seq",
+        .to = &flags.length,
+        .value = "N",
+        .help = "tokens per row that are queries (default: as many as keys)"},
+       {.name = "--kv-len",
+        .to = &flags.kv_length,
+        .value = "N",
+        .help = "tokens that the cache can hold (default: the target's, else "
+                "128 a device)"},
+       {.name = "--operation",
+        .to = &flags.operations,
+        .value = "NAME,...",
+        .help = "operations to run (default: all)",
+        .several = Several::kCommas}});
   Append(options, OptionsOf(flags.settings));
   Append(options,
          {{.name = "--mode",
@@ -550,7 +588,7 @@ struct SettingFlag {
 // in a file.
 constexpr SettingFlag kFlags[] = {
     {Setting::kSoftmaxScale, "--softmax-scale", "X",
-     "scale of the products of query and key (default: the model's, or "
+     "scale of the matmuls of query and key (default: the model's, or "
      "1/sqrt(head_dim))"},
     {Setting::kSoftmaxDtype, "--softmax-dtype", "DTYPE",
      "dtype of the softmax (default: float32)"},
@@ -565,7 +603,7 @@ constexpr SettingFlag kFlags[] = {
     {Setting::kOrder, "--ring-order", "ORDER",
      "order of a ring's sequence: contiguous, zig_zag, striped"},
     {Setting::kDotBits, "--dot-bits", "N",
-     "bits that operands of matrix products are quantised to: 8, 4, or 0 for "
+     "bits that operands of matmuls are quantised to: 8, 4, or 0 for "
      "none"},
 };
 

@@ -58,7 +58,7 @@ bool ChooseSettings(const SettingsFlags& flags, const VerifyInput& input,
 struct VerifyFlags {
   InputFlags inputs;
   SettingsFlags settings;
-  std::string attention;
+  std::string attention, batch, length, kv_length;
   std::vector<std::string> operations, layouts, dtypes, features;
   Strings mode;
   std::string kv_dtype, steps, seed, dump, metrics = "reduced";
@@ -66,6 +66,11 @@ struct VerifyFlags {
 };
 
 Options OptionsOf(VerifyFlags& flags);
+
+// Reads the option of a count of rows or tokens into `to`, which is not changed
+// without a text. Returns false after a finding.
+bool ReadCountOption(std::string_view flag, const std::string& text,
+                     int64_t& to, Findings& findings);
 
 // Returns the operation of this name. If there is none, returns null and adds a
 // finding at `place`, which may be empty.

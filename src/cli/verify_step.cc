@@ -102,23 +102,6 @@ struct StepSettings {
   verify::StepRequest request;
 };
 
-constexpr int64_t kMostTokens = int64_t{1} << 32;
-
-bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
-               Findings& findings) {
-  if (text.empty()) return true;
-  const auto value = ParseInteger(flag, text, 1, findings);
-  if (!value) return false;
-  if (*value > kMostTokens) {
-    findings.Add(code::kUsage, {},
-                 "`" + std::string(flag) + "` is " + CountText(*value) + ", " +
-                     CountText(kMostTokens) + " at most are counted");
-    return false;
-  }
-  to = *value;
-  return true;
-}
-
 // Returns false, and adds a finding, if a given flag has no effect in these
 // modes.
 bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
@@ -177,8 +160,8 @@ std::optional<StepSettings> ReadStepSettings(const StepFlags& flags,
   verify::StepRequest& request = out.request;
   request.batch = target.batch.value_or(0);
   int64_t seed = 0;
-  if (!ReadCount("--batch", flags.batch, request.batch, findings) ||
-      !ReadCount("--seq", flags.length, request.length, findings)) {
+  if (!ReadCountOption("--batch", flags.batch, request.batch, findings) ||
+      !ReadCountOption("--seq", flags.length, request.length, findings)) {
     return std::nullopt;
   }
   if (!flags.seed.empty()) {
@@ -194,8 +177,8 @@ std::optional<StepSettings> ReadStepSettings(const StepFlags& flags,
   out.step_dtypes = *step_dtypes;
   if (!ReadReduction(flags.reduce, request.reduction, findings) ||
       !ReadRemat(flags.remat, request.remat, findings) ||
-      !ReadCount("--microbatches", flags.microbatches, request.microbatches,
-                 findings)) {
+      !ReadCountOption("--microbatches", flags.microbatches,
+                       request.microbatches, findings)) {
     return std::nullopt;
   }
   if (request.microbatches > kMostMicrobatches) {

@@ -20,7 +20,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cost/products.h"
+#include "cost/matmuls.h"
 #include "cost/rates.h"
 #include "cost/unknown_roles.h"
 #include "source/size.h"

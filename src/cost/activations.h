@@ -67,8 +67,8 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
                                          NotKnown& why);
 
-// Returns the fraction of the layers' matrix products that the backward pass
-// recomputes. Each product is weighted by the bytes of its result.
+// Returns the fraction of the layers' matmuls that the backward pass
+// recomputes. Each matmul is weighted by the bytes of its result.
 double RecomputedShare(const Activations& activations);
 
 }  // namespace shardc::cost

@@ -1,4 +1,4 @@
-// Fits a device profile's figures, such as the efficiency of matrix products,
+// Fits a device profile's figures, such as the efficiency of matmuls,
 // to the measured times of steps. There are 20 rounds. In each round, one
 // figure after the other is set to its best value, while all others keep their
 // values. The best value minimises the sum of the squared errors. A step's time
@@ -7,7 +7,7 @@
 //
 // For example, two steps can determine two figures. A step with short sequences
 // spends little time in attention, so it determines the efficiency of matrix
-// products. A step with 32,768 tokens in each sequence then determines the
+// matmuls. A step with 32,768 tokens in each sequence then determines the
 // efficiency of attention.
 #include "cost/calibrate.h"
 
@@ -105,7 +105,7 @@ class Fitting {
   // constant.
   void Search(Figure figure) {
     // The fitted figure is one constant. It replaces the profile's curve of
-    // efficiency by product size.
+    // efficiency by matmul size.
     if (figure == Figure::kMatmul) profile_.efficiency.matmul_curve.clear();
     if (figure == Figure::kMatmulFp8) {
       profile_.efficiency.matmul_fp8_curve.clear();
@@ -171,7 +171,7 @@ void AddOnce(std::vector<Figure>& to, Figure figure) {
   }
 }
 
-// Returns which efficiencies are fitted: those of matrix products in the dtypes
+// Returns which efficiencies are fitted: those of matmuls in the dtypes
 // in which the layers of these steps run, and that of the parts of models with
 // experts. A step with experts determines only the latter: the other parts of
 // its layers run as fast as those of published dense runs.

@@ -61,7 +61,7 @@ struct Calibration {
 };
 
 // Fits figures of the base profile to the steps: minimises the sum of the
-// squares of log(expected / measured). The efficiency of matrix products is
+// squares of log(expected / measured). The efficiency of matmuls is
 // fitted for each dtype that the steps use. For steps of models with experts,
 // the fraction Efficiency::experts is fitted instead. The efficiency of an
 // attention kernel is fitted if attention's fraction of the time differs by

@@ -1,6 +1,6 @@
 // Estimates the time of a training step. The step has these parts:
 //
-// - A matrix product takes as long as its floating-point operations at a
+// - A matmul takes as long as its floating-point operations at a
 //   fraction of the peak rate, or as long as reading and writing its operands
 //   if this is longer.
 // - Attention runs at a fraction of the peak rate that depends on the kernel.
@@ -26,8 +26,8 @@
 #include <tuple>
 
 #include "cost/experts.h"
+#include "cost/matmuls.h"
 #include "cost/memory.h"
-#include "cost/products.h"
 #include "cost/rates.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
@@ -64,14 +64,13 @@ constexpr double kGradientsCost = 0.05;
 // part of it that the backward pass recomputes.
 struct Pass {
   // `routing` is ExpertLayers::Routing() of all layers.
-  double products = 0, attention = 0, other = 0, routing = 0;
-  double Sum() const { return products + attention + other + routing; }
+  double matmuls = 0, attention = 0, other = 0, routing = 0;
+  double Sum() const { return matmuls + attention + other + routing; }
 };
 
-double LayerCount(const CostInputs& work,
-                  const std::vector<Product>& products) {
+double LayerCount(const CostInputs& work, const std::vector<Matmul>& matmuls) {
   double out = 0;
-  for (const Product& one : products) {
+  for (const Matmul& one : matmuls) {
     if (one.role == Role::kOutput) out += one.layers;
   }
   if (work.model) out = std::max(out, Real(work.model->layers.value_or(0)));
@@ -98,9 +97,9 @@ class StepTime {
         stack_(stack),
         tokens_(tokens),
         hidden_(hidden),
-        products_(ProductsOf(work, tokens)),
-        layers_(LayerCount(work, products_)),
-        experts_(work, settings, stack, products_, layers_),
+        matmuls_(MatmulsOf(work, tokens)),
+        layers_(LayerCount(work, matmuls_)),
+        experts_(work, settings, stack, matmuls_, layers_),
         exposure_(work, settings, communication, stack, layers_),
         unfused_(IsUnfused(settings, stack)),
         stores_sinks_(experts_.Any() && work.model &&
@@ -114,7 +113,7 @@ class StepTime {
   std::vector<TimePart> PartsAt(const Rates& rates) const {
     const Pass forward = ForwardAt(rates);
     const Pass again = RecomputedOf(forward, rates);
-    const Pass backward = {2 * forward.products - FrozenProducts(rates),
+    const Pass backward = {2 * forward.matmuls - FrozenMatmuls(rates),
                            forward.attention * AttentionBackward(),
                            2 * forward.other, 2 * forward.routing};
     const Moves moves = exposure_.At(rates, experts_);
@@ -134,7 +133,7 @@ class StepTime {
     const double optimizer = optimizer_bytes_ / rates.optimizer_bytes;
     const double step = layers_s + head + gradients + optimizer;
     std::vector<TimePart> out = {
-        {"products", forward.products + backward.products},
+        {"matmuls", forward.matmuls + backward.matmuls},
         {"attention", forward.attention + backward.attention},
         {"other_operations", forward.other + backward.other},
         {"recomputation", again.Sum()},
@@ -168,9 +167,9 @@ class StepTime {
                        [&](const TimePart& one) { return one.name == name; });
       return found->seconds / mean;
     };
-    const auto products = [&](bool experts) {
+    const auto matmuls = [&](bool experts) {
       const auto of = [&](bool frozen) {
-        return LayerProducts(rates, true, [&](const Product& one) {
+        return LayerMatmuls(rates, true, [&](const Matmul& one) {
           return one.expert == experts && !one.OfDenseMlp() &&
                  (!frozen || one.frozen);
         });
@@ -178,11 +177,11 @@ class StepTime {
       return 3 * of(false) - of(true);
     };
     std::vector<TimePart> out = {
-        {"products", products(false)},
+        {"matmuls", matmuls(false)},
         {"attention", part("attention")},
         {"other_operations", 3 * (OtherBytes(true) / rates.other_bytes +
                                   kOtherKernels * rates.launch)},
-        {"expert_products", products(true)},
+        {"expert_matmuls", matmuls(true)},
         {"expert_routing", 3 * experts_.Routing(rates)},
         {"recomputation", part("recomputation")},
         {"tensor_collectives", part("tensor_collectives")},
@@ -273,29 +272,29 @@ class StepTime {
     }
   }
 
-  // Returns the seconds of a matrix product in all layers that have it. The
-  // product runs in bfloat16 or in 8 bits. In both cases its operands and
+  // Returns the seconds of a matmul in all layers that have it. The
+  // matmul runs in bfloat16 or in 8 bits. In both cases its operands and
   // result are read and written with two bytes per element.
-  static double ProductSeconds(const Product& one, double rate,
-                               const Curve* curve, const Rates& rates) {
+  static double MatmulSeconds(const Matmul& one, double rate,
+                              const Curve* curve, const Rates& rates) {
     if (curve != nullptr) {
       rate *= ValueAt(*curve, std::min({one.rows, one.in, one.out}));
     }
     const double bytes = 2 * (one.rows * one.in + one.rows * one.out +
                               one.in * one.out * one.matrices);
     return one.layers * (std::max(2 * one.rows * one.in * one.out / rate,
-                                  bytes / rates.product_bytes) +
+                                  bytes / rates.matmul_bytes) +
                          rates.launch);
   }
 
-  // Returns the seconds of the products of all layers, or of those of one layer
-  // for a single micro-batch. The product of the router is a part of
+  // Returns the seconds of the matmuls of all layers, or of those of one layer
+  // for a single micro-batch. The matmul of the router is a part of
   // ExpertLayers::Routing().
   template <typename Counts>
-  double LayerProducts(const Rates& rates, bool one_layer,
-                       const Counts& counts) const {
-    std::map<std::tuple<int, bool, double, double, double>, Product> kernels;
-    for (const Product& one : products_) {
+  double LayerMatmuls(const Rates& rates, bool one_layer,
+                      const Counts& counts) const {
+    std::map<std::tuple<int, bool, double, double, double>, Matmul> kernels;
+    for (const Matmul& one : matmuls_) {
       if (one.role == Role::kHead || !counts(one)) continue;
       if (one.role == Role::kRouter && experts_.Any()) continue;
       auto& kernel = kernels[{KernelOf(one.role), one.expert, one.layers,
@@ -309,24 +308,24 @@ class StepTime {
       if (one_layer) kernel.layers = 1;
       seconds +=
           kernel.expert
-              ? kernel.layers * experts_.OfProduct(kernel, rates)
-              : ProductSeconds(kernel, rates.layers, rates.layer_curve, rates);
+              ? kernel.layers * experts_.OfMatmul(kernel, rates)
+              : MatmulSeconds(kernel, rates.layers, rates.layer_curve, rates);
     }
     return one_layer ? seconds : seconds * Real(settings_.microbatches);
   }
 
   // Returns the seconds of the gradients that weights without a gradient save
   // in the backward pass.
-  double FrozenProducts(const Rates& rates) const {
-    return LayerProducts(rates, false,
-                         [](const Product& one) { return one.frozen; });
+  double FrozenMatmuls(const Rates& rates) const {
+    return LayerMatmuls(rates, false,
+                        [](const Matmul& one) { return one.frozen; });
   }
 
   Pass ForwardAt(const Rates& rates) const {
     const double micro = Real(settings_.microbatches);
     Pass out;
-    out.products =
-        LayerProducts(rates, false, [](const Product&) { return true; });
+    out.matmuls =
+        LayerMatmuls(rates, false, [](const Matmul&) { return true; });
     out.routing = micro * experts_.Layers() * experts_.Routing(rates);
     const double flops = AttentionFlops(work_, tokens_);
     if (unfused_) {
@@ -335,10 +334,9 @@ class StepTime {
     } else if (stores_sinks_) {
       // All scores are computed, those of later tokens too.
       const double width = Real(work_.model->head_dim.value_or(0));
-      out.attention =
-          micro * (4 * Scores() * width / rates.attention +
-                   kSinkScoreBytes * Scores() / rates.product_bytes +
-                   layers_ * rates.launch);
+      out.attention = micro * (4 * Scores() * width / rates.attention +
+                               kSinkScoreBytes * Scores() / rates.matmul_bytes +
+                               layers_ * rates.launch);
     } else {
       out.attention =
           micro * (flops / rates.attention + layers_ * rates.launch);
@@ -364,7 +362,7 @@ class StepTime {
     double elements = 0, split = Real(work_.Parts(work_.hidden));
     // The number of rows of attention's output projections, summed over layers.
     double outputs = 0;
-    for (const Product& one : products_) {
+    for (const Matmul& one : matmuls_) {
       if (experts_.Any() && (one.expert || (one_layer && one.OfDenseMlp()))) {
         continue;
       }
@@ -493,7 +491,7 @@ class StepTime {
     // pass, including tensors that no gradient needs.
     if (settings_.remat.keep == step::Keep::kNothing) return forward;
     Pass out;
-    out.products = LayerProducts(rates, false, [&](const Product& one) {
+    out.matmuls = LayerMatmuls(rates, false, [&](const Matmul& one) {
       if (one.expert && RepeatsDispatch()) return true;
       const std::string_view name = TensorOf(one.role);
       return !name.empty() && IsRecomputed(name);
@@ -521,11 +519,11 @@ class StepTime {
 
   double HeadAt(const Rates& rates) const {
     double seconds = 0;
-    for (const Product& one : products_) {
+    for (const Matmul& one : matmuls_) {
       if (one.role != Role::kHead) continue;
       seconds +=
           (one.frozen ? 2 : 3) *
-              ProductSeconds(one, rates.head, rates.head_curve, rates) +
+              MatmulSeconds(one, rates.head, rates.head_curve, rates) +
           kLossBytes * one.rows * one.out * one.layers / rates.other_bytes;
     }
     return seconds * Real(settings_.microbatches);
@@ -556,7 +554,7 @@ class StepTime {
   const Stack& stack_;
   const Tokens tokens_;
   const double hidden_;
-  const std::vector<Product> products_;
+  const std::vector<Matmul> matmuls_;
   const double layers_;
   const ExpertLayers experts_;
   const Exposure exposure_;

@@ -21,9 +21,9 @@
 namespace shardc::cost {
 
 // The floating-point operations of the backward pass of attention, as a
-// multiple of the forward pass. The forward pass has two products and the
+// multiple of the forward pass. The forward pass has two matmuls and the
 // backward pass four; FlashAttention also computes the scores again, which is a
-// fifth product.
+// fifth matmul.
 inline constexpr double kFlashBackward = 2.5, kUnfusedBackward = 2;
 
 struct TimePart {
@@ -39,7 +39,7 @@ struct ExpectedTime {
   // and the backward pass. Empty if no layer has experts.
   std::vector<TimePart> expert_layer;
   // Bounds of `seconds`. In `least` every part runs at its peak rate, and every
-  // collective that can be hidden is hidden. In `most`, products, attention and
+  // collective that can be hidden is hidden. In `most`, matmuls, attention and
   // element-wise ops run at the rates of the worst published runs, and no
   // collective is hidden without cost.
   double least = 0, most = 0;

@@ -6,7 +6,7 @@
 // experts of width 1,536, whole-step graphs for attention and the router):
 //
 //   rows       16,384
-//   products   2 * 16,384 * 4,096 * 3,072 FLOP at 0.87 * 0.71 of 989 TFLOP/s,
+//   matmuls   2 * 16,384 * 4,096 * 3,072 FLOP at 0.87 * 0.71 of 989 TFLOP/s,
 //              and half of it again for `down`: 1.03 ms
 //   routing    2 (5 r d + 3 r f) bytes at 0.7 of 3.35 TB/s, the router, and 14
 //              kernels: 0.47 ms
@@ -32,7 +32,7 @@ namespace {
 
 // The kernels of the router and of both permutations in the forward pass.
 constexpr double kRoutingKernels = 14;
-// The fraction of the bfloat16 peak rate that the product of the router
+// The fraction of the bfloat16 peak rate that the matmul of the router
 // reaches, and the bytes that choosing the experts reads and writes for each
 // score.
 constexpr double kRouterShare = 0.3, kChoiceBytes = 24;
@@ -102,13 +102,13 @@ int64_t NextTokenLayers(const std::vector<ParamClass>& params,
 
 ExpertLayers::ExpertLayers(const CostInputs& work, const Settings& settings,
                            const Stack& stack,
-                           const std::vector<Product>& products, double layers)
+                           const std::vector<Matmul>& matmuls, double layers)
     : settings_(settings),
       dispatcher_(settings.dispatcher.value_or(stack.dispatcher)),
       network_(NetworkOf(*settings.profile, work.WholeMesh())) {
   const ParamClass* const experts = ExpertsOf(work);
   if (experts == nullptr) return;
-  for (const Product& one : products) {
+  for (const Matmul& one : matmuls) {
     if (!one.expert || one.role != Role::kDown) continue;
     layers_ += one.layers;
     rows_ = one.rows;
@@ -152,32 +152,32 @@ bool ExpertLayers::IsDispatch(const Transfer& one) const {
                      });
 }
 
-double ExpertLayers::OfProduct(const Product& one, const Rates& rates) const {
+double ExpertLayers::OfMatmul(const Matmul& one, const Rates& rates) const {
   const double rows = one.rows * settings_.capacity_factor.value_or(1);
   const double rate = rates.layers * inner_ / (inner_ + rates.expert_half);
   const double bytes =
       2 * (rows * one.in + rows * one.out + one.in * one.out * one.matrices);
   return rates.skew *
              std::max(2 * rows * one.in * one.out / rate,
-                      bytes / rates.product_bytes) /
+                      bytes / rates.matmul_bytes) /
              rates.experts +
          rates.launch;
 }
 
 double ExpertLayers::Activation(const Rates& rates) const {
   return rates.skew * 2 * kActivationPasses * rows_ * inner_ /
-         (rates.experts * rates.product_bytes);
+         (rates.experts * rates.matmul_bytes);
 }
 
 double ExpertLayers::Routing(const Rates& rates) const {
   if (!Any()) return 0;
   double elements = rates.permutation_passes * rows_ * width_;
-  // The operands of products in 8 bits are cast.
+  // The operands of matmuls in 8 bits are cast.
   if (RunsInFp8(settings_)) elements += rows_ * (width_ + inner_);
   const double seconds =
-      rates.skew * 2 * elements / rates.product_bytes +
+      rates.skew * 2 * elements / rates.matmul_bytes +
       2 * tokens_ * width_ * experts_ / (kRouterShare * rates.peak) +
-      kChoiceBytes * tokens_ * experts_ / rates.product_bytes +
+      kChoiceBytes * tokens_ * experts_ / rates.matmul_bytes +
       kRoutingKernels * rates.launch;
   return seconds / rates.experts + Activation(rates);
 }

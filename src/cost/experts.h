@@ -15,7 +15,7 @@
 
 #include "cost/communication.h"
 #include "cost/inputs.h"
-#include "cost/products.h"
+#include "cost/matmuls.h"
 #include "cost/rates.h"
 #include "cost/settings.h"
 #include "cost/time.h"
@@ -40,7 +40,7 @@ class ExpertLayers {
   // `layers` is the number of all layers. The settings must have a profile.
   // Keeps a reference to the settings.
   ExpertLayers(const CostInputs& work, const Settings& settings,
-               const Stack& stack, const std::vector<Product>& products,
+               const Stack& stack, const std::vector<Matmul>& matmuls,
                double layers);
 
   // Returns whether any layer has experts. Otherwise all times are 0.
@@ -50,11 +50,11 @@ class ExpertLayers {
   bool IsDispatch(const Transfer& one) const;
 
   // The seconds of the forward pass of one micro-batch in one layer.
-  // OfProduct() is the time of a product of routed experts. Routing() is the
+  // OfMatmul() is the time of a matmul of routed experts. Routing() is the
   // time of the router, of the permutation of rows to their experts and back,
   // and of the activation function. Activation() is the part of the activation
   // function.
-  double OfProduct(const Product& one, const Rates& rates) const;
+  double OfMatmul(const Matmul& one, const Rates& rates) const;
   double Routing(const Rates& rates) const;
   double Activation(const Rates& rates) const;
   // Returns the seconds of one all-to-all. A layer and micro-batch has four:

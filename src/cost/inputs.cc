@@ -157,7 +157,7 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.spec = spec;
   if (type.shape) param.spec.resize(type.shape->size());
   // Roles of which Classify is not certain are used too, because a missing
-  // matrix product is a larger error than a wrong role.
+  // matmul is a larger error than a wrong role.
   param.role = Classify(param.name, separator, Confidence::kLikely,
                         type.shape ? static_cast<int>(type.shape->size()) : -1);
   UseUnusualWord(param, separator);

@@ -1,7 +1,7 @@
 // Computes the rates at which a device runs the parts of a step, from its
 // profile and from the software stack. For example:
 //
-//   h100-sxm under torch.compile: products at 0.71 of 989 TFLOP/s, attention at
+//   h100-sxm under torch.compile: matmuls at 0.71 of 989 TFLOP/s, attention at
 //   0.30 of 989 TFLOP/s, norms at 0.70 of 3.35 TB/s
 #include "cost/rates.h"
 
@@ -14,7 +14,7 @@
 namespace shardc::cost {
 namespace {
 
-// The fractions of the profile's memory_rate at which matrix products and the
+// The fractions of the profile's memory_rate at which matmuls and the
 // optimizer's update read and write memory.
 constexpr double kProductMemory = 0.7;
 constexpr double kOptimizerMemory = 0.8;
@@ -26,7 +26,7 @@ constexpr double kExpertsExposed = 0.6;
 // Models with experts. All figures are round numbers; cost/experts.h has the
 // errors of published runs.
 constexpr double kExpertHalf = 230;
-// The factor by which uneven routing of a trained router lengthens the products
+// The factor by which uneven routing of a trained router lengthens the matmuls
 // and the permutation of rows.
 constexpr double kNaturalSkew = 1.13;
 constexpr double kCopiesNear = 0.7, kCopiesFar = 0.8;
@@ -54,8 +54,8 @@ constexpr double kWaits = 1.15, kTwoBatches = 1.25, kDrops = 0.75,
 // shortest time, each row is read and written once when the rows are sorted by
 // expert, and once when they are put back into their original order.
 constexpr double kMore = 1.5, kMostDispatchStart = 3e-4, kFewestPasses = 2;
-// The fractions of the rate of 8-bit products with one scale for each tensor
-// that products with more scales reach, by Scaling. Products in 4 bits have a
+// The fractions of the rate of 8-bit matmuls with one scale for each tensor
+// that matmuls with more scales reach, by Scaling. Matmuls in 4 bits have a
 // rate of their own.
 constexpr double kScalingShare[] = {1, 0.97, 0.85, 1};
 
@@ -86,7 +86,7 @@ void SetPeaks(const Settings& settings, Rates& out) {
   const double per_chip = Real(profile.devices_per_chip);
   out.head = out.peak = profile.bf16_rate / per_chip;
   out.layers = RunsInFp8(settings) ? NarrowPeak(settings) / per_chip : out.head;
-  out.product_bytes = out.other_bytes = out.optimizer_bytes =
+  out.matmul_bytes = out.other_bytes = out.optimizer_bytes =
       profile.memory_rate / per_chip;
 }
 
@@ -133,11 +133,11 @@ void SetExperts(const Settings& settings, const Stack& stack, Rates& out) {
 }  // namespace
 
 bool RunsInFp8(const Settings& settings) {
-  const Dtype products = settings.products.value_or(settings.activations);
+  const Dtype matmuls = settings.matmuls.value_or(settings.activations);
   if (settings.scaling == Scaling::kNv) {
     return settings.profile->fp4_rate.has_value();
   }
-  return DtypeBits(products) == 8 && settings.profile->fp8_rate;
+  return DtypeBits(matmuls) == 8 && settings.profile->fp8_rate;
 }
 
 double NarrowPeak(const Settings& settings) {
@@ -197,7 +197,7 @@ Rates ExpectedRates(const CostInputs& work, const Settings& settings,
     out.head_curve = &of.matmul_curve;
   }
   out.near_curves = &of.rate_curves;
-  out.product_bytes *= kProductMemory;
+  out.matmul_bytes *= kProductMemory;
   out.other_bytes *= of.memory_ops * stack.memory_ops;
   out.optimizer_bytes *= kOptimizerMemory;
   out.hidden_cost = stack.hidden_cost;
@@ -269,7 +269,7 @@ Rates WorstRates(const Rates& expected) {
 // Reserved memory (`allocator`): in 16 ranks of Megatron, the allocator
 // reserves 1.006 to 1.058 times the allocated memory.
 //
-// llm-foundry (`kFoundryMemory`): its norms read and write the products' dtype
+// llm-foundry (`kFoundryMemory`): its norms read and write the matmuls' dtype
 // (low_precision_layernorm). Its loss is flash-attn's fused_crossentropy, which
 // reads bfloat16 logits and writes their gradient: 0.5 copies each. The 137
 // published runs of llm-foundry used the largest micro-batch that fits. With

@@ -28,7 +28,7 @@ struct StackMemory {
   // True if one kernel computes activation(gate) * up. Its backward pass
   // recomputes activation(gate), which is therefore not kept.
   bool fuses_gate = true;
-  // True if a product that a rematerialisation policy saves is kept even if no
+  // True if a matmul that a rematerialisation policy saves is kept even if no
   // derivative reads it, as PyTorch's selective checkpointing does.
   bool keeps_unread = true;
   // The fraction of a layer's tensors, and of the gradients inside the layer,
@@ -62,7 +62,7 @@ struct Stack {
   // computation down by this fraction of the collective's time.
   double hidden_cost = 0.15;
   // The fraction of the time of tensor-parallel collectives that is exposed:
-  // `exposed`, or `exposed_overlapped` if they overlap with products
+  // `exposed`, or `exposed_overlapped` if they overlap with matmuls
   // (Settings::overlap_tensor).
   double exposed = 1, exposed_overlapped = 0.3;
   bool splits_norms = true;  // true if norms are sharded over tensor axes
@@ -97,20 +97,20 @@ std::vector<std::string_view> StackNames();
 // `/`, as JAX has them. In all other cases, returns `compiled`.
 const Stack& StackOf(const CostInputs& work, const Settings& settings);
 
-// `head` (the output head), `layers` (other products) and `attention` are rates
+// `head` (the output head), `layers` (other matmuls) and `attention` are rates
 // in FLOP/s. Members that end in `_bytes` are in bytes per second.
 struct Rates {
   double head = 0, layers = 0, attention = 0;
-  // The fraction of `head` and `layers` that a product reaches, as a function
-  // of its smallest dimension. Null if products reach the full rates.
+  // The fraction of `head` and `layers` that a matmul reaches, as a function
+  // of its smallest dimension. Null if matmuls reach the full rates.
   const Curve* head_curve = nullptr;
   const Curve* layer_curve = nullptr;
   // Measured rates of collectives within a host, in the order of
   // kCurveCollectives. The curve of a collective without measurements is empty.
   // If the pointer is null, the rates of the links are used.
   const std::array<Curve, kCurveCollectives.size()>* near_curves = nullptr;
-  double peak = 0;  // the peak rate of bfloat16 products
-  double product_bytes = 0, other_bytes = 0, optimizer_bytes = 0;
+  double peak = 0;  // the peak rate of bfloat16 matmuls
+  double matmul_bytes = 0, other_bytes = 0, optimizer_bytes = 0;
   double launch = 0;  // seconds to start a kernel
   double hidden_cost = 0, exposed = 0, experts_exposed = 0;
   // The fractions of their peak rates that the links inside a host (`near`) and
@@ -121,12 +121,12 @@ struct Rates {
   double latency = 0, host_latency = 0;
   double scale = 0;
 
-  // Models with experts. The products of an expert of width f reach the
-  // fraction f / (f + expert_half) of the rate of other products.
+  // Models with experts. The matmuls of an expert of width f reach the
+  // fraction f / (f + expert_half) of the rate of other matmuls.
   double expert_half = 0;
   // How often rows are read and written to order them by experts and back.
   double permutation_passes = 0;
-  // The factor by which uneven routing lengthens the products of experts.
+  // The factor by which uneven routing lengthens the matmuls of experts.
   double skew = 1;
   // The fractions of their peak rates that links reach in an all-to-all of
   // tokens: if each copy of a token is sent, and if a token is sent once to
@@ -144,11 +144,11 @@ struct Rates {
   double experts = 1;
 };
 
-// Returns whether the matrix products of the layers run in 8 or in 4 bits.
+// Returns whether the matmuls of the layers run in 8 or in 4 bits.
 bool RunsInFp8(const Settings& settings);
-// Returns the peak rate of these products. RunsInFp8() must be true.
+// Returns the peak rate of these matmuls. RunsInFp8() must be true.
 double NarrowPeak(const Settings& settings);
-// Returns whether the settings have products in 4 bits, and the profile has no
+// Returns whether the settings have matmuls in 4 bits, and the profile has no
 // peak rate for them.
 bool LacksFp4(const Settings& settings);
 Kernel KernelOf(const Settings& settings, const Stack& stack);

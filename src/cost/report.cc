@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "cost/legality.h"
-#include "cost/products.h"
+#include "cost/matmuls.h"
 #include "model/mesh_layout.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -132,8 +132,8 @@ void AddExpected(const ExpectedTime& time, const DeviceProfile& profile,
                 (time.stack_assumed ? " (assumed: --stack)" : ""));
   const int64_t percent = std::llround(100 * profile.efficiency.matmul);
   out.push_back(
-      "matrix products run at " + std::to_string(percent) +
-      " % of the peak rate of " + device +
+      "matmuls run at " + std::to_string(percent) + " % of the peak rate of " +
+      device +
       (profile.efficiency.runs > 0
            ? ", fitted to " + Counted(profile.efficiency.runs, "published run",
                                       "published runs")
@@ -191,7 +191,7 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
         work.Parts(work.Length()) > 1) {
       out.push_back("tokens of complete sequences are routed over " +
                     GroupText(work.Length()) +
-                    ", as XLA does for products with all queues; a runtime "
+                    ", as XLA does for matmuls with all queues; a runtime "
                     "that routes the tokens of a device apart sends less");
     }
   }

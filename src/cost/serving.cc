@@ -7,7 +7,7 @@
 // For example, with 64 slots, prompts of 922 tokens and 922 generated tokens, a
 // step of Llama 70B in fp8 on 8 devices of H200 (tp) takes:
 //
-//   products 4.5 ms, attention 1.7, collectives 1.9, launches 1.6, scheduler
+//   matmuls 4.5 ms, attention 1.7, collectives 1.9, launches 1.6, scheduler
 //   1.5; and prefill adds 1.3 ms
 //
 // In a closed loop of C slots, a request takes a time T to its first token, and
@@ -20,8 +20,8 @@
 #include <cmath>
 #include <utility>
 
+#include "cost/matmuls.h"
 #include "cost/memory.h"
-#include "cost/products.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
@@ -34,7 +34,7 @@ namespace {
 // Starts of operators are measured one operator at a time. In a CUDA graph, an
 // operator starts while the one before it ends.
 constexpr double kStartsInGraph = 0.5;
-// Routers send more tokens to some experts, so the products of experts reach
+// Routers send more tokens to some experts, so the matmuls of experts reach
 // this fraction of their rate for equal numbers of tokens.
 constexpr double kRoutedShare = 0.7;
 // A chunk of a prompt reads the weights together with the requests in decoding,
@@ -178,7 +178,7 @@ class Operators {
         linear_(linear),
         expert_format_(experts),
         cache_bits_(DtypeBits(cache)),
-        products_(ProductsOf(work, {.rows = 1, .length = 1, .keys = 1})) {
+        matmuls_(MatmulsOf(work, {.rows = 1, .length = 1, .keys = 1})) {
     prefill_.mode = Mode::kPrefill;
     const ModelConfig& model = *work.model;
     width_ = Real(work.Hidden().value_or(0));
@@ -189,7 +189,7 @@ class Operators {
       chosen_ = Real(model.experts_per_token.value_or(1));
       all_experts_ = Real(work.Experts());
     }
-    for (const Product& one : products_) {
+    for (const Matmul& one : matmuls_) {
       if (one.expert && one.role == Role::kDown) {
         expert_layers_ = one.layers;
         experts_ = one.matrices;
@@ -252,7 +252,7 @@ class Operators {
   }
 
   // Returns the seconds that attention to latent rows takes beyond reading
-  // them: all heads read the same rows, so products may take longer.
+  // them: all heads read the same rows, so matmuls may take longer.
   double LatentSeconds(double requests, double cache, double length) const {
     const ModelConfig& model = *work_.model;
     if (!model.latent_rank) return 0;
@@ -261,15 +261,15 @@ class Operators {
                  kLeastLatentHeads);
     const double width =
         2 * Real(*model.latent_rank) + Real(model.latent_rope_dim.value_or(0));
-    const double products = 2 * requests * length * heads * width *
-                            attention_layers_ * per_chip_ / rates_.latent;
+    const double matmuls = 2 * requests * length * heads * width *
+                           attention_layers_ * per_chip_ / rates_.latent;
     const double reads = requests * cache / (CacheShare() * memory_rate_);
-    return std::hypot(products, reads) - reads;
+    return std::hypot(matmuls, reads) - reads;
   }
 
-  // Returns whether the product is not computed together with the one before:
+  // Returns whether the matmul is not computed together with the one before:
   // engines multiply by queries, keys and values at once.
-  double StartsOf(const Product& one) const {
+  double StartsOf(const Matmul& one) const {
     if (one.role == Role::kKey || one.role == Role::kValue) return 0;
     if (one.role == Role::kUp && gated_) return 0;
     return one.role == Role::kLatentDown ? 1.0 / latent_down_ : 1;
@@ -279,8 +279,8 @@ class Operators {
   // which logits are computed.
   std::vector<TimePart> Parts(double tokens, double ends,
                               double attention) const {
-    double products = 0, head = 0, read = 0, flops = 0;
-    for (const Product& one : products_) {
+    double matmuls = 0, head = 0, read = 0, flops = 0;
+    for (const Matmul& one : matmuls_) {
       if (one.expert) {
         read += one.layers * DistinctExperts(tokens) * one.in * one.out *
                 BytesPerWeight(expert_format_);
@@ -293,11 +293,11 @@ class Operators {
       const double bytes = one.in * one.out * BytesPerWeight(format) +
                            2 * rows * (one.in + one.out);
       const double seconds =
-          one.layers * (kStartsInGraph * rates_.product_start * StartsOf(one) +
+          one.layers * (kStartsInGraph * rates_.matmul_start * StartsOf(one) +
                         Overlapped(2 * rows * one.in * one.out * per_chip_ /
-                                       RateOf(rates_.products, format),
+                                       RateOf(rates_.matmuls, format),
                                    bytes / (rates_.weights * memory_rate_)));
-      (one.role == Role::kHead ? head : products) += seconds;
+      (one.role == Role::kHead ? head : matmuls) += seconds;
     }
     double experts = 0;
     if (expert_layers_ > 0) {
@@ -314,7 +314,7 @@ class Operators {
     if (exchange_.members > 1) {
       exchanged = expert_layers_ * ExchangeSeconds(tokens);
     }
-    return {{"products", products},
+    return {{"matmuls", matmuls},
             {"attention",
              attention_layers_ * kStartsInGraph * rates_.attention_start +
                  attention},
@@ -392,7 +392,7 @@ class Operators {
   const Network network_;
   const ServedFormat linear_, expert_format_;
   const int64_t cache_bits_;
-  const std::vector<Product> products_;
+  const std::vector<Matmul> matmuls_;
   double width_ = 0, layers_ = 0, attention_layers_ = 0, expert_layers_ = 0;
   double experts_ = 0, all_experts_ = 0, chosen_ = 1, senders_ = 1;
   double latent_down_ = 0;
@@ -474,7 +474,7 @@ class Missing {
               std::string(kServedFormats[static_cast<size_t>(format)]) +
               " on " + device);
     };
-    lacks(profile->serving->products, *linear, "products");
+    lacks(profile->serving->matmuls, *linear, "matmuls");
     if (has_experts) lacks(profile->serving->experts, *experts, "experts");
   }
 

@@ -71,10 +71,10 @@ std::vector<std::string> FlagsOfChanges(const Settings& settings, bool train) {
     add("--operation", settings.operation->name);
   }
   if (!train) return out;
-  if (settings.products) {
+  if (settings.matmuls) {
     add("--matmul-dtype",
         settings.scaling == Scaling::kTensor
-            ? DtypeName(*settings.products)
+            ? DtypeName(*settings.matmuls)
             : kScalingNames[static_cast<size_t>(settings.scaling)]);
   }
   if (settings.stack != nullptr) add("--stack", settings.stack->name);

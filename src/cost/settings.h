@@ -51,8 +51,8 @@ inline constexpr std::string_view kGraphsNames[] = {"none", "partial", "step"};
 // many as a trained router sends them.
 enum class Routing : uint8_t { kBalanced, kNatural };
 inline constexpr std::string_view kRoutingNames[] = {"balanced", "natural"};
-// The numbers that share a scale in 8-bit products: those of a tensor, blocks
-// of 32 (mxfp8), or blocks of 128 by 128. With kNv, products have operands of 4
+// The numbers that share a scale in 8-bit matmuls: those of a tensor, blocks
+// of 32 (mxfp8), or blocks of 128 by 128. With kNv, matmuls have operands of 4
 // bits with a scale of 8 bits for each 16 numbers (nvfp4), 0.5625 bytes each.
 enum class Scaling : uint8_t { kTensor, kMx, kBlocks, kNv };
 inline constexpr std::string_view kScalingNames[] = {"float8_e4m3fn", "mxfp8",
@@ -84,9 +84,9 @@ struct Settings {
   Dtype logits = Dtype::kF32;
   const exec::Operation* operation = nullptr;  // null: the mode's default
 
-  // The dtype of the layers' matrix products; nullopt: the dtype of the
+  // The dtype of the layers' matmuls; nullopt: the dtype of the
   // activations.
-  std::optional<Dtype> products;
+  std::optional<Dtype> matmuls;
   const Stack* stack = nullptr;  // null: StackOf chooses the stack
   // The kind of loss. kStack means the loss of the rules' `model:` section or,
   // if the section has none, the loss of the software stack.
@@ -94,9 +94,9 @@ struct Settings {
   // The number of tokens of a device whose logits are computed at once; nullopt
   // for all tokens of a micro-batch.
   std::optional<int64_t> loss_chunk;
-  // True if collectives of tensor parallelism overlap with matrix products.
+  // True if collectives of tensor parallelism overlap with matmuls.
   bool overlap_tensor = false;
-  // How the operands of products in 8 or 4 bits are scaled.
+  // How the operands of matmuls in 8 or 4 bits are scaled.
   Scaling scaling = Scaling::kTensor;
 
   // The settings of models with experts. Without a value, the dispatcher and

@@ -1,9 +1,9 @@
 // Divides the expected time of a stage into the three tasks of a micro-batch:
 // the forward pass (F), the gradient of the input (I) and the gradient of the
 // weights (W). The expected time is computed as for a separate model. For a
-// matrix product the three tasks take the same time. For example:
+// matmul the three tasks take the same time. For example:
 //
-//   products 3 s in 10 micro-batches  ->  F 0.1 s, I 0.1 s, W 0.1 s
+//   matmuls 3 s in 10 micro-batches  ->  F 0.1 s, I 0.1 s, W 0.1 s
 //
 // Attention has no weight, so its time belongs to F and I. The time of
 // rematerialisation belongs to I. Half of the time of collectives belongs to F
@@ -62,11 +62,11 @@ void SetTimes(const CostInputs& work, const Settings& settings,
     const double moved =
         parts["tensor_collectives"] + parts["weight_collectives"] +
         parts["context_collectives"] + parts["expert_collectives"];
-    forward += parts["products"] / 3 + parts["attention"] / (1 + back) +
+    forward += parts["matmuls"] / 3 + parts["attention"] / (1 + back) +
                parts["other_operations"] / 3 + parts["expert_routing"] / 3 +
                parts["host"] / 3 + moved / 2;
-    weight += parts["products"] / 3;
-    all += parts["products"] + parts["attention"] + parts["other_operations"] +
+    weight += parts["matmuls"] / 3;
+    all += parts["matmuls"] + parts["attention"] + parts["other_operations"] +
            parts["recomputation"] + moved + parts["expert_routing"] +
            parts["host"];
   }

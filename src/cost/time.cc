@@ -27,7 +27,7 @@
 #include "comm/collective_def.h"
 #include "comm/reshard.h"
 #include "cost/activations.h"
-#include "cost/products.h"
+#include "cost/matmuls.h"
 #include "cost/rates.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
@@ -269,9 +269,9 @@ std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
   const auto tokens = TokensOf(work, settings);
   if (!tokens || !work.not_known.empty()) return std::nullopt;
   double once = AttentionFlops(work, *tokens), frozen = 0;
-  for (const Product& product : ProductsOf(work, *tokens)) {
-    once += product.Flops();
-    if (product.frozen) frozen += product.Flops();
+  for (const Matmul& matmul : MatmulsOf(work, *tokens)) {
+    once += matmul.Flops();
+    if (matmul.frozen) frozen += matmul.Flops();
   }
   once *= Real(settings.microbatches);
   frozen *= Real(settings.microbatches);
@@ -286,7 +286,7 @@ std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
 namespace {
 
 // Returns the seconds of a step's operations at the peak rates. If the step
-// runs in 8 bits, only the products of layers do. Attention and the output head
+// runs in 8 bits, only the matmuls of layers do. Attention and the output head
 // run in bfloat16.
 double ComputeSeconds(const CostInputs& work, const Settings& settings,
                       double flops) {
@@ -296,8 +296,8 @@ double ComputeSeconds(const CostInputs& work, const Settings& settings,
   const auto tokens = TokensOf(work, settings);
   if (!tokens || !RunsInFp8(settings)) return seconds;
   double layers = 0, others = AttentionFlops(work, *tokens);
-  for (const Product& product : ProductsOf(work, *tokens)) {
-    (product.role == Role::kHead ? others : layers) += product.Flops();
+  for (const Matmul& matmul : MatmulsOf(work, *tokens)) {
+    (matmul.role == Role::kHead ? others : layers) += matmul.Flops();
   }
   if (layers <= 0) return seconds;
   const double ratio = profile.bf16_rate / NarrowPeak(settings);

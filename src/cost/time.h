@@ -1,5 +1,5 @@
 // Computes the time of a step: collectives over the accelerator's links by an
-// alpha-beta model, matrix products and memory by the roofline model.
+// alpha-beta model, matmuls and memory by the roofline model.
 #ifndef SHARDC_COST_TIME_H_
 #define SHARDC_COST_TIME_H_
 

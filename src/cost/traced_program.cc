@@ -43,7 +43,7 @@ using program::ValueId;
 // known rate are left out of the time.
 constexpr double kNegligible = 0.01;
 
-// The dtypes of the operands of products, by the rates of profiles.
+// The dtypes of the operands of matmuls, by the rates of profiles.
 enum class Rate : uint8_t { kHalf, kFp8, kInt8, kOther };
 constexpr size_t kRates = 4;
 
@@ -81,7 +81,7 @@ class Counter {
         program_(*request.program),
         mesh_(request.mesh),
         sharding_(program::ShardProgram(program_, mesh_, request.specs)),
-        masked_(program::MaskedProducts(program_)),
+        masked_(program::MaskedMatmuls(program_)),
         sources_(program::StoredSources(program_)) {
     if (request.profile != nullptr) {
       network_ = NetworkOf(*request.profile, mesh_);
@@ -281,8 +281,8 @@ class Counter {
               Printable(op.word.empty() ? program::NameOf(op) : op.word) +
               "` at " + Where(op) + ", and the memory that it needs",
           "");
-    } else if (program::IsProduct(op)) {
-      Product(op, chosen, times, to);
+    } else if (program::IsMatmul(op)) {
+      Matmul(op, chosen, times, to);
     } else if (op.kind == OpKind::kMap || op.kind == OpKind::kReduce) {
       const bool map = op.kind == OpKind::kMap;
       to.elements +=
@@ -293,8 +293,7 @@ class Counter {
     }
   }
 
-  void Product(const Op& op, const OpSharding& chosen, int64_t times,
-               Sums& to) {
+  void Matmul(const Op& op, const OpSharding& chosen, int64_t times, Sums& to) {
     std::vector<Shape> whole;
     std::vector<Shape> local;
     for (size_t i = 0; i < 2; ++i) {
@@ -574,8 +573,8 @@ class Counter {
       out_.no_time = "the time of a step, since other facts are not known";
     } else if (unknown > kNegligible * out_.device_flops) {
       out_.no_time = "the time of a step: " + std::string(profile->name) +
-                     " has no rate for the dtype of the products' operands; "
-                     "settled by a program whose products are in bfloat16";
+                     " has no rate for the dtype of the matmuls' operands; "
+                     "settled by a program whose matmuls are in bfloat16";
     }
     if (!out_.no_time.empty()) return;
     time.memory =
@@ -609,7 +608,7 @@ class Counter {
             : "no input is donated: results have memory of their own");
     if (out_.masked > 0) {
       out.emplace_back(
-          "half of the products behind a causal mask is not computed");
+          "half of the matmuls behind a causal mask is not computed");
     }
     if (branches_) {
       out.emplace_back("of each `cond`, the branch with the most operations");

@@ -56,7 +56,7 @@ struct ProgramCost {
   // The bytes of a device, by ProgramMemory. INT64_MAX if they overflow.
   std::array<int64_t, kProgramMemoryNames.size()> memory = {};
   std::optional<int64_t> capacity;
-  // The operations of matrix products and convolutions: of the program on one
+  // The operations of matmuls and convolutions: of the program on one
   // device, and of the busiest device. `masked` are those of both that a causal
   // mask hides, which are not in `flops`.
   double flops = 0, masked = 0, device_flops = 0, device_masked = 0;

@@ -1,5 +1,5 @@
 // Collects the matrices that neither a section, nor a word of their names, nor
-// their place in a block shows to be a product of the step. A tree may have
+// their place in a block shows to be a matmul of the step. A tree may have
 // known names but for one:
 //
 //   model.layers.*.mlp.up_proj.weight  ->  known by its word
@@ -30,7 +30,7 @@ namespace {
 // belongs: embeddings of token types and codebooks, projections of CLIP and
 // OPT, the transforms before the heads of BERT and its kin, and the layer that
 // joins two tokens for multi-token prediction. Of these, the matrices in layers
-// are products of a step. The others are less than 1 % of it and are left out.
+// are matmuls of a step. The others are less than 1 % of it and are left out.
 constexpr std::string_view kPublished[] = {
     "embed",           "embedding",       "embeddings",
     "embedder",        "adapter_list",    "conv",
@@ -280,7 +280,7 @@ NotKnown MissingQuantisedWeights() {
 }
 
 // Recognises roles by words that only one or two families of models use. These
-// words only decide which products and activations a step has. They are not in
+// words only decide which matmuls and activations a step has. They are not in
 // roles/role.h: the words of that file are also used to suggest rules, where a
 // wrong role is harmful. For example:
 //

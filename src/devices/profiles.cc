@@ -426,9 +426,9 @@ class ProfileReader {
     out.runs = static_cast<int>(runs);
   }
 
-  // Reads a fraction, or a curve of fractions by the size of a matrix product.
+  // Reads a fraction, or a curve of fractions by the size of a matmul.
   // For a curve, `share` becomes the value of its last point, which is the
-  // fraction that the largest products reach.
+  // fraction that the largest matmuls reach.
   void Share(const Fields& fields, std::string_view key, double& share,
              Curve& curve) {
     const YamlNode* const node = fields.Find(key);

@@ -64,9 +64,9 @@ struct Efficiency {
   double matmul = 0.75;      // fraction of bf16_rate
   double matmul_fp8 = 0.5;   // fraction of fp8_rate
   double matmul_fp4 = 0.36;  // fraction of fp4_rate
-  // The fraction as a function of the smallest dimension of a matrix product on
+  // The fraction as a function of the smallest dimension of a matmul on
   // a device. An empty curve means that the fraction is constant. If there is a
-  // curve, `matmul` and `matmul_fp8` are the fractions of the largest products.
+  // curve, `matmul` and `matmul_fp8` are the fractions of the largest matmuls.
   Curve matmul_curve = {}, matmul_fp8_curve = {};
   // The fraction of bf16_rate that attention reaches, forward and backward pass
   // together. A kernel (flash_attn1, flash_attn2, cudnn) without a measured
@@ -125,7 +125,7 @@ struct ProfileSource {
 };
 
 // The figures of an accelerator: bytes, bytes per second, and operations per
-// second of dense matrix products.
+// second of dense matmuls.
 struct DeviceProfile {
   std::string_view name;
   // Another common name of the accelerator; empty if it has no other name.

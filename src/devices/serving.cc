@@ -2,7 +2,7 @@
 // key of a file is a row of a table with the member that it sets. For example,
 // a profile has
 //
-//   serving: {weights: 0.87, product_start: 4e-6, products: {bf16: 690e12}}
+//   serving: {weights: 0.87, matmul_start: 4e-6, matmuls: {bf16: 690e12}}
 #include "devices/serving.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ constexpr Figure<Rates> kRates[] = {
     {"narrow_prefill", &Rates::narrow_prefill, kServingRate},
     {"all_reduce", &Rates::all_reduce, kServingShare},
     {"all_to_all", &Rates::all_to_all, kServingShare},
-    {"product_start", &Rates::product_start, kServingSeconds},
+    {"matmul_start", &Rates::matmul_start, kServingSeconds},
     {"attention_start", &Rates::attention_start, kServingSeconds},
     {"experts_start", &Rates::experts_start, kServingSeconds},
     {"all_reduce_start", &Rates::all_reduce_start, kServingSeconds},
@@ -59,7 +59,7 @@ constexpr std::array<std::string_view, kRows + kMore> KeysOf(
   return out;
 }
 constexpr auto kServingKeys =
-    KeysOf<4>(kRates, {"products", "experts", "evidence", "assumed"});
+    KeysOf<4>(kRates, {"matmuls", "experts", "evidence", "assumed"});
 constexpr auto kEngineKeys = KeysOf<7>(
     kEngineFigures,
     {"schema", "name", "alias", "month", "versions", "points", "evidence"});
@@ -141,7 +141,7 @@ void ReadServing(const YamlContext& context, const YamlNode& node,
     if (complete) fields->Require(context, node, row.key);
     ReadFigure(context, *fields, row, out);
   }
-  ReadByFormat(context, *fields, "products", out.products);
+  ReadByFormat(context, *fields, "matmuls", out.matmuls);
   ReadByFormat(context, *fields, "experts", out.experts);
   if (const YamlNode* texts = fields->Find("evidence")) {
     out.evidence = ReadTexts(context, *texts, "`evidence`")

@@ -37,10 +37,10 @@ inline constexpr std::array<std::string_view, 6> kServedFormats = {
 std::optional<int64_t> ServedBytes(int64_t weights, ServedFormat format);
 
 // The rates that the operators of a serving step reach on a device. Members of
-// bytes are fractions of the memory's or a link's bandwidth. Rates of products
+// bytes are fractions of the memory's or a link's bandwidth. Rates of matmuls
 // are operations per second. A format without a rate is not known to run.
 struct ServingRates {
-  double weights = 0, expert_weights = 0;  // weights that products read
+  double weights = 0, expert_weights = 0;  // weights that matmuls read
   // Keys and values of 16 and of 8 bits, and latent rows, that attention reads.
   double cache = 0, narrow_cache = 0, latent_cache = 0;
   double latent = 0;  // operations of attention to latent rows
@@ -48,10 +48,10 @@ struct ServingRates {
   double prefill = 0, narrow_prefill = 0;
   double all_reduce = 0, all_to_all = 0;
   // Seconds that an operator takes before it moves bytes.
-  double product_start = 0, attention_start = 0, experts_start = 0;
+  double matmul_start = 0, attention_start = 0, experts_start = 0;
   double all_reduce_start = 0, all_to_all_start = 0;
   using ByFormat = std::array<std::optional<double>, kServedFormats.size()>;
-  ByFormat products = {}, experts = {};
+  ByFormat matmuls = {}, experts = {};
   // Where the figures are from. `assumed` is true if no operators were measured
   // on the device.
   std::vector<std::string> evidence = {};

@@ -219,7 +219,8 @@ constexpr Function kOfAxes[] = {
      "all fields of a PartitionAxis and their fingerprint, of those that are "
      "given: partition_axis",
      PartitionAxisFields},
-    {"registered", "registered tokens after the steps of a rules file: rules",
+    {"registered",
+     "registered logical axes after the steps of a rules file: rules",
      Registered},
     {"resolve", "semantic axes to a spec: axes, mode, shape, rules, mesh",
      ResolveAxes},

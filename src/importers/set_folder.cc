@@ -309,7 +309,7 @@ bool RefuseMember(const std::string& path, Findings& findings) {
   if (IsRankFileName(name)) {
     findings.Add(code::kUsage, place,
                  "`" + std::string(name) +
-                     "` holds the pieces of one rank of "
+                     "` holds the shards of one rank of "
                      "torch.distributed.checkpoint, not full tensors",
                  "name the folder `" + (folder.empty() ? "." : folder) +
                      "`, which has the files of all ranks; to read this file "

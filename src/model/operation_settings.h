@@ -122,7 +122,7 @@ struct SettingsRecord {
   std::optional<DecodeMerge> merge;
   std::optional<BlockMask> block_mask;
   std::optional<int64_t> global_blocks;
-  // The bits of the operands of matrix products: 8 or 4, or 0 for operands that
+  // The bits of the operands of matmuls: 8 or 4, or 0 for operands that
   // are not quantised.
   std::optional<int64_t> dot_bits;
 

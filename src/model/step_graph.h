@@ -197,7 +197,7 @@ enum class OpKind : uint8_t {
   kInput,
 
   // (a, b) -> the product of a and b, summed over the labels that the result
-  // lacks. An example is the matrix product [b, t, d] x [d, f] -> [b, t, f].
+  // lacks. An example is the matmul [b, t, d] x [d, f] -> [b, t, f].
   kEinsum,
   // (a, b, ...) -> the sum of two or more operands. An operand that lacks a
   // label of the result is broadcast along it.

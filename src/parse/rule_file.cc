@@ -450,6 +450,14 @@ class RuleFileReader {
 
   void ReadAxes(const YamlNode& node) {
     if (!IsMap(node, "axes", "axes: {head: tp}")) return;
+    if (const YamlMember* const size = FirstSize(node)) {
+      context_.Add(code::kSchema, size->key,
+                   ShortQuote(size->key.text) + " has the size " +
+                       Quote(size->value.text) + ", as an axis of a mesh has",
+                   "a mesh file is read by `--mesh`; in a rules file `axes` "
+                   "names the mesh axes of axis rules: `axes: {head: tp}`");
+      return;
+    }
     std::map<AxisRule, std::string> written;
     for (const YamlMember& member : node.members) {
       const auto name = ReadKey(context_, member.key, code::kSchema,
@@ -479,6 +487,20 @@ class RuleFileReader {
           context_.document.source(), member.key.begin,
           std::max(member.key.end, member.value.end)};
     }
+  }
+
+  // Returns the first member that is no axis rule and has a size as its value;
+  // null if there is none.
+  static const YamlMember* FirstSize(const YamlNode& node) {
+    for (const YamlMember& member : node.members) {
+      const std::string& text = member.value.text;
+      if (member.key.IsScalar() && member.value.IsScalar() && !text.empty() &&
+          text.find_first_not_of("0123456789-") == text.npos &&
+          !ParseAxisRule(member.key.text)) {
+        return &member;
+      }
+    }
+    return nullptr;
   }
 
   static std::string SuggestAxisRule(const std::string& name) {
@@ -512,10 +534,10 @@ class RuleFileReader {
           tokens_.emplace(CanonicalToken(*name), written);
       if (!is_new && !steps) {
         if (same->second == written) continue;
-        context_.Add(
-            code::kDuplicateKey, member.key,
-            "`" + written + "` and `" + same->second + "` are the same token",
-            "remove one of the two");
+        context_.Add(code::kDuplicateKey, member.key,
+                     "`" + written + "` and `" + same->second +
+                         "` are the same logical axis",
+                     "remove one of the two");
         continue;
       }
       auto registration = ReadRegistration(std::move(*name), member);
@@ -587,7 +609,7 @@ class RuleFileReader {
     if (is_registered && !step.unregister && !step.override_existing) {
       Finding finding;
       finding.code = &code::kDuplicateKey;
-      finding.message = "token `" + step.name + "` is registered twice";
+      finding.message = "logical axis `" + step.name + "` is registered twice";
       finding.place = step.place;
       finding.help = "write `override: true` to replace the first registration";
       finding.labels.push_back({at.place, "first registered here"});
@@ -601,7 +623,7 @@ class RuleFileReader {
     if (is_registered && !at.override_existing &&
         FindToken(at.name) != nullptr) {
       context_.findings.Add(code::kDuplicateKey, at.place,
-                            "token `" + at.name + "` is built in",
+                            "logical axis `" + at.name + "` is built in",
                             "choose another name, or write `override: true`");
     }
     at = std::move(step);

@@ -53,7 +53,7 @@ std::string NameHelp(const YamlNode& node) {
   if (node.text.find(' ') != std::string::npos) {
     return "separate the names with a comma";
   }
-  return "write a token such as `BATCH`, an axis rule or a mesh axis";
+  return "write a logical axis such as `BATCH`, an axis rule or a mesh axis";
 }
 
 // Reads the name of a mesh axis in a value of `axes` or `register`, or in a

@@ -10,7 +10,7 @@
 //   {"op": "dot", "in": [3, 0], "out": [4], "at": [0, 41],
 //    "lhs_contract": [1], "rhs_contract": [0], "lhs_batch": [],
 //    "rhs_batch": []}
-//     ->  value 4 is the matrix product of values 3 and 0, and line 41 of the
+//     ->  value 4 is the matmul of values 3 and 0, and line 41 of the
 //         first file computes it
 #ifndef SHARDC_PROGRAM_PROGRAM_H_
 #define SHARDC_PROGRAM_PROGRAM_H_

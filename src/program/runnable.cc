@@ -293,7 +293,7 @@ double WorkOfOps(const Program& program, const std::vector<Op>& ops,
       work += turns * static_cast<double>(
                           CheckedProduct(program.ShapeOf(id)).value_or(0));
     }
-    if (IsProduct(op)) {
+    if (IsMatmul(op)) {
       const Shape in[] = {program.ShapeOf(op.in[0]), program.ShapeOf(op.in[1])};
       work += turns / 2 * ProductFlops(op, in, program.ShapeOf(op.out[0]));
     }

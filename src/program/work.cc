@@ -63,7 +63,7 @@ class Masks {
     Backward(program_.ops);
     std::unordered_set<const Op*> out;
     ForEachOp(program_.ops, [&](const Op& op) {
-      if (!IsProduct(op)) return;
+      if (!IsMatmul(op)) return;
       const ValueId id = op.out[0];
       if (masked_[op.in[0]] || masked_[op.in[1]] || (read_[id] && !shown_[id]))
         out.insert(&op);
@@ -240,7 +240,7 @@ struct Readers {
 
 }  // namespace
 
-bool IsProduct(const Op& op) {
+bool IsMatmul(const Op& op) {
   return op.kind == OpKind::kDot || op.kind == OpKind::kRaggedDot ||
          op.kind == OpKind::kConv;
 }
@@ -263,7 +263,7 @@ double ProductFlops(const Op& op, std::span<const Shape> in, const Shape& out) {
   return each * Elements(out);
 }
 
-std::unordered_set<const Op*> MaskedProducts(const Program& program) {
+std::unordered_set<const Op*> MaskedMatmuls(const Program& program) {
   return Masks(program).Products();
 }
 

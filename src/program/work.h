@@ -10,8 +10,8 @@
 
 namespace shardc::program {
 
-// Returns whether an op is a matrix product or a convolution.
-bool IsProduct(const Op& op);
+// Returns whether an op is a matmul or a convolution.
+bool IsMatmul(const Op& op);
 
 // Returns the floating-point operations of a product whose operands and result
 // have these shapes, which may be those of a device. A multiply-add is two
@@ -21,7 +21,7 @@ double ProductFlops(const Op& op, std::span<const Shape> in, const Shape& out);
 // Returns the products of which a causal mask hides half: those that read
 // masked values, and those whose result is only read behind the mask. A mask is
 // a comparison of the numbers of the rows with those of the columns.
-std::unordered_set<const Op*> MaskedProducts(const Program& program);
+std::unordered_set<const Op*> MaskedMatmuls(const Program& program);
 
 // Returns for each value the stored values that an op reads to have it: itself
 // if a compiler stores it. Others are views, or are computed again by each op

@@ -196,7 +196,8 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
   const std::string& name = registration.name;
   if (IsBlank(name)) {
     findings.Add(code::kSchema, registration.place,
-                 "a registered token has an empty name", "give it a name");
+                 "a registered logical axis has an empty name",
+                 "give it a name");
     return;
   }
   const Token* const built_in = FindToken(name);
@@ -210,7 +211,7 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
   }
   if (built_in != nullptr && !registration.override_existing) {
     findings.Add(code::kDuplicateKey, registration.place,
-                 "token `" + name + "` is built in",
+                 "logical axis `" + name + "` is built in",
                  "choose another name, or write `override: true`");
     return;
   }
@@ -218,9 +219,10 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
   // Two files may register the same name. The list of registrations begins with
   // those of the file that takes precedence, so the first one is used.
   if (!added && it->second.place.source == registration.place.source) {
-    findings.Add(code::kDuplicateKey, registration.place,
-                 "token `" + name + "` is registered twice",
-                 "`" + it->second.name + "` is the same token: keep one");
+    findings.Add(
+        code::kDuplicateKey, registration.place,
+        "logical axis `" + name + "` is registered twice",
+        "`" + it->second.name + "` is the same logical axis: keep one");
   }
 }
 
@@ -492,9 +494,9 @@ void Resolver::ReportUnknown(const SpecName& name, Findings& findings) const {
       name.is_mesh_axis
           ? "the mesh has no axis `" + name.text + "`"
           : "`" + name.text +
-                "` is neither a token nor an axis rule nor a mesh axis",
+                "` is neither a logical axis nor an axis rule nor a mesh axis",
       DidYouMean(name.text, known,
-                 axes + "; tokens are BATCH, HEAD, EMBED and so on"));
+                 axes + "; logical axes are BATCH, HEAD, EMBED and so on"));
 }
 
 std::optional<Resolved> Resolver::Resolve(const SpecList& list, Mode mode,

@@ -277,8 +277,8 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
 // difference of the times. For example, two parts of the slower sharding and of
 // the faster one are compared:
 //
-//   products 1.02 s and 1.00 s, optimizer 20 ms and 30 ms
-//     ->  products +20 ms, optimizer -10 ms
+//   matmuls 1.02 s and 1.00 s, optimizer 20 ms and 30 ms
+//     ->  matmuls +20 ms, optimizer -10 ms
 
 namespace {
 

@@ -14,13 +14,13 @@
 //
 //   bound 2.44 s, refined bound 3.29 s, exact time 3.31 s
 //
-// If matrix products with more rows never run at a lower rate (`ascends_`),
+// If matmuls with more rows never run at a lower rate (`ascends_`),
 // more micro-batches never take less time with the same communication. Each
-// product has fewer rows, and every micro-batch reads the weights. So only the
+// matmul has fewer rows, and every micro-batch reads the weights. So only the
 // smallest number of micro-batches that fits needs a bound. Otherwise, every
 // larger number needs a bound too. The bound of the candidate is the lowest
 // bound over all ZeRO stages and policies. For example, with fsdp=64 and a
-// policy that keeps the outputs of products, a step fits with 2 micro-batches
+// policy that keeps the outputs of matmuls, a step fits with 2 micro-batches
 // and not with 1:
 //
 //   bound 1.69 s for every setting with this policy, exact time 1.70 s with 2
@@ -50,7 +50,7 @@ namespace {
 // its terms in another order.
 constexpr double kRounding = 1e-9;
 
-// Returns whether the rate of a matrix product never falls if it has more rows.
+// Returns whether the rate of a matmul never falls if it has more rows.
 bool RatesAscend(const cost::Settings& settings) {
   if (settings.profile == nullptr) return true;
   const Efficiency& of = settings.profile->efficiency;

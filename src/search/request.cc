@@ -114,7 +114,7 @@ std::vector<Known> KnownChoices(bool has_experts) {
        "no published run differs from another only in its rules; their parts "
        "of a step are those of the mesh"},
       {"rematerialisation",
-       "published runs keep everything, nothing, half of the products or all "
+       "published runs keep everything, nothing, half of the matmuls or all "
        "of them; other policies take times between theirs"},
       {"micro-batches",
        "GPU runs have up to 32 a step; TPU runs have one, and more are not "

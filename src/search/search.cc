@@ -1,7 +1,7 @@
 // Searches for the fastest sharding. Enumerates the candidates, computes their
 // bounds, and evaluates the candidates that the bounds do not exclude. Then
 // describes the winner, the Pareto front and the ties. For example, this winner
-// rematerialises all activations except the outputs of matrix products:
+// rematerialises all activations except the outputs of matmuls:
 //
 //   Llama 3 8B on 64 H100s  ->  fsdp:64, 1 micro-batch, dots kept: 1.7 s
 //

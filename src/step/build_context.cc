@@ -345,8 +345,8 @@ ValueId Rows(BuildContext& c, const Line& line, ValueId table) {
   return kNoValue;
 }
 
-// Writes a convolution whose windows do not overlap (patches), as a matrix
-// product. The product is summed over all dimensions of the weight except one.
+// Writes a convolution whose windows do not overlap (patches), as a
+// matmul. The products are summed over all dimensions of the weight except one.
 ValueId Patches(BuildContext& c, const Line& line) {
   const ValueId weight = c.RoleValue(line, 0);
   const LabelId left = c.labels.Dim(line.arguments[1].dims[0]);

@@ -309,7 +309,7 @@ PeakMemory PeakOf(const Graph& graph, const Program& program,
 //
 // An op on the queues of experts has both a label for tokens and a label for
 // the slots of a queue. The tokens are left out of the product, because each
-// slot holds at most one token. For example, a matrix product:
+// slot holds at most one token. For example, a matmul:
 //
 //   [b, t, d] x [f, d] -> [b, t, f], b over dp 2, f over tp 4:
 //   2 * b/2 * t * d * f/4
@@ -365,7 +365,7 @@ double FlopsOf(const Graph& graph, const Program& program,
   return def.flops(op, ExtentOf(graph, program, instruction, labels, sizes));
 }
 
-bool IsMatrixProduct(const Graph& graph, const Op& op) {
+bool IsMatmul(const Graph& graph, const Op& op) {
   OpLabels labels;
   if (op.kind != OpKind::kEinsum || !LabelsOf(graph, op, labels)) return false;
   return std::any_of(

@@ -62,8 +62,8 @@ std::vector<HeldBytes> HeldOver(const Graph& graph, const Program& program,
 double FlopsOf(const Graph& graph, const Program& program,
                const Instruction& instruction, const Sizes& sizes);
 
-// Returns whether an op is a matrix product: an einsum that sums a dimension.
-bool IsMatrixProduct(const Graph& graph, const Op& op);
+// Returns whether an op is a matmul: an einsum that sums a dimension.
+bool IsMatmul(const Graph& graph, const Op& op);
 
 }  // namespace shardc::step
 

@@ -60,8 +60,8 @@ std::optional<Remat> ParseRemat(std::string_view text, std::string& why);
 // How a tensor of a layer is computed.
 enum class Made : uint8_t {
   kCarried,   // the layer's input, which every policy keeps
-  kDot,       // A matrix product without batch dimensions.
-  kBatchDot,  // A matrix product with batch dimensions.
+  kDot,       // A matmul without batch dimensions.
+  kBatchDot,  // A matmul with batch dimensions.
   kOther,
 };
 

@@ -206,16 +206,16 @@ std::optional<std::string> WhyNotCovered(const Shape& shape,
           box.offset[dim] <= shape[dim] - box.shape[dim]) {
         continue;
       }
-      return "the piece " + BoxText(box) + " ends outside the shape " +
+      return "the shard " + BoxText(box) + " ends outside the shape " +
              ShapeText(shape);
     }
     const auto sum = CheckedAdd(held, box.Elements());
-    if (!sum) return "the pieces overlap";
+    if (!sum) return "the shards overlap";
     held = *sum;
   }
   if (held != all) {
-    return (held < all ? std::string("the pieces hold ")
-                       : std::string("pieces overlap: they hold ")) +
+    return (held < all ? std::string("the shards hold ")
+                       : std::string("shards overlap: they hold ")) +
            CountText(held) + " of " + Counted(all, "element");
   }
   const std::vector<size_t> dims = DividedDims(shape, boxes);
@@ -223,7 +223,7 @@ std::optional<std::string> WhyNotCovered(const Shape& shape,
   const Points points(shape, boxes, dims);
   if (dims.size() > 20 || !points.fits() ||
       (boxes.size() + 1) << dims.size() > kMaxCorners) {
-    return Counted(static_cast<int64_t>(boxes.size()), "piece") + " along " +
+    return Counted(static_cast<int64_t>(boxes.size()), "shard") + " along " +
            Counted(static_cast<int64_t>(dims.size()), "dimension") +
            " are too many to compare";
   }
@@ -232,7 +232,7 @@ std::optional<std::string> WhyNotCovered(const Shape& shape,
   points.AddCorners(FullBox(shape), -1, corners);
   for (const Box& box : boxes) points.AddCorners(box, 1, corners);
   if (AllCancel(corners)) return std::nullopt;
-  return "two pieces overlap, and as many elements are in none";
+  return "two shards overlap, and as many elements are in none";
 }
 
 }  // namespace shardc::stored

@@ -211,7 +211,7 @@ class DcpOpener {
       if (!file || file->size() >= needed[i]) continue;
       findings_.Add(code::kOffsets, {MakeSource(file->path(), {})},
                     "the file has " + CountText(file->size()) +
-                        " bytes, and its pieces end at byte " +
+                        " bytes, and its shards end at byte " +
                         CountText(needed[i]),
                     "the file is truncated: copy it again");
     }

@@ -207,14 +207,14 @@ class MetadataReader {
 
   bool ReadChunks(const PickleValue& chunks, DcpTensor& tensor) {
     if (chunks.type() != Type::kList && chunks.type() != Type::kTuple) {
-      return BadTensor(tensor, "the pieces are no list");
+      return BadTensor(tensor, "the shards are no list");
     }
     // Limit the number of pieces by the size of the file. Many tensors may
     // share one list of the pickle, which is read again for each tensor. A
     // small file could therefore list far more pieces than it has bytes.
     pieces_ += chunks.size();
     if (pieces_ > source_->text().size()) {
-      return BadTensor(tensor, "the pieces exceed what the file can list");
+      return BadTensor(tensor, "the shards exceed what the file can list");
     }
     for (size_t i = 0; i < chunks.size(); ++i) {
       const PickleValue chunk = chunks[i];
@@ -223,12 +223,12 @@ class MetadataReader {
       if (!IsRecord(chunk, "ChunkStorageMetadata") || !offset || !shape ||
           offset->size() != tensor.shape.size() ||
           shape->size() != tensor.shape.size()) {
-        return BadTensor(tensor, "piece " + std::to_string(i) +
+        return BadTensor(tensor, "shard " + std::to_string(i) +
                                      " has no offsets and sizes of rank " +
                                      std::to_string(tensor.shape.size()));
       }
       if (!Inside(*offset, *shape, tensor.shape)) {
-        return BadTensor(tensor, "the piece at " + ShapeText(*offset) +
+        return BadTensor(tensor, "the shard at " + ShapeText(*offset) +
                                      " of shape " + ShapeText(*shape) +
                                      " ends outside the shape " +
                                      ShapeText(tensor.shape));
@@ -266,7 +266,7 @@ class MetadataReader {
     for (size_t i = 1; i < pieces.size(); ++i) {
       if (pieces[i].box.offset == pieces[i - 1].box.offset) {
         return BadTensor(
-            tensor, "two pieces begin at " + ShapeText(pieces[i].box.offset));
+            tensor, "two shards begin at " + ShapeText(pieces[i].box.offset));
       }
     }
     return true;
@@ -290,7 +290,7 @@ class MetadataReader {
       DcpTensor& tensor = out_.tensors[target->number];
       const auto offset = ReadShape(index.Field("offset"));
       if (!offset)
-        return BadTensor(tensor, "the index of a piece is no offset");
+        return BadTensor(tensor, "the index of a shard is no offset");
       const auto found =
           std::lower_bound(tensor.pieces.begin(), tensor.pieces.end(), *offset,
                            [](const DcpPiece& piece, const Shape& at) {
@@ -325,7 +325,7 @@ class MetadataReader {
     const auto bytes = info.Field("length").Int();
     if (!IsRecord(info, "_StorageInfo") || !path.Text() || !offset || !bytes ||
         *offset < 0 || *bytes < 0 || !CheckedAdd(*offset, *bytes)) {
-      return BadTensor(tensor, "the place of the piece at " +
+      return BadTensor(tensor, "the place of the shard at " +
                                    ShapeText(piece.box.offset) +
                                    " is no file, offset and length");
     }
@@ -391,7 +391,7 @@ class MetadataReader {
     for (const DcpTensor& tensor : out_.tensors) {
       for (const DcpPiece& piece : tensor.pieces) {
         if (piece.bytes >= 0) continue;
-        return BadTensor(tensor, "the piece at " + ShapeText(piece.box.offset) +
+        return BadTensor(tensor, "the shard at " + ShapeText(piece.box.offset) +
                                      " is not in `storage_data`");
       }
     }

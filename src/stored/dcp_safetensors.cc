@@ -534,7 +534,7 @@ class ShardOpener {
       Refuse(code::kMissing, member.value.place(),
              "the index lists tensor " + ShortQuote(member.name()) +
                  (file.empty() ? "" : " in " + ShortQuote(file)) +
-                 ", and no file of the folder holds a piece of it",
+                 ", and no file of the folder holds a shard of it",
              "copy the files of all ranks to this folder");
     }
   }

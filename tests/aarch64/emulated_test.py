@@ -45,8 +45,8 @@ TARGETS = [
 VERIFIED = [["--mesh", "tp:2", "--operation", "sdpa"],
             ["--mesh", "sp:4", "--operation", "ring"],
             ["--mesh", "fsdp:2,tp:2", "--dtype", "float32,bfloat16"]]
-SIZES = ["--attention", "heads=8,kv_heads=2,head_dim=16,batch=4,q_len=32,"
-         "kv_len=32", "--no-project", "--format", "json"]
+SIZES = ["--attention", "heads=8,kv_heads=2,head_dim=16", "--batch", "4",
+         "--seq", "32", "--kv-len", "32", "--no-project", "--format", "json"]
 # Measured numbers: sums of other orders round otherwise.
 MEASURED = {"max_abs_error", "tolerance", "unsharded_error", "relative_l2",
             "worst", "steps", "devices"}

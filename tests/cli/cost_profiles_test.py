@@ -21,7 +21,7 @@ class CostProfiles(CostCase):
                          *arguments)["time"]["expected_s"]
 
     def test_profiles_have_curves(self):
-        """A flat curve is a share; one that falls for small products makes a
+        """A flat curve is a share; one that falls for small matmuls makes a
         step slower; measured rates of collectives take the place of the
         links'."""
         def expected(**more):
@@ -33,11 +33,11 @@ class CostProfiles(CostCase):
                 return self.cost(*TRAIN, "--memory", "1TiB", "--profile",
                                  path, inputs=(
                     *LLAMA, "--mesh", "fsdp:4,tp:2"))["time"]
-        def products(curve):
+        def matmuls(curve):
             return expected(efficiency={"matmul": {"bf16": curve}})
-        flat = products([[1, 0.5], [1e6, 0.5]])
-        self.assertEqual(flat["expected_s"], products(0.5)["expected_s"])
-        falling = products([[1, 0.1], [14336, 0.5]])
+        flat = matmuls([[1, 0.5], [1e6, 0.5]])
+        self.assertEqual(flat["expected_s"], matmuls(0.5)["expected_s"])
+        falling = matmuls([[1, 0.1], [14336, 0.5]])
         self.assertGreater(falling["expected_s"], flat["expected_s"])
         self.assertEqual(falling["least_s"], flat["least_s"])
         # Within a host of h100-sxm a collective reaches 0.8 of 450 GB/s.

@@ -16,6 +16,7 @@ import unittest
 import numpy as np
 
 from driver import run
+from verify_case import sizes
 
 SIZES = "heads=8,kv_heads=4,head_dim=16,batch=4,q_len=16,kv_len=32"
 DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I8": "i1", "F16": "<f2",
@@ -278,7 +279,7 @@ class Dumps(unittest.TestCase):
         for mesh, more in (
                 ("dp:2,sp:2,tp:2", ("--kv-dtype", "int8")),
                 ("dp:2,tp:2", ("--kv-dtype", "bfloat16", "--page-size", "4"))):
-            found = self.dump("--mesh", mesh, "--attention", SIZES, "--dtype",
+            found = self.dump("--mesh", mesh, *sizes(SIZES), "--dtype",
                               "float32", "--mode", "decode,insert", *more)
             caches, pages = caches + found[0], pages + found[1]
         self.assertGreater(caches, 10)
@@ -287,8 +288,7 @@ class Dumps(unittest.TestCase):
 
     def test_a_window_whose_slots_are_used_again(self):
         caches, _ = self.dump(
-            "--full", "--mesh", "dp:2,tp:2", "--attention",
-            SIZES + ",window=12", "--dtype", "float32", "--kv-dtype", "int8",
+            "--full", "--mesh", "dp:2,tp:2", *sizes(SIZES + ",window=12"), "--dtype", "float32", "--kv-dtype", "int8",
             "--mode", "decode")
         self.assertGreater(caches, 0)
 

@@ -476,14 +476,15 @@ CASES = [
          "verify", "--no-project", "--rules", "builtin:llama/hf", "--mesh",
          f"fsdp:{n},tp:4", "--operation", "vanilla", "--mode", "train",
          "--layout", "bthd", "--dtype", "float32", "--attention",
-         f"heads=64,kv_heads=8,head_dim=64,batch={4 * n},q_len=64,kv_len=64"]),
+         "heads=64,kv_heads=8,head_dim=64", "--batch", f"{4 * n}", "--seq",
+         "64", "--kv-len", "64"]),
     ("devices", "verify --full", 16,
      lambda files, n: [
          "verify", "--full", "--no-project", "--rules", "builtin:llama/hf",
          "--mesh", f"fsdp:{n},tp:4", "--operation", "vanilla", "--mode",
          "train", "--layout", "bthd", "--dtype", "float32", "--features",
-         "none", "--attention",
-         f"heads=32,kv_heads=8,head_dim=128,batch={n},q_len=8,kv_len=8"]),
+         "none", "--attention", "heads=32,kv_heads=8,head_dim=128", "--batch",
+         f"{n}", "--seq", "8", "--kv-len", "8"]),
 ]
 
 

@@ -154,7 +154,7 @@ CASES = [
     ("bytes after a pickle", ("dcp", metadata(lambda d: d + b"N.")),
      ".metadata"),
     ("a file of DCP that is truncated", ("dcp", truncated("__0_0.distcp", 100)),
-     "bytes, and its pieces end at byte 782"),
+     "bytes, and its shards end at byte 782"),
     ("a changed byte of a tensor", ("dcp", lambda f: edit(
         f, "__0_0.distcp", lambda d: d.replace(VALUES, VALUES[::-1]))),
      "CRC-32"),
@@ -164,7 +164,7 @@ CASES = [
         lambda d: d.replace(PLACE, b"../0_0.distc"))),
      "points outside the folder"),
     ("no `.metadata`", ("dcp", gone(".metadata")), "not finished"),
-    ("a piece that begins elsewhere", ("dcp", metadata(
+    ("a shard that begins elsewhere", ("dcp", metadata(
         lambda d: d.replace(b"K\0K\0", b"K\1K\0"))), "x"),
     ("shards that begin with a pickled value", sample("dcp_hf_with_bytes"),
      "the file begins with a pickled value, so it is no "

@@ -38,7 +38,7 @@ class ByXla(Case):
 
     # XLA removes labels that the program does not read.
     UNREAD = {"llama": 40, "int8": 36}
-    # XLA counts the body of a loop once; its CPU lowering of a ragged product
+    # XLA counts the body of a loop once; its CPU lowering of a ragged matmul
     # multiplies the rows with all experts.
     LOOPS = {"scan_llama.step", "mamba2.step", "gdn.step"}
     RAGGED = {"moe_ragged.step"}
@@ -94,7 +94,7 @@ class ByXla(Case):
                     self.assertTrue(0.99 < ratio < 1.3, ratio)
 
     def test_peaks_are_near_those_of_xla(self):
-        """XLA's compiler for CPUs copies operands of products and windows to other
+        """XLA's compiler for CPUs copies operands of matmuls and windows to other
         layouts, and may compute a value twice that is stored here."""
         for one, sharded, _ in self.each():
             with self.subTest(one["name"]):
@@ -126,7 +126,7 @@ class ByTheFamily(Case):
                     made["flops"]["device"] / family["time"]["flops"], 1, delta=1e-12)
                 self.assertAlmostEqual(made["flops"]["program"] / 3373.16e12, 1,
                                        delta=1e-5)
-                # 2 * 8 * 8192 ** 2 * 4096 for each of the two products of a layer, of
+                # 2 * 8 * 8192 ** 2 * 4096 for each of the two matmuls of a layer, of
                 # which half is masked, and twice that in the backward pass.
                 self.assertEqual(made["flops"]["masked"],
                                  32 * 3 * 2 * 8 * 8192 ** 2 * 4096)
@@ -239,7 +239,7 @@ class OwnPrograms(Case):
         self.check(self.cost(self.PRODUCT, "--memory", "20B"), 1)
 
     def test_a_loop_counts_for_each_turn(self):
-        """The body of a scan of 5 turns is the product above, without its result."""
+        """The body of a scan of 5 turns is the matmul above, without its result."""
         program = copy.deepcopy(self.PRODUCT)
         values = program["values"]
         values[1]["shape"] = [4, 4]
@@ -319,7 +319,7 @@ class OwnPrograms(Case):
         self.assertLess(given["total"], kept["total"])
 
     def test_the_mask_is_only_that_of_attention(self):
-        """Models without a causal mask, and products outside of attention, are counted
+        """Models without a causal mask, and matmuls outside of attention, are counted
         entirely."""
         rules = write(self.folder, "all.yaml", "rules:\n  - match: '.*'\n    spec: []\n")
         for name, masked in (("dit", False), ("vit", False), ("llama", True),

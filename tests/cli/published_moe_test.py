@@ -33,11 +33,11 @@ CALIBRATED = {
     "b300": ("mb-qwen30-b300", ("-05", "-04", "-03"), ("-02", "-01")),
     "gb200": ("mb-qwen30-gb200", ("-07", "-06", "-05"), ("-04",))}
 # Qwen3 235B on 256 H100s, tp 2, pp 8, ep 32, bfloat16: the terms of a layer in
-# milliseconds, computed by hand. A forward pass takes 0.432 (products), 0.212
+# milliseconds, computed by hand. A forward pass takes 0.432 (matmuls), 0.212
 # (attention), 0.198 (other operations), 1.029 (experts) and 0.473 (routing); an
 # all-to-all takes 1.147, of which 0.4 is exposed.
-HAND = {"products": 3 * 0.432, "attention": 3.5 * 0.212,
-        "other_operations": 3 * 0.198, "expert_products": 3 * 1.029,
+HAND = {"matmuls": 3 * 0.432, "attention": 3.5 * 0.212,
+        "other_operations": 3 * 0.198, "expert_matmuls": 3 * 1.029,
         "expert_routing": 3 * 0.473, "expert_collectives": 0.4 * 4 * 1.147}
 
 
@@ -247,7 +247,7 @@ class PublishedMoe(Case):
                  "is the dtype of the scales of blocks"),
                 (("--matmul-dtype", "float4_e2m1fn"), "has no scales"),
                 (("--matmul-dtype", "nvfp4", "--profile", "h100-sxm"),
-                 "has no rate of products in 4 bits"),
+                 "has no rate of matmuls in 4 bits"),
                 (("--capacity-factor", "0"), "is no number from 0.1 to 64"),
                 (("--capacity-factor", "much"), "is no number from 0.1 to 64"),
                 (("--dispatcher", "hybrid"), "is none of: alltoall, deepep, "

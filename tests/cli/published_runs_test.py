@@ -10,7 +10,7 @@ import unittest
 from driver import Case, run
 from published_steps import Steps
 
-# Runs of 2021 with a network and products of their own, and one row from
+# Runs of 2021 with a network and matmuls of their own, and one row from
 # memory of a paper.
 APART = ("megatron-vs-zero", "singles")
 

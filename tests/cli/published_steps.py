@@ -32,7 +32,7 @@ rules: []
 POLICIES = {
     "none": "everything_saveable", "full": "nothing_saveable",
     "minimal": "dots_with_no_batch_dims_saveable",
-    # Every second product is kept.
+    # Every second matmul is kept.
     "sac_op": "save_only_these_names(q_proj,v_proj,context,gate_proj,"
               "down_proj)",
     # Scores are recomputed, which no policy of names states.

@@ -70,7 +70,7 @@ ROWS = [
     ("without `--write-locked` or `--diff`, one target can be planned",
      "plan --project p.yaml --target a --target b",
      {**INPUTS, "p.yaml": PROJECT}),
-    ("contains the pieces of a split checkpoint",
+    ("contains the shards of a split checkpoint",
      "checkpoint split --plan p.json --checkpoint d --output o",
      lambda f: (pieces()(f), put(f, "p.json", PLAN.encode()))),
     ("`--output` is the directory that is read", "checkpoint merge d --as orbax --output d",
@@ -161,7 +161,7 @@ ROWS = [
     ("files of a checkpoint, not all of it",
      "show manifest --manifest d/model-00001-of-00002.safetensors",
      tensors("d/model-00001-of-00002.safetensors", F32)),
-    ("holds the pieces of one rank of torch.distributed.checkpoint, not full "
+    ("holds the shards of one rank of torch.distributed.checkpoint, not full "
      "tensors", "show manifest --manifest d/" + SHARD(1), dcp_file(SHARD(1))),
     ("holds the shards of one device, process or group, not full tensors",
      "show manifest --manifest d/device-00000.safetensors", pieces()),
@@ -188,7 +188,7 @@ ROWS = [
          tensors("m.safetensors", F32), lambda f: put(
              f, "p.json", make_plan([("tp", 2), ("dp", 1 << 20)], {
                  "x": ([4, 2], {"spec": ["tp"], "dtype": "F32"})})))),
-    ("pieces, more than the",
+    ("shards, more than the",
      "checkpoint split --plan p.json --checkpoint m.safetensors --output o", both(
          tensors("m.safetensors",
                  {"x%d" % i: ("U8", [1], b"0") for i in range(65)}),

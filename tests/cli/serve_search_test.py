@@ -272,7 +272,7 @@ class ServeSearch(DescribedCase):
                   "--engine", "vllm"], "no operators of serving"),
                 ([*model("qwen3-8b"), "--devices", "8", "--profile",
                   "h100-sxm", "--engine", "vllm", "--served-dtype", "nvfp4"],
-                 "the rate of products in nvfp4"),
+                 "the rate of matmuls in nvfp4"),
                 ([*model("nemotron-h-56b"), "--devices", "8", "--profile",
                   "h100-sxm", "--engine", "vllm"], "")):
             value = self.search(*arguments, *LENGTHS, *TARGETS, rc=1)

@@ -104,7 +104,7 @@ class Serving(DescribedCase):
                  "sharded over the hidden size or gathered"),
                 ([*qwen, *rules, "--mesh", "tp:8", "--profile", "h100-sxm",
                   "--served-dtype", "nvfp4"],
-                 "the rate of products in nvfp4 on h100-sxm")):
+                 "the rate of matmuls in nvfp4 on h100-sxm")):
             self.assertIn(fact, self.missing(self.cost(*inputs, rc=1)))
 
     def test_states_of_mixers_give_no_time(self):

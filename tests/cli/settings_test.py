@@ -9,6 +9,7 @@ import unittest
 import yaml
 
 from driver import TESTDATA, Case, run
+from verify_case import sizes
 from schemas_test import CoreLoader, validator
 
 MESH = "dp:2,sp:2,tp:2"
@@ -38,7 +39,7 @@ class Settings(Case):
             file.write(text + "\n")
         return ["--settings", self.path("s.yaml")]
 
-    def verify(self, *args, rc=0, sizes=("--attention", SIZES), mesh=MESH):
+    def verify(self, *args, rc=0, sizes=(*sizes(SIZES),), mesh=MESH):
         return self.check(run("verify", "--no-project", "--mesh", mesh,
                               *sizes, *args), rc)
 
@@ -125,7 +126,7 @@ class Settings(Case):
 
         both = self.settings("defaults: {soft_cap: 40}\n"
                              "operations: {ring: {soft_cap: 30}}")
-        self.assertEqual(cap(sizes=["--attention", SIZES]), 0)
+        self.assertEqual(cap(sizes=sizes(SIZES)), 0)
         self.assertEqual(cap(), 50)
         self.assertEqual(cap(*both, operation="sdpa"), 40)
         self.assertEqual(cap(*both), 30)
@@ -256,8 +257,8 @@ class Settings(Case):
                          report["sizes"]["used"]["head_dim"] ** -0.5)
 
     def test_blocks_in_reduced_sizes(self):
-        wide = ["--attention", SIZES.replace("kv_len=32", "kv_len=4096")
-                .replace("q_len=16", "q_len=4096")]
+        wide = sizes(SIZES.replace("kv_len=32", "kv_len=4096")
+                     .replace("q_len=16", "q_len=4096"))
         case = self.case("flash_attn2", "--block-k", "128", "--block-q",
                          "2", sizes=wide)
         length = case["shapes"]["key"][1]
@@ -434,8 +435,8 @@ class Settings(Case):
                 value = yaml.load(text, CoreLoader)
                 self.assertEqual(check.is_valid(value), good)
                 self.check(run(
-                    "verify", "--no-project", "--mesh", MESH, "--attention",
-                    SIZES, "--operation", "vanilla", *ONE,
+                    "verify", "--no-project", "--mesh", MESH,
+                    *sizes(SIZES), "--operation", "vanilla", *ONE,
                     *self.settings(text)), 0 if good else 2)
 
     def test_hostile_flags(self):
@@ -458,20 +459,20 @@ class Settings(Case):
 
     def test_pages_too_large_to_hold(self):
         err = self.refused("--page-size", "4096", "--full", sizes=[
-            "--attention", "heads=128,kv_heads=128,head_dim=128,batch=512,"
-            "q_len=1,kv_len=16"])
+            "--attention", "heads=128,kv_heads=128,head_dim=128", "--batch",
+            "512", "--seq", "1", "--kv-len", "16"])
         self.assertIn("34,359,738,368 numbers, too many to hold", err)
 
     def test_sizes_too_large_to_hold(self):
         huge = 2 ** 31
-        for sizes, said in [
+        for given, said in [
                 (f"heads=2,head_dim={huge},q_len=4", "query, key and value"),
                 (f"heads=2,batch={huge},q_len=1,kv_len=4,head_dim=64",
                  "logits"),
                 (f"heads=2,batch={huge},q_len={huge},head_dim={huge}",
                  "over 9e18 logits")]:
-            with self.subTest(sizes=sizes):
-                err = self.refused("--full", sizes=["--attention", sizes])
+            with self.subTest(sizes=given):
+                err = self.refused("--full", sizes=sizes(given))
                 self.assertIn(said, err)
                 self.assertIn("too many to hold", err)
 

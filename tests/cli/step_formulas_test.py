@@ -1,6 +1,6 @@
 """`cost` counts what the program of a step does.
 
-The products by the roles of parameters are those of the step that `verify step`
+The matmuls by the roles of parameters are those of the step that `verify step`
 runs, and the bytes by formulas, without a `model:` section, those of the
 program: testdata/tables lists them where they differ.
 """
@@ -16,7 +16,7 @@ import unittest
 from agreeing import CASES, CostCase, inputs, tree
 from driver import ROOT, TESTDATA, run
 
-# Models of which `cost` and `verify step` count the same products.
+# Models of which `cost` and `verify step` count the same matmuls.
 PRODUCTS = [
     ("llama-3-8b", "hf", "fsdp:2,tp:2"),
     ("llama-3.2-1b", "flax", "dp:2,tp:4"),
@@ -25,7 +25,7 @@ PRODUCTS = [
     ("gemma-2-9b", "hf", "fsdp:8"),
 ]
 
-# The configurations whose products differ, by the reason.
+# The configurations whose matmuls differ, by the reason.
 VOCABULARY = ("gpt2", "gpt2-xl")
 PLACES = ("deepseek-v3", "deepseek-v3.1", "gpt-oss-120b", "gpt-oss-20b",
           "granite-3.1-1b-a400m", "llama-4-maverick", "mixtral-8x22b",
@@ -34,7 +34,7 @@ OTHER_PRODUCTS = (
     {(model, "train") for model in (*VOCABULARY, *PLACES)} |
     {(model, "decode") for model in PLACES})
 PRODUCTS_HEAD = """\
-# Products of `cost` as a fraction of those of the step of `verify step`, of 16 rows
+# Matmuls of `cost` as a fraction of those of the step of `verify step`, of 16 rows
 # of 32 tokens on fsdp:2,tp:2. The reasons for more than 0.005 in training and 0.0005
 # in decoding:
 # - gpt2, granite: tp does not divide the vocabulary. The step computes one of the two
@@ -104,7 +104,7 @@ class Formulas(CostCase):
         self.assertLess(flops["roberta"], 1.1 * flops["bert"])
 
     def test_products_of_the_step_are_those_of_the_cost_model(self):
-        """`cost` counts products by the roles of parameters, `verify step` by
+        """`cost` counts matmuls by the roles of parameters, `verify step` by
         the ops of the step. They agree where a query attends to every key (in
         decoding), or where attention is little (32 tokens): `cost` counts half
         of the keys under a causal mask, the step all of them. They do not
@@ -123,17 +123,17 @@ class Formulas(CostCase):
                     (one,) = json.loads(got.out)["steps"]
                     flops = one["flops"]
                     self.assertLess(
-                        abs(cost["time"]["flops"] / flops["products"] - 1),
+                        abs(cost["time"]["flops"] / flops["matmuls"] - 1),
                         within, flops)
                     # The rest is norms, functions, sums and the optimizer.
                     whole = sum(flops[phase] for phase in
                                 ("forward", "backward", "optimizer"))
-                    self.assertLess(1 - flops["products"] / whole, 0.02)
+                    self.assertLess(1 - flops["matmuls"] / whole, 0.02)
                     self.assertEqual(flops["backward"] > 0, mode == "train")
 
     def test_products_of_all_configurations(self):
-        """The products of `cost` and of the step, of every configuration that
-        has both. testdata/tables/products.txt lists their ratios; those that
+        """The matmuls of `cost` and of the step, of every configuration that
+        has both. testdata/tables/matmuls.txt lists their ratios; those that
         differ have their reason in OTHER_PRODUCTS."""
         lines = []
         folder = os.path.join(TESTDATA, "configs")
@@ -160,14 +160,14 @@ class Formulas(CostCase):
                     continue
                 # The step leaves out axes that do not divide the heads.
                 cost = self.cost(*step, "--kv-len", "32", "--illegal", "drop")
-                ratio = cost["time"]["flops"] / one["flops"]["products"]
+                ratio = cost["time"]["flops"] / one["flops"]["matmuls"]
                 lines.append(f"{model} {mode} {ratio:.4f}\n")
                 within = 0.005 if mode == "train" else 0.0005
                 if abs(ratio - 1) > within:
                     with self.subTest(model=model, mode=mode):
                         self.assertIn((model.split(".alt-")[0], mode),
                                       OTHER_PRODUCTS, ratio)
-        path = os.path.join(TESTDATA, "tables", "products.txt")
+        path = os.path.join(TESTDATA, "tables", "matmuls.txt")
         if os.environ.get("SHARDC_WRITE_TABLES"):
             with open(path, "w", encoding="utf-8") as out:
                 out.write(PRODUCTS_HEAD + "".join(lines))

@@ -10,6 +10,7 @@ import unittest
 import jsonschema
 
 from driver import TESTDATA, Case, run
+from verify_case import sizes
 
 MESH = "dp:2,sp:2,tp:2"
 SIZES = "heads=8,kv_heads=4,head_dim=16,batch=2,q_len=16,kv_len=32"
@@ -41,7 +42,7 @@ class VerifySchema(Case):
         self.assertEqual(errors, [])
         self.assertTrue(self.root.is_valid(value))
 
-    def report(self, *args, rc=0, mesh=MESH, sizes=("--attention", SIZES)):
+    def report(self, *args, rc=0, mesh=MESH, sizes=(*sizes(SIZES),)):
         value = self.check(
             run("verify", "--no-project", "--mesh", mesh, *sizes, *args,
                 "--format", "json"), rc).json()
@@ -57,8 +58,8 @@ class VerifySchema(Case):
             return self.report(
                 "--rules", path, "--operation", "flash_attn2", "--mode",
                 "train", "--layout", "bthd", "--dtype", "float32", *args,
-                rc=1, sizes=["--attention",
-                             SIZES.replace("kv_heads=4", "kv_heads=2")])
+                rc=1, sizes=sizes(SIZES.replace("kv_heads=4",
+                                                "kv_heads=2")))
 
     def test_reports(self):
         verdicts = set()

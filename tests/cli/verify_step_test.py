@@ -208,7 +208,7 @@ class VerifyStep(StepCase):
                       out.err)
 
     def test_an_option_of_the_other_command_gets_that_command(self):
-        for more in (["--batch", "4"], ["--seq", "128"], ["--part", "model"],
+        for more in (["--part", "model"],
                      ["--policy", "cost"], ["--keep-gathered"],
                      ["--remat", "nothing_saveable"], ["--microbatches", "2"],
                      ["--reduce-each"]):

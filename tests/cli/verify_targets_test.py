@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 from driver import Case, run
-from verify_case import MESH, SMALL, rules
+from verify_case import MESH, SMALL, rules, sizes
 
 
 class Targets(Case):
@@ -25,9 +25,7 @@ class Targets(Case):
               f"    mesh: {MESH}\n    rules: [rules.yaml]\n" +
               "".join(f"    {line}\n" for line in target))
         return self.check(
-            run("verify", "--attention", attention, *args,
-                cwd=self.folder.name),
-            rc)
+            run("verify", *sizes(attention), *args, cwd=self.folder.name), rc)
 
     def cases(self, *args, **kwargs):
         return self.verify(*args[:1], "--format", "json", *args[1:],
@@ -130,8 +128,9 @@ class Targets(Case):
             said = self.check(
                 run("verify", "--no-project", "--mesh", "tp:4", "--layout",
                     "bthd", "--dtype", "float32", "--mode", "train",
-                    "--attention", f"heads={heads},kv_heads={heads},"
-                    "head_dim=8,batch=2,q_len=8"), rc)
+                    "--attention",
+                    f"heads={heads},kv_heads={heads},head_dim=8", "--batch",
+                    "2", "--seq", "8"), rc)
             self.assertEqual("nothing could run" in said.out, rc == 1)
 
 
@@ -140,7 +139,7 @@ class Projections(Case):
 
     def projections(self, query, *args, rc=0, axes="", layers=True,
                     names=("query", "key", "value", "out"),
-                    sizes="heads=16,kv_heads=8,head_dim=64,batch=2,q_len=8"):
+                    heads="heads=16,kv_heads=8,head_dim=64"):
         """A plan of a layer stack whose query projection has this spec."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -165,7 +164,8 @@ class Projections(Case):
                 "  - match: '.*'\n    spec: []\n")
         return self.check(
             run("verify", "--no-project", "--mesh", "fsdp:2,tp:4",
-                "--attention", sizes, "--rules", rules(folder.name, text),
+                "--attention", heads, "--batch", "2", "--seq", "8",
+                "--rules", rules(folder.name, text),
                 "--manifest", path, "--operation", "vanilla", "--layout",
                 "bthd", "--dtype", "float32", *args), rc)
 
@@ -209,8 +209,7 @@ class Projections(Case):
                       "`verses/attn/qkv_proj/kernel`, since it holds query, "
                       "key and value in one tensor", fused.out)
         other = self.projections("[null, fsdp, tp]",
-                                 sizes="heads=16,kv_heads=4,head_dim=64,"
-                                       "batch=2,q_len=8")
+                                 heads="heads=16,kv_heads=4,head_dim=64")
         self.assertIn("`verses/attn/key/kernel` and "
                       "`verses/attn/value/kernel`, since its shape "
                       "[12, 1024, 512] does not show where 4 KV heads of 64 "

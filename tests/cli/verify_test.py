@@ -7,13 +7,13 @@ import tempfile
 import unittest
 
 from driver import Case, run
-from verify_case import MESH, SMALL, rules
+from verify_case import MESH, SMALL, rules, sizes
 
 
 class Verify(Case):
     def verify(self, *args, mesh=MESH, attention=SMALL, rc=0, **kwargs):
         return self.check(
-            run("verify", "--mesh", mesh, "--attention", attention,
+            run("verify", "--mesh", mesh, *sizes(attention),
                 "--no-project", *args, **kwargs), rc)
 
     def test_report_has_the_agreed_form(self):
@@ -73,11 +73,11 @@ class Verify(Case):
             args = ["--rules", path, "--model", model, "--operation", name,
                     "--mode", "train", "--layout", "bthd", "--dtype",
                     "float32"]
-            sizes = "heads=4,kv_heads=4,batch=2,q_len=8"
+            given = "heads=4,kv_heads=4,batch=2,q_len=8"
             # 192 divides into 3 parts, 512 does not, nor do values of 128.
-            result = self.verify(*args, mesh="tp:3", attention=sizes, rc=1)
+            result = self.verify(*args, mesh="tp:3", attention=given, rc=1)
             self.assertIn("value: dimension 3", result.out)
-            values = sizes + ",value_dim=192"
+            values = given + ",value_dim=192"
             result = self.verify(*args, mesh="tp:3", attention=values, rc=1)
             # Reported with the model's sizes, whatever ran.
             self.assertIn("a latent of 512 does not divide over `tp`",
@@ -86,13 +86,13 @@ class Verify(Case):
                                  attention=values, rc=1)
             self.assertIn("a latent of 512 does not divide over `tp`",
                           result.out)
-            result = self.verify(*args, mesh="tp:4", attention=sizes)
+            result = self.verify(*args, mesh="tp:4", attention=given)
             self.assertIn(
                 "note: a latent of 512, a rotated part of 64, values of 128, "
                 "from the model's kv_lora_rank, qk_rope_head_dim, "
                 "v_head_dim\n", result.out)
             report = self.verify(*args, "--full", "--format", "json",
-                                 mesh="tp:4", attention=sizes).json()
+                                 mesh="tp:4", attention=given).json()
             self.assertEqual(report["sizes"]["used"]["latent"], 512)
             self.assertEqual(report["cases"][0]["shapes"]["value"],
                              [2, 8, 4, 128])
@@ -341,12 +341,12 @@ class Verify(Case):
 
     def test_decoding_in_full_counts_one_query(self):
         """4.3e9 logits of prefill are too many to hold; a step's are not."""
-        sizes = "heads=64,kv_heads=1,head_dim=4,batch=1,kv_len=8192"
+        given = "heads=64,kv_heads=1,head_dim=4,batch=1,kv_len=8192"
         args = ("--full", "--operation", "sdpa", "--layout", "bthd", "--dtype",
                 "float32", "--features", "none")
-        self.verify(*args, "--mode", "decode", mesh="tp:2", attention=sizes)
+        self.verify(*args, "--mode", "decode", mesh="tp:2", attention=given)
         said = self.verify(*args, "--mode", "decode,prefill", mesh="tp:2",
-                           attention=sizes, rc=2)
+                           attention=given, rc=2)
         self.assertIn("4,294,967,296 logits", said.err)
 
     def test_dump_writes_each_case(self):
@@ -420,8 +420,8 @@ class Verify(Case):
                         "verify", "--no-project", "--mesh", "x:2", "--rules",
                         path, "--operation", name, "--mode", mode, "--layout",
                         "bthd", "--dtype", "float32", "--format", "json",
-                        "--attention", "heads=4,kv_heads=4,head_dim=32,"
-                        "batch=2,q_len=32,kv_len=32")
+                        "--attention", "heads=4,kv_heads=4,head_dim=32",
+                        "--batch", "2", "--seq", "32", "--kv-len", "32")
                     with self.subTest(operation=name, dim=dim):
                         self.assertIn(report.rc, (0, 1), report.err)
                         case = report.json()["cases"][0]

@@ -308,7 +308,7 @@ TEST_CASE("policies of names keep what MaxText's keep") {
   CHECK(kept("dots_with_no_batch_dims_saveable") == 94208 - 8192);
 }
 
-// torchtitan's selective checkpointing keeps every product that it saves,
+// torchtitan's selective checkpointing keeps every matmul that it saves,
 // whether or not the backward pass reads it: 15.5 GiB in 32 layers of 8192
 // tokens.
 TEST_CASE("PyTorch keeps what a policy saves") {

@@ -55,7 +55,7 @@ ExpectedTime TimeOn(const CostInputs& work, const Settings& settings) {
   return *report.expected;
 }
 
-// Computed by hand: 16,384 tokens per device; products of a layer 7.147e12
+// Computed by hand: 16,384 tokens per device; matmuls of a layer 7.147e12
 // operations at 0.52 of 989e12 and four launches, 13.937 ms; attention 5.070
 // ms; other ops 3.154e9 bytes at 0.7 of 2.4e12 and eight launches, 1.957 ms.
 TEST_CASE("the parts of Llama 3 8B on eight H100s") {
@@ -64,7 +64,7 @@ TEST_CASE("the parts of Llama 3 8B on eight H100s") {
   const DeviceProfile profile = SlowH100();
   const ExpectedTime time =
       TimeOn(work, Training(profile, 16, "nothing_saveable"));
-  CHECK(PartOf(time, "products") == About(3 * 32 * 13.937e-3));
+  CHECK(PartOf(time, "matmuls") == About(3 * 32 * 13.937e-3));
   CHECK(PartOf(time, "attention") == About(3.5 * 32 * 5.070e-3));
   CHECK(PartOf(time, "other_operations") == About(3 * 32 * 1.957e-3));
   CHECK(PartOf(time, "recomputation") ==
@@ -91,7 +91,7 @@ TEST_CASE("tensor parallelism of Llama 3 70B on 256 H100s") {
   const DeviceProfile profile = SlowH100();
   Settings settings = Training(profile, 512, "nothing_saveable");
   const ExpectedTime plain = TimeOn(work, settings);
-  CHECK(PartOf(plain, "products") == About(3 * 80 * 54.558e-3));
+  CHECK(PartOf(plain, "matmuls") == About(3 * 80 * 54.558e-3));
   CHECK(PartOf(plain, "attention") == About(3.5 * 80 * 10.130e-3));
   CHECK(PartOf(plain, "other_operations") == About(3 * 80 * 3.755e-3));
   CHECK(PartOf(plain, "tensor_collectives") ==

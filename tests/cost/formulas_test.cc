@@ -6,9 +6,9 @@
 
 #include "cost/communication.h"
 #include "cost/fit.h"
+#include "cost/matmuls.h"
 #include "cost/memory.h"
 #include "cost/models.h"
-#include "cost/products.h"
 #include "cost/time.h"
 #include "verify/step/random_models.h"
 
@@ -335,7 +335,7 @@ TEST_CASE(
                                "and 2 more"});
 }
 
-TEST_CASE("a product of experts reads each expert of its layer once") {
+TEST_CASE("a matmul of experts reads each expert of its layer once") {
   CostInputs work = TrainingOn(MeshOf({{"dp", 2}, {"ep", 4}}), {"dp"});
   ModelConfig model;
   model.hidden = 32;
@@ -345,9 +345,9 @@ TEST_CASE("a product of experts reads each expert of its layer once") {
   Settings settings;
   settings.batch = 4;
   settings.length = 16;
-  const auto product = [&](const ParamClass& down) {
+  const auto matmul = [&](const ParamClass& down) {
     work.params = {down};
-    return ProductsOf(work, *TokensOf(work, settings)).at(0);
+    return MatmulsOf(work, *TokensOf(work, settings)).at(0);
   };
   // Three layers of eight experts, over four devices: in one tensor for each
   // layer, in one for all layers, and in one for each expert.
@@ -363,7 +363,7 @@ TEST_CASE("a product of experts reads each expert of its layer once") {
       placed};
   for (const ParamClass& down : classes) {
     CAPTURE(down.name);
-    const Product one = product(down);
+    const Matmul one = matmul(down);
     CHECK(one.layers == 3);
     CHECK(one.matrices == 2);
     // A device has 32 tokens, and its experts a quarter of twice as many.

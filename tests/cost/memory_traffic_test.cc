@@ -1,4 +1,4 @@
-#include "cost/products.h"
+#include "cost/matmuls.h"
 
 #include <doctest/doctest.h>
 

@@ -59,7 +59,7 @@ TEST_CASE("a fused loss leaves the peak to a layer's backward pass") {
   CHECK(memory.taken->moment == Moment::kBackward);
   CHECK(memory.most.Of(Component::kLogits) == 0);
   // Besides the recomputed tensors, the peak has the gradients of gate, up and
-  // product, of 14,336 numbers each, and of two hidden states of 4,096.
+  // matmul, of 14,336 numbers each, and of two hidden states of 4,096.
   const int64_t gradients = 8192LL * 2 * (3 * 14336 + 2 * 4096);
   CHECK(memory.most.Of(Component::kActivations) ==
         memory.activations->Total() + gradients);
@@ -162,7 +162,7 @@ TEST_CASE("the copies of the logits by kind of loss") {
 }
 
 // Norms in float32 make Hugging Face models keep 1.7 times what derivatives
-// read; those of llm-foundry have the dtype of the products.
+// read; those of llm-foundry have the dtype of the matmuls.
 TEST_CASE("eager models keep more only where their norms are in float32") {
   const CostInputs work = Llama("fsdp:8");
   const std::vector<std::pair<std::string, double>> cases = {

@@ -140,7 +140,7 @@ TEST_CASE("hosts of several slices have the devices with the nearest numbers") {
   }
 }
 
-TEST_CASE("products of layers in 8 bits run at the rate of 8 bits") {
+TEST_CASE("matmuls of layers in 8 bits run at the rate of 8 bits") {
   const DeviceProfile& h100 = *FindDeviceProfile("h100-sxm");
   CostInputs work = TrainingOn(MeshOf({{"dp", 2}}), {"dp"});
   work.mode = Mode::kPrefill;
@@ -161,15 +161,15 @@ TEST_CASE("products of layers in 8 bits run at the rate of 8 bits") {
   // Two rows: 32 tokens of three layers, and the logits of two.
   const double layers = 2.0 * 32 * 64 * 32 * 3, head = 2.0 * 2 * 128 * 32;
   CHECK(compute() == doctest::Approx((layers + head) / h100.bf16_rate));
-  settings.products = Dtype::kF8E4M3;
+  settings.matmuls = Dtype::kF8E4M3;
   CHECK(compute() ==
         doctest::Approx(layers / *h100.fp8_rate + head / h100.bf16_rate));
-  // Products have the dtype of the activations if they have none of their own.
-  settings.products = std::nullopt;
+  // Matmuls have the dtype of the activations if they have none of their own.
+  settings.matmuls = std::nullopt;
   settings.activations = Dtype::kF8E4M3;
   CHECK(compute() ==
         doctest::Approx(layers / *h100.fp8_rate + head / h100.bf16_rate));
-  settings.products = Dtype::kBF16;
+  settings.matmuls = Dtype::kBF16;
   CHECK(compute() == doctest::Approx((layers + head) / h100.bf16_rate));
 }
 

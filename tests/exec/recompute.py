@@ -109,11 +109,10 @@ def random_run(rng, folder):
     heads = key_heads * rng.choice([1, 2, 4]) * sp
     length = 4 * sp * rng.choice([1, 2, 3])
     queries = rng.choice([length, length // 2])
-    sizes = (f"heads={heads},kv_heads={key_heads},head_dim="
-             f"{rng.choice([4, 8, 16])},batch={dp * rng.choice([1, 2])},"
-             f"q_len={queries},kv_len={length}")
+    sizes = f"heads={heads},kv_heads={key_heads},head_dim={rng.choice([4, 8, 16])}"
     return ["verify", "--no-project", "--mesh", f"dp:{dp},sp:{sp},tp:{tp}",
-            "--attention", sizes, "--seed", str(rng.randrange(2 ** 32)),
+            "--attention", sizes, "--batch", str(dp * rng.choice([1, 2])),
+            "--seq", str(queries), "--kv-len", str(length), "--seed", str(rng.randrange(2 ** 32)),
             "--layout", rng.choice(["bthd", "bhtd", "thd"]),
             "--mode", rng.choice(["train", "prefill", "decode"]),
             "--dtype", rng.choice(["float32", "bfloat16", "float16"]),

@@ -63,7 +63,8 @@ OWN = ["--rules", "rules.yaml", "--model", "config.json"]
 ALONE = ["--no-project", "--threads", "1"]
 STEP = ["--batch", "8", "--seq", "32"]
 VERIFY = ["verify", *ALONE, *MESH, "--attention",
-          "heads=8,kv_heads=4,head_dim=4,batch=4,q_len=8,kv_len=8",
+          "heads=8,kv_heads=4,head_dim=4", "--batch", "4", "--seq", "8",
+          "--kv-len", "8",
           "--dtype", "float32", "--layout", "bthd", "--mode", "prefill",
           "-q", "--dump", "dump"]
 AUDITED = os.path.join(TESTDATA, "audit", "executed", "ring.hlo.txt.gz")

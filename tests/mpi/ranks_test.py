@@ -12,7 +12,8 @@ import unittest
 
 BIN = os.environ["SHARDC_BIN"]
 MPIRUN = os.environ["SHARDC_MPIRUN"]
-SIZES = ("heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096")
+SIZES = ("--attention", "heads=32,kv_heads=8,head_dim=128", "--batch", "4",
+         "--seq", "128", "--kv-len", "4096")
 # Root may not start MPI, nor more ranks than there are processors, unasked.
 ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
@@ -51,39 +52,39 @@ def verify_step(*args):
 
 # Each: what it is, and the arguments.
 SAME = [
-    ("the matrix", 4, ["--mesh", "dp:2,sp:2,tp:2", "--attention", SIZES,
+    ("the matrix", 4, ["--mesh", "dp:2,sp:2,tp:2", *SIZES,
                        "--dtype", "float32"]),
-    ("16 bits", 2, ["--mesh", "dp:2,tp:4", "--attention", SIZES,
+    ("16 bits", 2, ["--mesh", "dp:2,tp:4", *SIZES,
                     "--dtype", "bfloat16,float16", "--layout", "bhtd",
                     "--mode", "prefill,decode"]),
-    ("int8 caches", 4, ["--mesh", "dp:2,tp:2", "--attention", SIZES,
+    ("int8 caches", 4, ["--mesh", "dp:2,tp:2", *SIZES,
                         "--kv-dtype", "int8", "--dtype", "float32"]),
     ("packed tokens", 3, ["--mesh", "dp:2,sp:3", "--attention",
-                          "heads=12,kv_heads=6,head_dim=64,batch=4,q_len=96,"
-                          "kv_len=96", "--layout", "thd",
+    "heads=12,kv_heads=6,head_dim=64", "--batch", "4", "--seq", "96",
+    "--kv-len", "96", "--layout", "thd",
                           "--dtype", "float32"]),
-    ("features", 2, ["--mesh", "sp:2,tp:2", "--attention", SIZES,
+    ("features", 2, ["--mesh", "sp:2,tp:2", *SIZES,
                      "--features", "bias,mask,segments,sinks,window",
                      "--mode", "prefill", "--layout", "bthd",
                      "--operation", "vanilla,flash_attn2,ring",
                      "--dtype", "float32"]),
-    ("a ring in zig-zag", 4, ["--mesh", "sp:4", "--attention", SIZES,
+    ("a ring in zig-zag", 4, ["--mesh", "sp:4", *SIZES,
                               "--operation", "ring,ulysses", "--ring-order",
                               "zig_zag", "--dtype", "float32"]),
-    ("quantised products", 2, ["--mesh", "tp:2", "--attention", SIZES,
+    ("quantised products", 2, ["--mesh", "tp:2", *SIZES,
                                "--operation", "vanilla,flash_attn2",
                                "--dot-bits", "8", "--dtype", "float32"]),
-    ("dropout", 2, ["--mesh", "dp:2,tp:2", "--attention", SIZES,
+    ("dropout", 2, ["--mesh", "dp:2,tp:2", *SIZES,
                     "--operation", "flash_attn2,flash_decoding",
                     "--dropout", "0.1", "--dtype", "float32"]),
     ("full sizes", 4, ["--mesh", "sp:2,tp:2", "--attention",
-                       "heads=8,kv_heads=4,head_dim=64,batch=2,q_len=128,"
-                       "kv_len=256", "--full", "--dtype", "float32",
+    "heads=8,kv_heads=4,head_dim=64", "--batch", "2", "--seq", "128",
+    "--kv-len", "256", "--full", "--dtype", "float32",
                        "--operation", "ring,flash_attn2,flash_decoding,"
                        "ragged_page_attention_v3"]),
     ("heads that do not divide", 4, ["--mesh", "tp:4", "--attention",
-                                     "heads=28,kv_heads=2,head_dim=64,batch=2,"
-                                     "q_len=16,kv_len=16",
+    "heads=28,kv_heads=2,head_dim=64", "--batch", "2", "--seq", "16",
+    "--kv-len", "16",
                                      "--dtype", "float32"]),
 ]
 LLAMA = ["--rules", "builtin:llama", "--manifest",
@@ -182,7 +183,7 @@ class SameReport(unittest.TestCase):
         with open(rules, "w", encoding="utf-8") as file:
             file.write(WRONG)
         code, out, _ = self.compare(
-            2, ["--mesh", "dp:2,tp:2", "--rules", rules, "--attention", SIZES,
+            2, ["--mesh", "dp:2,tp:2", "--rules", rules, *SIZES,
                 "--operation", "flash_attn2,sdpa", "--dtype", "float32"])
         self.assertEqual(code, 1)
         self.assertIn('"status": "fail"', out)
@@ -197,7 +198,7 @@ class Refusals(unittest.TestCase):
         self.assertEqual(err.count("error"), 1, err)
 
     def test_more_ranks_than_devices(self):
-        self.one_line(4, verify("--mesh", "tp:2", "--attention", SIZES),
+        self.one_line(4, verify("--mesh", "tp:2", *SIZES),
                       "4 processes for 2 devices")
 
     def test_a_step_on_fewer_devices_than_ranks(self):
@@ -218,7 +219,8 @@ class DeadRank(unittest.TestCase):
     def test_the_run_ends(self):
         command = launch(2, *verify(
             "--mesh", "dp:2,tp:2", "--attention",
-            "heads=32,kv_heads=8,head_dim=128,batch=8,q_len=1,kv_len=8192",
+            "heads=32,kv_heads=8,head_dim=128", "--batch", "8", "--seq", "1",
+            "--kv-len", "8192",
             "--full", "--mode", "decode"))
         process = subprocess.Popen(command, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=ENV)

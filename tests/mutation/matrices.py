@@ -3,25 +3,27 @@ command lines name."""
 
 import json
 
-SMALL = "heads=8,kv_heads=4,head_dim=16,batch=4,q_len=16,kv_len=32"
+STEP = ("--batch", "4", "--seq", "16", "--kv-len", "32")
+SMALL = ("--attention", "heads=8,kv_heads=4,head_dim=16", *STEP)
 # A head dimension that no vector of a processor divides.
-ODD = "heads=8,kv_heads=4,head_dim=20,batch=4,q_len=16,kv_len=32"
+ODD = ("--attention", "heads=8,kv_heads=4,head_dim=20", *STEP)
 CACHES = ("--mode", "decode,insert")
 # What people would run: axes of every kind, then what only some settings reach;
 # words that name a file of FILES stand for it.
 MATRICES = (
-    ("--mesh", "sp:4,tp:2", "--attention", SMALL, "--dtype", "float32",
+    ("--mesh", "sp:4,tp:2", *SMALL, "--dtype", "float32",
      "--operation", "ring,ulysses", "--ring-order", "zig_zag", "--mode", "train"),
-    ("--mesh", "dp:2,tp:2", "--attention", SMALL, "--dtype", "float32",
+    ("--mesh", "dp:2,tp:2", *SMALL, "--dtype", "float32",
      "--mode", "train,decode", "--operation",
      "vanilla,sdpa,flash_attn2", "--dot-bits", "8"),
-    ("--mesh", "sp:2,tp:4", "--attention", SMALL, "--dtype", "float32",
+    ("--mesh", "sp:2,tp:4", *SMALL, "--dtype", "float32",
      "--rules", "dim.yaml"),
-    ("--mesh", "dp:2,sp:2,tp:2", "--attention", SMALL, "--dtype", "float32",
+    ("--mesh", "dp:2,sp:2,tp:2", *SMALL, "--dtype", "float32",
      *CACHES, "--kv-dtype", "int8"),
-    ("--mesh", "dp:2,tp:4", "--attention", SMALL, "--dtype",
+    ("--mesh", "dp:2,tp:4", *SMALL, "--dtype",
      "bfloat16,float16"),
-    ("--mesh", "dp:2,sp:2,tp:2", "--attention", SMALL + ",window=12",
+    ("--mesh", "dp:2,sp:2,tp:2", "--attention",
+     "heads=8,kv_heads=4,head_dim=16,window=12", *STEP,
      "--dtype", "float32", "--features", "all"),
     # Models that stretch their positions, each in its way.
     *(("--mesh", "sp:2,tp:2", "--model", f"{name}.config.json", "--dtype",
@@ -30,45 +32,47 @@ MATRICES = (
     ("--mesh", "dp:2,tp:4", "--model", "latent.config.json", "--dtype",
      "float32", "--settings", "cast.yaml"),
     # One device of many key heads, and more devices than key heads.
-    ("--mesh", "dp:1", "--attention",
-     "heads=8,kv_heads=8,head_dim=16,batch=4,q_len=1,kv_len=32", "--dtype",
+    ("--mesh", "dp:1", "--attention", "heads=8,kv_heads=8,head_dim=16",
+     "--batch", "4", "--seq", "1", "--kv-len", "32", "--dtype",
      "float32", "--features", "bias_by_head,segments,left_padding"),
-    ("--mesh", "dp:2,sp:8", "--attention",
-     "heads=16,kv_heads=2,head_dim=20,batch=4,q_len=16,kv_len=32", "--dtype",
+    ("--mesh", "dp:2,sp:8", "--attention", "heads=16,kv_heads=2,head_dim=20",
+     *STEP, "--dtype",
      "float32", "--features", "all", "--operation", "ulysses"),
-    ("--mesh", "tp:8", "--attention", ODD, "--dtype", "bfloat16", "--features",
+    ("--mesh", "tp:8", *ODD, "--dtype", "bfloat16", "--features",
      "sinks,soft_cap,additive_mask", "--kv-dtype", "bfloat16"),
     # Rings within an exchange, striped and alone.
-    ("--mesh", "sp:4,tp:2", "--attention", ODD, "--dtype", "float32",
+    ("--mesh", "sp:4,tp:2", *ODD, "--dtype", "float32",
      "--features", "all", "--operation", "ring", "--ring-order", "striped"),
-    ("--mesh", "dp:2,sp:2,cp:2", "--attention", ODD, "--dtype", "float32",
+    ("--mesh", "dp:2,sp:2,cp:2", *ODD, "--dtype", "float32",
      "--features", "all", "--mode", "train", "--operation", "ring,ulysses",
      "--rules", "two.yaml", "--settings", "ring.yaml"),
     # Partial softmaxes joined in other ways, and arithmetic of other widths.
-    ("--mesh", "sp:4,tp:2", "--attention", ODD, "--dtype", "float32,bfloat16",
+    ("--mesh", "sp:4,tp:2", *ODD, "--dtype", "float32,bfloat16",
      "--features", "all", "--mode", "decode", "--operation", "flash_decoding",
      "--settings", "gather.yaml"),
     ("--mesh", "dp:2,tp:2,tq:2", "--attention",
-     "heads=8,kv_heads=2,head_dim=20,batch=4,q_len=16,kv_len=32", "--dtype",
-     "float32", "--features", "all", "--mode", "decode", "--operation",
+     "heads=8,kv_heads=2,head_dim=20", *STEP, "--dtype", "float32", "--features", "all", "--mode", "decode", "--operation",
      "flash_decoding", "--rules", "shared.yaml"),
-    ("--mesh", "dp:2,tp:2", "--attention", ODD, "--dtype", "float32",
+    ("--mesh", "dp:2,tp:2", *ODD, "--dtype", "float32",
      "--features", "all", "--mode", "train,decode", "--settings",
      "narrow.yaml", "--soft-cap", "5"),
-    ("--mesh", "dp:2,tp:2,tq:2", "--attention", ODD, "--dtype", "float32",
+    ("--mesh", "dp:2,tp:2,tq:2", *ODD, "--dtype", "float32",
      "--mode", "train,decode", "--features", "bias,sinks_by_key_head",
      "--rules", "value.yaml"),
     # Caches as they are given, not reduced: rounded, rolling, split by dims,
     # moved between modes.
-    ("--full", "--mesh", "dp:2,tp:2", "--attention", ODD, "--dtype", "float32",
+    ("--full", "--mesh", "dp:2,tp:2", *ODD, "--dtype", "float32",
      "--kv-dtype", "bfloat16", *CACHES, "--page-size", "4"),
-    ("--full", "--mesh", "dp:2,tp:2", "--attention", ODD + ",window=12",
+    ("--full", "--mesh", "dp:2,tp:2", "--attention",
+     "heads=8,kv_heads=4,head_dim=20,window=12", *STEP,
      "--dtype", "float32", "--kv-dtype", "int8", *CACHES, "--rules",
      "dim.yaml"),
-    ("--full", "--mesh", "dp:2,sp:2,tp:2", "--attention", ODD + ",window=12",
+    ("--full", "--mesh", "dp:2,sp:2,tp:2", "--attention",
+     "heads=8,kv_heads=4,head_dim=20,window=12", *STEP,
      "--dtype", "float32", "--kv-dtype", "int8", *CACHES, "--rules",
      "rows.yaml"),
-    ("--full", "--mesh", "dp:2,sp:2,tp:2", "--attention", ODD + ",window=12",
+    ("--full", "--mesh", "dp:2,sp:2,tp:2", "--attention",
+     "heads=8,kv_heads=4,head_dim=20,window=12", *STEP,
      "--dtype", "bfloat16,float16", *CACHES, "--rules", "length.yaml"),
 )
 RULES = {

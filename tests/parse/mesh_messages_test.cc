@@ -222,6 +222,7 @@ constexpr Case kCases[] = {
      "devices: 6\n",
      R"(
 2:10: error: 6 devices cannot be divided by 4 to give axis `dp` its size [device-count]
+    give other sizes, or a number of devices that 4 divides
 )"},
     {"mesh",
      "axes: {dp: 2, tp: 4}\n"

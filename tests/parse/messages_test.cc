@@ -127,7 +127,7 @@ constexpr Case kCases[] = {
 2:38: error: `null` in a spec is the string, not null [spec]
     write `null` without quotes for a dimension that is not split
 2:46: error: `3` in a spec is no name [spec]
-    write a token such as `BATCH`, an axis rule or a mesh axis
+    write a logical axis such as `BATCH`, an axis rule or a mesh axis
 2:56: error: axis name `1` does not begin with a letter [axis-name]
 2:73: error: unknown key `x` in `{axis: NAME}` [unknown-key]
     the keys of `{axis: NAME}` are `axis`
@@ -205,7 +205,7 @@ constexpr Case kCases[] = {
     begin the name with a letter, and use letters, digits, `_`, `-` and `.`
 1:51: error: `null` cannot be registered: as a name in a spec, it is the string, not null [axis-name]
     begin the name with a letter, and use letters, digits, `_`, `-` and `.`
-1:90: error: `X` and ` X ` are the same token [duplicate-key]
+1:90: error: `X` and ` X ` are the same logical axis [duplicate-key]
     remove one of the two
 )"},
     {"rules",
@@ -216,7 +216,7 @@ constexpr Case kCases[] = {
     its keys are `rule`, `generation`, `override`, `unregister` and `missing_ok`
 1:25: error: unknown key `rul` in a registration [unknown-key]
     did you mean `rule`?
-1:55: error: `__HEAD__` and `HEAD` are the same token [duplicate-key]
+1:55: error: `__HEAD__` and `HEAD` are the same logical axis [duplicate-key]
     remove one of the two
 )"},
     {"rules", "bundles: {Q: TP, R: {axes: [TP], mode: never}}\n",

@@ -308,10 +308,11 @@ TEST_CASE("a step that replaces without `override` is reported") {
     return findings.all()[0].message;
   };
   CHECK(message("register: [{X: {rule: tp}}, {__X__: {rule: sp}}]\n") ==
-        "token `__X__` is registered twice");
+        "logical axis `__X__` is registered twice");
   for (const char* next : {"override: true, rule: tp", "unregister: true"}) {
     CHECK(message("register: [{HEAD: {rule: sp}}, {__HEAD__: {" +
-                  std::string(next) + "}}]\n") == "token `HEAD` is built in");
+                  std::string(next) + "}}]\n") ==
+          "logical axis `HEAD` is built in");
   }
   CHECK(message("register: {X: {unregister: true, missing_ok: false}}\n") ==
         "`X` is unregistered, but no file registers it");

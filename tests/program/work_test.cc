@@ -44,7 +44,7 @@ Program Attention(std::string_view compared, std::string_view joined) {
   return out;
 }
 
-size_t Masked(const Program& program) { return MaskedProducts(program).size(); }
+size_t Masked(const Program& program) { return MaskedMatmuls(program).size(); }
 
 TEST_CASE("a causal mask halves the products of attention") {
   for (const char* const compared : {"ge", "gt", "le", "lt"}) {
@@ -73,7 +73,7 @@ TEST_CASE("a product has two operations for each multiply-add") {
   text.MatMul(x, w);
   const Program program = text.Read();
   const Shape in[] = {{3, 5, 16}, {16, 48}};
-  CHECK(IsProduct(program.ops[0]));
+  CHECK(IsMatmul(program.ops[0]));
   CHECK(ProductFlops(program.ops[0], in, {3, 5, 48}) == 2.0 * 3 * 5 * 16 * 48);
   // A device with half of the contracted dimension.
   const Shape local[] = {{3, 5, 8}, {8, 48}};

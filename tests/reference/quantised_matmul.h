@@ -18,7 +18,7 @@ struct Matrix {
   }
 };
 
-// A matrix product whose operands were rounded to `bits` (8 or 4). Each row of
+// A matmul whose operands were rounded to `bits` (8 or 4). Each row of
 // `a` [m, k] and each column of `b` [k, n] has its own scale, max |x| /
 // (2^(bits-1) - 0.5), and symmetric integers up to 2^(bits-1) - 1. Their
 // products are summed exactly.

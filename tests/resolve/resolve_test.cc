@@ -297,7 +297,8 @@ TEST_CASE("unknown names have suggestions") {
     return f.code->Id() + " " + f.message + " | " + f.help;
   };
   CHECK(finding({{"KV_HEDA"}}) ==
-        "SHD028 `KV_HEDA` is neither a token nor an axis rule nor a mesh axis"
+        "SHD028 `KV_HEDA` is neither a logical axis nor an axis rule nor a "
+        "mesh axis"
         " | did you mean `KV_HEAD`?");
   CHECK(finding({{"ColumnWise"}}) ==
         "SHD028 bundle `ColumnWise` cannot stand inside a list"
@@ -504,13 +505,13 @@ TEST_CASE("a spec of another parameter needs a parameter") {
 TEST_CASE("registrations that cannot be") {
   RuleSet rules;
   rules.registrations = {Reg("HEAD", {"tp"})};
-  CHECK(Made(rules) == "SHD020 token `HEAD` is built in");
+  CHECK(Made(rules) == "SHD020 logical axis `HEAD` is built in");
   rules.registrations = {Reg("__BATCH__", {"tp"})};
-  CHECK(Made(rules) == "SHD020 token `__BATCH__` is built in");
+  CHECK(Made(rules) == "SHD020 logical axis `__BATCH__` is built in");
   rules.registrations = {Reg("X", {"tp"}), Reg("__X__", {"tp"})};
-  CHECK(Made(rules) == "SHD020 token `__X__` is registered twice");
+  CHECK(Made(rules) == "SHD020 logical axis `__X__` is registered twice");
   rules.registrations = {Reg("  ", {"tp"})};
-  CHECK(Made(rules) == "SHD022 a registered token has an empty name");
+  CHECK(Made(rules) == "SHD022 a registered logical axis has an empty name");
   rules.registrations = {Reg("_", {"tp"}, true)};
   CHECK(Made(rules).starts_with("SHD022 `_` always means unsharded"));
   rules.registrations = {Reg("A", {"B", "tp"}), Reg("B", {"A", "sp"})};

@@ -19,7 +19,7 @@ Sharding MeshOf(double seconds, int64_t bytes) {
   auto& time = out.report.expected.emplace(cost::ExpectedTime{});
   time.seconds = seconds;
   time.parts = {
-      {"products", seconds - 0.25}, {"gradients", 0.125}, {"optimizer", 0.125}};
+      {"matmuls", seconds - 0.25}, {"gradients", 0.125}, {"optimizer", 0.125}};
   return out;
 }
 

@@ -275,7 +275,7 @@ TEST_CASE("the replicas of a device are compared with what it holds") {
   CHECK(compared > 0);
 }
 
-TEST_CASE("rates that fall with the rows of a product leave bounds below") {
+TEST_CASE("rates that fall with the rows of a matmul leave bounds below") {
   Draws draws(5);
   const auto request = DrawRequest(draws);
   DeviceProfile profile = *request->settings.profile;

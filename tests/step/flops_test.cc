@@ -85,7 +85,7 @@ TEST_CASE("each kind of op counts by its record") {
                             3 * all, 0, 2 * all, 0, all, 9 * all, 4 * all});
 }
 
-TEST_CASE("a product that sums a dimension is a matrix product") {
+TEST_CASE("a product that sums a dimension is a matmul") {
   GraphMaker make;
   const LabelId b = make.Label("b", 4, "BATCH");
   const LabelId d = make.Label("d", 8, "EMBED");
@@ -94,9 +94,9 @@ TEST_CASE("a product that sums a dimension is a matrix product") {
   make.Einsum(x, x, {b});
   make.Fn("tanh", {x}, {b, d});
   const std::vector<Op>& ops = make.graph.ops;
-  CHECK(!IsMatrixProduct(make.graph, ops[1]));
-  CHECK(IsMatrixProduct(make.graph, ops[2]));
-  CHECK(!IsMatrixProduct(make.graph, ops[3]));
+  CHECK(!IsMatmul(make.graph, ops[1]));
+  CHECK(IsMatmul(make.graph, ops[2]));
+  CHECK(!IsMatmul(make.graph, ops[3]));
 }
 
 }  // namespace

@@ -17,19 +17,19 @@ TEST_CASE("cover: gaps, overlaps and boxes outside are reported") {
   CHECK_FALSE(WhyNotCovered(shape, {{{0, 0}, {4, 4}}}));
   CHECK_FALSE(WhyNotCovered(shape, {{{0, 0}, {3, 4}}, {{3, 0}, {1, 4}}}));
   CHECK(WhyNotCovered(shape, {{{0, 0}, {3, 4}}}) ==
-        "the pieces hold 12 of 16 elements");
+        "the shards hold 12 of 16 elements");
   CHECK(WhyNotCovered(shape, {{{0, 0}, {3, 4}}, {{2, 0}, {2, 4}}}) ==
-        "pieces overlap: they hold 20 of 16 elements");
+        "shards overlap: they hold 20 of 16 elements");
   CHECK(WhyNotCovered(shape, {{{0, 0}, {3, 4}}, {{2, 0}, {1, 4}}}) ==
-        "two pieces overlap, and as many elements are in none");
+        "two shards overlap, and as many elements are in none");
   CHECK(WhyNotCovered(shape, {{{0, 1}, {4, 4}}}) ==
-        "the piece [0:4, 1:5] ends outside the shape [4, 4]");
+        "the shard [0:4, 1:5] ends outside the shape [4, 4]");
   CHECK_FALSE(WhyNotCovered({}, {{{}, {}}}));
-  CHECK(WhyNotCovered({}, {}) == "the pieces hold 0 of 1 element");
+  CHECK(WhyNotCovered({}, {}) == "the shards hold 0 of 1 element");
   CHECK_FALSE(WhyNotCovered({0, 4}, {}));
 }
 
-TEST_CASE("cover: pieces around a middle piece, which no line divides") {
+TEST_CASE("cover: shards around a middle shard, which no line divides") {
   const std::vector<Box> boxes = {{{0, 0}, {1, 2}},
                                   {{0, 2}, {2, 1}},
                                   {{2, 1}, {1, 2}},
@@ -80,7 +80,7 @@ TEST_CASE("cover: random boxes are judged as by counting") {
   CHECK(covered > 500);
 }
 
-TEST_CASE("cover: 100,000 pieces are compared at once") {
+TEST_CASE("cover: 100,000 shards are compared at once") {
   std::vector<Box> boxes;
   for (int64_t i = 0; i < 1000; ++i) {
     for (int64_t j = 0; j < 100; ++j) boxes.push_back({{i, 7 * j}, {1, 7}});

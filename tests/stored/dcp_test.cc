@@ -107,7 +107,7 @@ class TwoFiles {
   std::vector<Piece> pieces_;
 };
 
-TEST_CASE("dcp: a sample of four ranks lists arrays, pieces and keys") {
+TEST_CASE("dcp: a sample of four ranks lists arrays, shards and keys") {
   Findings findings;
   const auto tree = OpenTree(Sample("dcp_4ranks"), findings);
   INFO(MessagesOf(findings));
@@ -133,7 +133,7 @@ TEST_CASE("dcp: a sample of torch 2.6 and Python 3.11.2 is read") {
   CHECK(ReadAll(Sample("dcp_torch26")).empty());
 }
 
-TEST_CASE("dcp: pieces of any strides are read in row-major order") {
+TEST_CASE("dcp: shards of any strides are read in row-major order") {
   TwoFiles files;
   Findings findings;
   const auto tree = OpenTree(files.path(), findings);
@@ -183,7 +183,7 @@ TEST_CASE("dcp: metadata of ranks that saved without collectives is merged") {
       "the metadata of a rank before it");
   fs::remove(files.folder() / "__1.metadata");
   files.folder().Write("__0.metadata", MetadataOf({4, 3}, {pieces[0]}));
-  Contains(Opened(files.path()), "the pieces hold 6 of 12 elements");
+  Contains(Opened(files.path()), "the shards hold 6 of 12 elements");
 }
 
 TEST_CASE("dcp: a save that was not finished is refused") {
@@ -192,17 +192,17 @@ TEST_CASE("dcp: a save that was not finished is refused") {
   Contains(Opened(files.path()), "missing: the folder holds data files of");
 }
 
-TEST_CASE("dcp: pieces that leave a gap or overlap are refused") {
+TEST_CASE("dcp: shards that leave a gap or overlap are refused") {
   TwoFiles files;
   files.pieces().pop_back();
   files.WriteMetadata();
-  Contains(Opened(files.path()), "the pieces hold 6 of 12 elements");
+  Contains(Opened(files.path()), "the shards hold 6 of 12 elements");
   // The pieces have as many elements as the tensor, but two elements are in
   // both pieces.
   TwoFiles shifted;
   shifted.pieces()[1].offset = {1, 0};
   shifted.WriteMetadata();
-  Contains(Opened(shifted.path()), "two pieces overlap, and as many elements");
+  Contains(Opened(shifted.path()), "two shards overlap, and as many elements");
 }
 
 TEST_CASE("dcp: missing and truncated files are refused") {
@@ -214,7 +214,7 @@ TEST_CASE("dcp: missing and truncated files are refused") {
   Contains(Opened(files.path()), "missing: ");
 }
 
-TEST_CASE("dcp: a changed byte of a piece is detected by its CRC-32") {
+TEST_CASE("dcp: a changed byte of a shard is detected by its CRC-32") {
   TwoFiles files;
   Findings findings;
   const auto tree = OpenTree(files.path(), findings);
@@ -380,7 +380,7 @@ TEST_CASE("dcp: shards of one rank alone are refused") {
   TemporaryFolder folder;
   const std::string name = "shard-00002-model-00001-of-00001.safetensors";
   fs::copy_file(Sample("dcp_hf_4ranks") + "/" + name, folder / name);
-  Contains(Opened(folder.path().string()), "is not complete: the pieces hold");
+  Contains(Opened(folder.path().string()), "is not complete: the shards hold");
   Contains(Opened(folder.path().string()),
            "missing: files of rank 2 are present, and those of a rank before "
            "it are not: `shard-00001-model-*` is missing");
@@ -455,7 +455,7 @@ TEST_CASE("dcp: a tensor that the index lists and no file holds is named") {
             R"({"weight_map": {"few": "a", "rep": "model-2"}})");
   Contains(Opened(folder.path().string()),
            "missing: the index lists tensor `rep` in `model-2`, and no file of "
-           "the folder holds a piece of it");
+           "the folder holds a shard of it");
 }
 
 TEST_CASE("dcp: files of the first rank alone are read with a note") {

@@ -48,7 +48,8 @@ def params():
 """
 MESH = ["--mesh", "fsdp:4,tp:2"]
 OWN = [*MESH, "--rules", "rules.yaml", "--manifest", "tree.json"]
-HEADS = ["--attention", "heads=16,kv_heads=16,head_dim=64,batch=8,q_len=8",
+HEADS = ["--attention", "heads=16,kv_heads=16,head_dim=64", "--batch", "8",
+         "--seq", "8",
          "--operation", "vanilla", "--layout", "bthd", "--dtype", "float32"]
 
 

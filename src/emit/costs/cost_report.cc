@@ -323,29 +323,32 @@ std::string CostReportText(const Report& report, const CostText& how) {
   return out;
 }
 
+void WriteCostMembers(JsonWriter& json, const Report& report) {
+  json.Members("target", report.target, "mode", ModeName(report.mode), "mesh",
+               WrittenBy(WriteMesh, report.mesh, MeshDetail::kSizes));
+  json.Key("memory");
+  json.BeginObject(JsonLayout::kLines);
+  WriteHeld(json, report.memory.most);
+  json.Key("least");
+  json.BeginObject();
+  WriteHeld(json, report.memory.least);
+  json.EndObject();
+  json.Members("capacity", report.memory.capacity, "fits",
+               report.memory.Fits());
+  if (report.memory.taken) WritePeak(json, *report.memory.taken);
+  json.EndObject();
+  if (report.memory.activations) {
+    WriteActivations(json, *report.memory.activations);
+  }
+  WriteCommunication(json, report);
+  WriteTime(json, report);
+  WriteNotKnown(json, UnknownOf(report));
+  json.Lines("assumptions", report.assumptions);
+}
+
 void WriteCostJson(const Report& report, Sink& out) {
-  WriteDocument(out, "shardc.cost/v1", [&](JsonWriter& json) {
-    json.Members("target", report.target, "mode", ModeName(report.mode), "mesh",
-                 WrittenBy(WriteMesh, report.mesh, MeshDetail::kSizes));
-    json.Key("memory");
-    json.BeginObject(JsonLayout::kLines);
-    WriteHeld(json, report.memory.most);
-    json.Key("least");
-    json.BeginObject();
-    WriteHeld(json, report.memory.least);
-    json.EndObject();
-    json.Members("capacity", report.memory.capacity, "fits",
-                 report.memory.Fits());
-    if (report.memory.taken) WritePeak(json, *report.memory.taken);
-    json.EndObject();
-    if (report.memory.activations) {
-      WriteActivations(json, *report.memory.activations);
-    }
-    WriteCommunication(json, report);
-    WriteTime(json, report);
-    WriteNotKnown(json, UnknownOf(report));
-    json.Lines("assumptions", report.assumptions);
-  });
+  WriteDocument(out, "shardc.cost/v1",
+                [&](JsonWriter& json) { WriteCostMembers(json, report); });
 }
 
 void WriteTimeParts(JsonWriter& json, std::span<const cost::TimePart> parts,
@@ -563,6 +566,25 @@ std::string CalibrationText(const DeviceProfile& base,
   }
   for (const std::string& text : calibration.remarks) out += text + "\n";
   return out;
+}
+
+void WriteCalibrationJson(const DeviceProfile& base, std::string_view name,
+                          const cost::Calibration& calibration, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Members("profile", name, "base", base.name);
+  json.Array("figures", calibration.figures, [&](Figure figure) {
+    json.Value(Record("name", cost::FigureName(figure), "before",
+                      cost::FigureOf(base.efficiency, figure), "after",
+                      cost::FigureOf(calibration.efficiency, figure)));
+  });
+  json.Array("runs", calibration.steps, [&](const cost::CalibratedStep& step) {
+    json.Value(Record("name", step.name, "measured_s", step.seconds, "before_s",
+                      step.before, "after_s", step.after));
+  });
+  json.Member("remarks", calibration.remarks);
+  json.EndObject();
+  out.Append("\n");
 }
 
 }  // namespace shardc

@@ -45,7 +45,7 @@ const std::string& From(const FigureSources& sources, FigureGroup group) {
 
 std::string EfficiencyText() {
   Columns table;
-  table.Row({"share of the peak rates in training", "products, bf16", "fp8",
+  table.Row({"share of the peak rates in training", "matmuls, bf16", "fp8",
              "flash attention 1", "2", "cuDNN", "others", "memory",
              "published runs"});
   for (const DeviceProfile& one : DeviceProfiles()) {

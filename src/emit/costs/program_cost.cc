@@ -65,7 +65,7 @@ std::string SentText(const ProgramCost& cost) {
 std::string WorkText(const ProgramCost& cost) {
   const bool lower = !cost.not_known.empty();
   Columns table;
-  table.Row({"matrix products", "a device", "the program"});
+  table.Row({"matmuls", "a device", "the program"});
   table.Row({"  operations", AtLeast(lower, FlopsText(cost.device_flops)),
              AtLeast(lower, FlopsText(cost.flops))});
   if (cost.masked > 0) {

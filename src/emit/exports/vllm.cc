@@ -35,7 +35,7 @@ bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
     if (!split || split->stride == 1) continue;
     findings.Add(
         code::kInexpressible, param.place,
-        "`vllm` loads one contiguous piece per rank, and other axes split `" +
+        "`vllm` loads one contiguous shard per rank, and other axes split `" +
             SpecText(param.SpecOf(mode)) + "` of `" + param.name +
             "` before `" + axis + "`",
         "put `" + axis + "` first in the group");

@@ -75,7 +75,7 @@ void WriteFlops(JsonWriter& json, const StepReport& report) {
     json.Member(verify::PhaseName(phase),
                 flops.by_phase[static_cast<size_t>(phase)]);
   }
-  json.Member("products", flops.products);
+  json.Member("matmuls", flops.matmuls);
   json.EndObject();
 }
 

@@ -149,7 +149,7 @@ HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
   }
 }
 
-// Adds the matrix product of a and b to `into`. `b` is processed in strips,
+// Adds the matmul of a and b to `into`. `b` is processed in strips,
 // which are two vectors of columns wide. Each strip is first copied to `strip`,
 // where its rows are contiguous. `strip` has room for `inner` rows.
 void MultiplyAll(const float* a, const float* b, size_t rows, size_t columns,

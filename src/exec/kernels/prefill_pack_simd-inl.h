@@ -1,5 +1,5 @@
 // Packs the operands of the prefill kernel: copies rows of the query, keys and
-// values to the order in which the matrix products read them. Highway compiles
+// values to the order in which the matmuls read them. Highway compiles
 // this file once for each instruction set (target).
 //
 // Packing spends its time waiting for memory, so it alternates with products:

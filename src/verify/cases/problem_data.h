@@ -39,7 +39,7 @@ dense::Latent LatentOf(const exec::LatentInputs& latent);
 
 dense::Options OptionsOf(const exec::AttentionOptions& options);
 // Returns the settings of the case that require arithmetic narrower than
-// float32, such as matrix products of 4-bit numbers.
+// float32, such as matmuls of 4-bit numbers.
 dense::Narrow NarrowOf(const Case& test);
 
 // Returns the reference's inputs. Query, key and value are rounded to the

@@ -369,11 +369,12 @@ bool CheckSizes(const Sizes& sizes, Findings& findings) {
     return false;
   }
   if (sizes.query_length > sizes.key_length) {
-    findings.Add(code::kUsage, {},
-                 "q_len " + std::to_string(sizes.query_length) +
-                     " is longer than kv_len " +
-                     std::to_string(sizes.key_length),
-                 "queries are the last of their keys");
+    findings.Add(
+        code::kUsage, {},
+        Counted(sizes.query_length, "query", "queries") +
+            " of a row are more than its " + Counted(sizes.key_length, "key"),
+        "queries are the last of their keys: give a `--seq` of at most "
+        "`--kv-len`");
     return false;
   }
   return true;

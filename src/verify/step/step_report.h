@@ -105,8 +105,8 @@ struct StepTensor {
 // in attention, including masked keys.
 struct StepFlops {
   std::array<double, 3> by_phase = {};
-  // The part of these operations that matrix products do.
-  double products = 0;
+  // The part of these operations that matmuls do.
+  double matmuls = 0;
   double Total() const { return by_phase[0] + by_phase[1] + by_phase[2]; }
 };
 

@@ -54,7 +54,7 @@ void CountFlops(const LoweredStep& full, StepReport& out) {
     const Op& op = graph.ops[AsIndex(one.op)];
     const double flops = step::FlopsOf(graph, *full.program, one, full.sizes);
     out.flops.by_phase[static_cast<size_t>(op.phase)] += flops;
-    if (step::IsMatrixProduct(graph, op)) out.flops.products += flops;
+    if (step::IsMatmul(graph, op)) out.flops.matmuls += flops;
   }
 }
 

@@ -38,7 +38,7 @@ Sharding Numbered(int64_t number, double seconds, int64_t bytes) {
   time.most = seconds * 1.25;
   time.model_flops_share = 0.1 * static_cast<double>(number);
   time.tokens_per_second = 1000.6 * static_cast<double>(number);
-  time.parts = {{"products", seconds * 0.5},
+  time.parts = {{"matmuls", seconds * 0.5},
                 {"attention", seconds * 0.25},
                 {"head_and_loss", 0},
                 {"tensor_collectives", seconds * 0.125},
@@ -88,7 +88,7 @@ std::vector<search::WhyNot> Alternatives() {
   search::WhyNot& slower =
       add({"tp 4 -> 8", "dp 2 -> 1"}, Verdict::kSlower, "more `collectives`");
   slower.best = Numbered(7, 0.5, Gib(7));
-  slower.parts = {{"products", 0.03125}, {"attention", -0.0625}};
+  slower.parts = {{"matmuls", 0.03125}, {"attention", -0.0625}};
   add({"far"}, Verdict::kSlower, "").best = Numbered(8, 0.75, Gib(8));
   add({"a tie"}, Verdict::kTie, "equal").best = Numbered(9, 0.4375, Gib(9));
   add({"faster"}, Verdict::kFaster, "").best = Numbered(10, 0.375, Gib(10));

@@ -367,7 +367,7 @@ TEST_CASE("a plan that a format cannot express is refused") {
   };
   const Case kCases[] = {
       {"vllm",
-       "SHD062 `vllm` loads one contiguous piece per rank, and other axes "
+       "SHD062 `vllm` loads one contiguous shard per rank, and other axes "
        "split `[[\"dp\", \"tp\"], null]` of `embed.weight` before `tp`"},
       {"eformer", "SHD001 a plan file does not contain the axis rules"},
       {"maxtext",

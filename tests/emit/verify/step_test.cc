@@ -75,7 +75,7 @@ StepReport Base() {
   out.peak.phase = Phase::kBackward;
   out.peak.part = "layer 19";
   out.peak.op = "linear q";
-  out.flops = {.by_phase = {1.5e12, 3e12, 7e9}, .products = 4.4e12};
+  out.flops = {.by_phase = {1.5e12, 3e12, 7e9}, .matmuls = 4.4e12};
   out.proved = true;
   out.dtype = Dtype::kF32;
   out.reduced_mesh = MeshOf({{"dp", 2}, {"tp", 4}});

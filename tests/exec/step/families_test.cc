@@ -85,7 +85,7 @@ TEST_CASE("the steps of every family are the dense model's") {
       for (size_t i = 0; i < meshes.size(); ++i) {
         const auto program = LoweredOn(model, sizes, meshes[i]);
         if (!program || !Divides(model, *program, sizes)) continue;
-        // Matrix products in float32 have another kernel.
+        // Matmuls in float32 have another kernel.
         for (const Dtype dtype : {Dtype::kF64, Dtype::kF32}) {
           verify::StepCase test;
           test.graph = &model.graph;

@@ -95,7 +95,7 @@ ROWS = [
     ('cost/memory.cc',
      'if (IsWide(tensor)) out += Real(tensor.bytes);',
      'Real(tensor.bytes)', '0', ''),
-    ('cost/products.cc',
+    ('cost/matmuls.cc',
      ': (layers - windowed) * keys * seen * full_width +',
      'layers - windowed', 'layers + windowed', ''),
     ('cost/memory.cc',

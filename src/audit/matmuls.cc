@@ -1,5 +1,5 @@
 // An axis of tensor parallelism shards a parameter where it is multiplied, and
-// through the product the activations that follow. For example, tp shards the
+// through the matmul the activations that follow. For example, tp shards the
 // columns of `up` and the rows of `down`, and one sum over tp is needed:
 //
 //   %h   = dot(%x, %up)            h is sharded over tp because of `up`
@@ -8,16 +8,16 @@
 //
 // Two patterns show that a spec and a sharding constraint disagree:
 //
-//   1. The activation is gathered again, although a product shards it: because
+//   1. The activation is gathered again, although a matmul shards it: because
 //      of a constraint that leaves out tp, or because the spec of `down` shards
 //      its columns. ShardersOf(%h) returns `up`.
 //   2. An activation is sliced for a parameter whose rows are sharded, and the
-//      product is summed and sliced again. If `up` has the spec of `down`, the
+//      matmul is summed and sliced again. If `up` has the spec of `down`, the
 //      program contains
 //
 //        %part = dynamic-slice(%x, ...)
 //        %h    = all-reduce(dot(%part, %up))      each use slices %h
-#include "audit/products.h"
+#include "audit/matmuls.h"
 
 #include <algorithm>
 #include <string_view>
@@ -29,25 +29,25 @@
 namespace shardc::audit {
 namespace {
 
-// Limits on the instructions between a parameter and its product, and on the
-// products between a parameter and a gathered value: in attention, the product
+// Limits on the instructions between a parameter and its matmul, and on the
+// matmuls between a parameter and a gathered value: in attention, the matmul
 // with a weight, the scores and the weighted values.
 constexpr int kMostMoves = 256;
-constexpr int kMostProducts = 4;
+constexpr int kMostMatmuls = 4;
 
 bool HaveCommon(const std::set<std::string>& axes, const Members& over) {
   return std::ranges::any_of(
       over.axes, [&](const std::string& axis) { return axes.contains(axis); });
 }
 
-bool HasBatch(const hlo::Instruction& product) {
-  return hlo::AttributeOf(product.attributes, "lhs_batch_dims").has_value();
+bool HasBatch(const hlo::Instruction& matmul) {
+  return hlo::AttributeOf(matmul.attributes, "lhs_batch_dims").has_value();
 }
 
 }  // namespace
 
-Products::Products(const Graph& graph, Tracer& tracer, const Entry& entry,
-                   const Report& report, const Shardings& shardings)
+Matmuls::Matmuls(const Graph& graph, Tracer& tracer, const Entry& entry,
+                 const Report& report, const Shardings& shardings)
     : graph_(graph),
       tracer_(tracer),
       entry_(entry),
@@ -58,11 +58,11 @@ Products::Products(const Graph& graph, Tracer& tracer, const Entry& entry,
   }
 }
 
-// Follows an operand of a product back to a parameter of the entry. Axes over
-// which it is gathered on the way do not shard it in the product.
-std::optional<Products::Multiplied> Products::ParameterAt(Node product,
-                                                          size_t operand) {
-  const auto node = graph_.Operand(product, operand);
+// Follows an operand of a matmul back to a parameter of the entry. Axes over
+// which it is gathered on the way do not shard it in the matmul.
+std::optional<Matmuls::Multiplied> Matmuls::ParameterAt(Node matmul,
+                                                        size_t operand) {
+  const auto node = graph_.Operand(matmul, operand);
   if (!node) return std::nullopt;
   std::set<std::string> gathered;
   Value value{*node, {}};
@@ -81,7 +81,7 @@ std::optional<Products::Multiplied> Products::ParameterAt(Node product,
   return out;
 }
 
-void Products::ReadProducts() {
+void Matmuls::ReadMatmuls() {
   if (factors_) return;
   factors_.emplace();
   for (const Block block : graph_.order()) {
@@ -104,49 +104,49 @@ void Products::ReadProducts() {
   }
 }
 
-bool Products::Shards(const std::string& axis) {
-  ReadProducts();
+bool Matmuls::Shards(const std::string& axis) {
+  ReadMatmuls();
   return std::ranges::any_of(
       axes_, [&](const auto& one) { return one.second.contains(axis); });
 }
 
-bool Products::Keeps(const std::string& name, const Members& over) {
-  ReadProducts();
+bool Matmuls::Keeps(const std::string& name, const Members& over) {
+  ReadMatmuls();
   const auto found = axes_.find(name);
   return found != axes_.end() && HaveCommon(found->second, over);
 }
 
-std::string Products::FactorOf(Node value) {
-  ReadProducts();
+std::string Matmuls::FactorOf(Node value) {
+  ReadMatmuls();
   const auto found = factors_->find(value);
   return found == factors_->end() || found->second.size() != 1
              ? std::string()
              : *found->second.begin();
 }
 
-void Products::Search(Node value, const Members& over, int depth,
-                      std::set<std::string>& out) {
-  if (depth > kMostProducts || !searched_.insert(value).second) return;
+void Matmuls::Search(Node value, const Members& over, int depth,
+                     std::set<std::string>& out) {
+  if (depth > kMostMatmuls || !searched_.insert(value).second) return;
   const Origins origins = elementwise_.OriginsOf({value, {}}, false);
-  for (const Node product : origins.products) {
+  for (const Node matmul : origins.matmuls) {
     bool has_parameter = false;
     for (const size_t i : {size_t{0}, size_t{1}}) {
-      const auto one = ParameterAt(product, i);
+      const auto one = ParameterAt(matmul, i);
       if (!one) continue;
       has_parameter = true;
-      if (HaveCommon(one->axes, over) && !HasBatch(graph_.At(product))) {
+      if (HaveCommon(one->axes, over) && !HasBatch(graph_.At(matmul))) {
         out.insert(entry_.Of(one->parameter).name);
       }
     }
     if (has_parameter) continue;
     for (const size_t i : {size_t{0}, size_t{1}}) {
-      const auto operand = graph_.Operand(product, i);
+      const auto operand = graph_.Operand(matmul, i);
       if (operand) Search(*operand, over, depth + 1, out);
     }
   }
 }
 
-std::set<std::string> Products::ShardersOf(Node value, const Members& over) {
+std::set<std::string> Matmuls::ShardersOf(Node value, const Members& over) {
   std::set<std::string> out;
   searched_.clear();
   if (over.named) Search(value, over, 0, out);
@@ -155,7 +155,7 @@ std::set<std::string> Products::ShardersOf(Node value, const Members& over) {
 
 // Returns whether a slice is a part of a reduce-scatter, which CPUs run as an
 // all-reduce of which each device keeps a slice.
-bool Products::IsScattered(Node slice, Uses& uses) {
+bool Matmuls::IsScattered(Node slice, Uses& uses) {
   const auto operand = graph_.Operand(slice, 0);
   if (!operand) return true;
   const Value source = tracer_.SourceOf({*operand, {}});
@@ -163,16 +163,16 @@ bool Products::IsScattered(Node slice, Uses& uses) {
          uses.AllSlice(source.node);
 }
 
-std::optional<std::string> Products::SlicedFor(const Traffic& sum, Uses& uses) {
+std::optional<std::string> Matmuls::SlicedFor(const Traffic& sum, Uses& uses) {
   const auto operand = graph_.Operand(sum.node, AsIndex(sum.operand));
   if (!operand || !sum.members->named) return std::nullopt;
-  const Node product = tracer_.SourceOf({*operand, {}}).node;
-  if (graph_.At(product).opcode != "dot" || HasBatch(graph_.At(product))) {
+  const Node matmul = tracer_.SourceOf({*operand, {}}).node;
+  if (graph_.At(matmul).opcode != "dot" || HasBatch(graph_.At(matmul))) {
     return std::nullopt;
   }
   for (const size_t i : {size_t{0}, size_t{1}}) {
-    const auto one = ParameterAt(product, i);
-    const auto factor = graph_.Operand(product, 1 - i);
+    const auto one = ParameterAt(matmul, i);
+    const auto factor = graph_.Operand(matmul, 1 - i);
     if (!one || !factor || !HaveCommon(one->axes, *sum.members)) continue;
     for (const Node slice :
          elementwise_.OriginsOf({*factor, {}}, false).slices) {

@@ -1,6 +1,6 @@
-// Lists the matrix products of a step on a device.
-#ifndef SHARDC_COST_PRODUCTS_H_
-#define SHARDC_COST_PRODUCTS_H_
+// Lists the matmuls of a step on a device.
+#ifndef SHARDC_COST_MATMULS_H_
+#define SHARDC_COST_MATMULS_H_
 
 #include <optional>
 #include <vector>
@@ -13,8 +13,8 @@
 
 namespace shardc::cost {
 
-// A product of a micro-batch's rows with a weight, in the forward pass.
-struct Product {
+// A matmul of a micro-batch's rows with a weight, in the forward pass.
+struct Matmul {
   Role role = Role::kOther;
   // Whether the weight is that of a routed expert, or of an expert that all
   // tokens of a layer with experts pass through.
@@ -22,22 +22,22 @@ struct Product {
   // True if the weight has no gradient, so that the backward pass computes only
   // the gradient of the rows.
   bool frozen = false;
-  // The sizes of the product on a device: [rows, in] times [in, out].
+  // The sizes of the matmul on a device: [rows, in] times [in, out].
   double rows = 0, in = 0, out = 0;
   // The number of weights among which the rows are divided, such as experts.
   double matrices = 1;
-  // The number of layers that have this product.
+  // The number of layers that have this matmul.
   double layers = 1;
 
-  // Returns whether the product belongs to the MLP of a layer without experts.
+  // Returns whether the matmul belongs to the MLP of a layer without experts.
   bool OfDenseMlp() const { return IsMlp(role) && !expert && !shared_expert; }
   double Flops() const { return 2 * rows * in * out * layers; }
 };
 
 // Returns the products with the weights of all layers, with the convolutions of
 // an audio encoder, and with the head. If the head shares the embedding table,
-// the product of the head is that with the table.
-std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens);
+// the matmul of the head is that with the table.
+std::vector<Matmul> MatmulsOf(const CostInputs& work, const Tokens& tokens);
 
 // Returns the number of parts into which a step divides the query heads. Axes
 // shard the heads, from the first axis on, as long as the product of their
@@ -70,4 +70,4 @@ std::optional<double> ChosenExperts(const CostInputs& work,
 
 }  // namespace shardc::cost
 
-#endif  // SHARDC_COST_PRODUCTS_H_
+#endif  // SHARDC_COST_MATMULS_H_

@@ -1,13 +1,13 @@
-// Lists the matrix products of a plan, with their sizes on a device. Each
-// weight has one product. An output head that shares the embedding table has a
-// product too. The products inside attention have no weight, and are not in the
+// Lists the matmuls of a plan, with their sizes on a device. Each
+// weight has one matmul. An output head that shares the embedding table has a
+// matmul too. The matmuls inside attention have no weight, and are not in the
 // list: AttentionFlops computes their floating-point operations.
 //
 // For example, the weight `up` [4096, 14336] is in 32 layers, and its dimension
 // 14336 is sharded over tp=8. With 16,384 tokens on a device, its entry is:
 //
 //   rows 16,384, in 4,096, out 1,792, layers 32
-#include "cost/products.h"
+#include "cost/matmuls.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,13 +29,13 @@ double PartsOnFullest(int64_t size, int64_t parts) {
   return size == 0 ? Real(parts) : Real(size) / Real(ShareOf(size, parts));
 }
 
-// Sets the rows and the matrices of an expert's product. Devices along an axis
+// Sets the rows and the matrices of an expert's matmul. Devices along an axis
 // that shards the experts hold different experts. Each therefore computes only
 // a part of the rows, unless the axis also shards the tokens: then its devices
 // have different rows already, and the rows are not divided again.
 void UseExperts(const CostInputs& work, const ParamClass& param,
-                Product& product) {
-  product.rows *=
+                Matmul& matmul) {
+  matmul.rows *=
       Real(work.model ? work.model->experts_per_token.value_or(1) : 1);
   // The parts into which experts are divided, and those over which their tokens
   // are sent.
@@ -53,9 +53,9 @@ void UseExperts(const CostInputs& work, const ParamClass& param,
     divide(work.KeptAt(param, d), param.SizeAt(d));
   }
   if (!param.placed_along.empty()) divide({param.placed_along}, 0);
-  product.matrices = std::max(
-      1.0, Real(param.Matrices()) / std::max(product.layers, 1.0) / owners);
-  product.rows /= receivers;
+  matmul.matrices = std::max(
+      1.0, Real(param.Matrices()) / std::max(matmul.layers, 1.0) / owners);
+  matmul.rows /= receivers;
 }
 
 double ShareAt(const CostInputs& work, const ParamClass& param, int dim) {
@@ -64,10 +64,10 @@ double ShareAt(const CostInputs& work, const ParamClass& param, int dim) {
 }
 
 // Returns the number of parts into which the sharding of the hidden state
-// divides a product. Over an axis that shards the hidden state but not the
+// divides a matmul. Over an axis that shards the hidden state but not the
 // weight, a device multiplies only its own part of the hidden state, and the
 // results are summed. The number is the product of the sizes of these axes. It
-// is 1 for products of experts and for products that do not read the hidden
+// is 1 for matmuls of experts and for matmuls that do not read the hidden
 // state.
 double HiddenParts(const CostInputs& work, const ParamClass& param) {
   const Role role = param.role.module_role;
@@ -88,25 +88,25 @@ double HiddenParts(const CostInputs& work, const ParamClass& param) {
 // nullopt for other parameters. Two frames of audio become one token. The first
 // convolution has a result for each frame. The last one, whose input has the
 // hidden size, has a result for each token.
-std::optional<Product> ConvolutionOf(const CostInputs& work,
-                                     const ParamClass& param,
-                                     const Tokens& tokens) {
+std::optional<Matmul> ConvolutionOf(const CostInputs& work,
+                                    const ParamClass& param,
+                                    const Tokens& tokens) {
   if (!IsEncoderConvolution(param)) return std::nullopt;
   const auto hidden = work.Hidden();
   if (!hidden || param.SizeAt(0) != *hidden) return std::nullopt;
   const double frames = param.SizeAt(1) == *hidden ? 1 : 2;
-  return Product{.role = Role::kConvolution,
-                 .rows = frames * Real(tokens.Of(param.stream)),
-                 .in = ShareAt(work, param, 1) * Real(param.SizeAt(2)),
-                 .out = ShareAt(work, param, 0),
-                 .layers = Real(param.count)};
+  return Matmul{.role = Role::kConvolution,
+                .rows = frames * Real(tokens.Of(param.stream)),
+                .in = ShareAt(work, param, 1) * Real(param.SizeAt(2)),
+                .out = ShareAt(work, param, 0),
+                .layers = Real(param.count)};
 }
 
 }  // namespace
 
-std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
+std::vector<Matmul> MatmulsOf(const CostInputs& work, const Tokens& tokens) {
   LayerCounts layers(work);
-  std::vector<Product> out;
+  std::vector<Matmul> out;
   const double all = Real(tokens.All());
   // Serving computes the logits of a sequence's last token only.
   const double ends = work.mode == Mode::kTrain ? all : Real(tokens.rows);
@@ -115,7 +115,7 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
       out.push_back(*convolution);
     }
     if (!param.IsWeight()) continue;
-    Product one;
+    Matmul one;
     one.role = param.role.module_role;
     one.expert = param.role.expert;
     one.frozen = param.frozen;
