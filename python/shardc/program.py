@@ -60,6 +60,8 @@ class Traced:
     constants: dict[int, np.ndarray[Any, Any]]
     # The function that was traced, of the arrays of the inputs.
     function: Callable[..., list[Any]]
+    # With PyTorch, the tensors of the inputs.
+    given: list[Any] | None = None
 
 
 def trace(
@@ -387,7 +389,7 @@ def of_torch(
         return of_torch(_call_first, (fn, *args), kwargs, name)
     try:
         made = torch_trace.record(fn, args, kwargs)
-    except (RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
+    except Exception as error:
         message = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ProgramError(
             f"{name} cannot be recorded with these arguments: {message}"
@@ -402,7 +404,7 @@ def of_torch(
         traced_by,
     )
     program["assumptions"] += _never_read(program)
-    return Traced(program, constants, made.function)
+    return Traced(program, constants, made.function, made.given)
 
 
 def _never_read(program: dict[str, Any]) -> list[str]:
@@ -420,7 +422,7 @@ def _never_read(program: dict[str, Any]) -> list[str]:
     shown = ", ".join(names[:4]) + (
         f" and {len(names) - 4} more" if len(names) > 4 else ""
     )
-    return [f"{len(names)} parameters are never read: {shown}."]
+    return [f"The program never reads {len(names)} of its parameters: {shown}."]
 
 
 def _call_first(module: Any, *args: Any, **kwargs: Any) -> Any:

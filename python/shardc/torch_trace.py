@@ -42,6 +42,8 @@ class Recorded:
     outputs: list[int]
     # Computes the results from the elements of the inputs.
     function: Callable[..., list[Any]]
+    # The tensors that were given as inputs.
+    given: list[Any]
 
 
 def is_torch(*given: Any) -> bool:
@@ -99,7 +101,9 @@ def record(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Reco
         return [x.detach() for x in made]
 
     inputs = [(one.value, (one.kind, one.name)) for one in given.inputs]
-    return Recorded(recording, inputs, outputs, function)
+    return Recorded(
+        recording, inputs, outputs, function, [one.given for one in given.inputs]
+    )
 
 
 def _called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -113,6 +117,8 @@ def _called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 class _Input:
     kind: str
     name: str
+    given: Any
+    # The copy without elements, and its value in the program.
     hollow: Any
     value: int = -1
 
@@ -150,8 +156,14 @@ class _Given:
             self._of_argument("state" if _is_object(one) else "data", name, one)
         self.args, self.kwargs = self._copied(self._originals)
         for one in self.args:
-            if isinstance(one, torch.optim.Optimizer) and not one.state:
+            if not isinstance(one, torch.optim.Optimizer):
+                continue
+            if not one.state:
                 self._begin(one)
+            if any("step" in state for state in one.state.values()):
+                self.notes.append(
+                    "The optimizer's count of steps is a constant of the program."
+                )
 
     def set(self, arrays: Any) -> list[Any]:
         """Gives the inputs elements, and returns their tensors."""
@@ -208,7 +220,7 @@ class _Given:
             for key, tensor in state.items():
                 if isinstance(tensor, torch.Tensor) and tensor.device.type == "meta":
                     name = found.get(id(parameter), "parameter")
-                    self.inputs.append(_Input("state", f"{key}.{name}", tensor))
+                    self.inputs.append(_Input("state", f"{key}.{name}", tensor, tensor))
 
     def _of_argument(self, kind: str, beginning: str, argument: Any) -> None:
         for path, tensor in _tensors(argument):
@@ -226,7 +238,7 @@ class _Given:
         elif tensor.requires_grad:
             made.requires_grad_()
         self._copies[id(tensor)] = made
-        self.inputs.append(_Input(kind, name, made))
+        self.inputs.append(_Input(kind, name, tensor, made))
 
     def _copied(self, tree: Any) -> Any:
         """A deep copy with the copies of tensors in their places. A tensor that is no

@@ -17,7 +17,7 @@ RULES = [
     (r"token_type_embeddings\.weight", ["part", "stream"]),
     # Fused projections.
     (r"attn\.c_attn\.weight", ["stream", f"sum({Q},{KV},{KV})"]),
-    (r"qkv_proj\.weight", [f"sum({Q},{KV},{KV})", "stream"]),
+    (r"self_attn\.qkv_proj\.weight", [f"sum({Q},{KV},{KV})", "stream"]),
     (r"query_key_value\.weight", ["(group+2)*head_dim", "stream"]),
     (r"query_key_value\.weight", ["kv*3*head_dim", "stream"]),
     (r"wim\.weight", ["kv*3*head_dim", "stream"]),
@@ -95,6 +95,14 @@ RULES = [
     (r"(o_proj|out_proj|dense|down_proj|fc2|fc_out|dense_4h_to_h|c_proj|tuk)\.bias",
      ["stream"]),
 ]
+# Names that mean something else in a type: the query heads are one after the other,
+# then one key and one value, and matrices are stored as those of nn.Linear.
+OTHERS = {"gpt_bigcode": [
+    (r"c_attn\.weight", ["sum(group*head_dim,head_dim,head_dim)", "stream"]),
+    (r"attn\.c_proj\.weight", ["stream", "group*head_dim"]),
+    (r"mlp\.c_fc\.weight", ["inner", "stream"]),
+    (r"mlp\.c_proj\.weight", ["stream", "inner"]),
+]}
 NAMES = {
     "stream": ("hidden_size", "n_embd", "d_model"),
     "query_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads",
@@ -160,7 +168,7 @@ def answers_of(config, shapes):
     sizes = sizes_of(config)
     out = {}
     for name, shape in shapes.items():
-        for pattern, dims in RULES:
+        for pattern, dims in OTHERS.get(getattr(config, "model_type", ""), []) + RULES:
             if re.search(rf"(^|\.)({pattern})$", name) is None or len(dims) != len(shape):
                 continue
             if [size_of(one, sizes) for one in dims] == list(shape):
