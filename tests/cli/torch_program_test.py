@@ -35,10 +35,21 @@ def facts_of(path):
     return done.json()
 
 
+# The roles that a factor of the answers may have; others have those of their name.
+HEADS = {"kv_heads", "heads", "group"}
+ROLES = {"vocab": {"vocab", "out"}, "kv": HEADS - {"group"}, "group": HEADS - {"kv_heads"},
+         "expert_inner": {"inner"}, "shared_inner": {"inner"}, "latent2": {"latent"},
+         "nope": {"head_dim"}, "rope": {"head_dim"}, "value": {"head_dim"},
+         "linear_kv": HEADS - {"group"}, "linear_group": HEADS - {"kv_heads"},
+         "linear_key": {"head_dim"}, "linear_value": {"head_dim"},
+         "groups": HEADS - {"group"}, "lanes": HEADS - {"kv_heads"},
+         "channels": {"head_dim"}, "state": {"head_dim"}, "part": {"vocab", "position"}}
+
+
 class Structure(Case):
     def verdicts(self, name):
-        """How many dimensions are right, unknown and wrong, and the factors that
-        are two of the model."""
+        """How many dimensions are right, unknown and wrong, the factors that are
+        two of the model, and those of another role."""
         answers = load(name + ".answers.json")
         judge = program_test.Answers()
         facts, names = facts_of(path_of(name)), {}
@@ -53,15 +64,19 @@ class Structure(Case):
                     counts["wrong"].append((param, answer, dim))
                 else:
                     counts[verdict] += 1
-        return counts, {one for one, known in names.items() if len(known) > 1}
+        roles = [(known, facts["factors"][str(one)]["role"])
+                 for one, all_known in names.items() for known in all_known]
+        return (counts, {one for one, known in names.items() if len(known) > 1},
+                [(known, role) for known, role in roles
+                 if role not in ROLES.get(known, {known})])
 
     def test_programs_have_the_structure_of_their_configurations(self):
         self.assertGreaterEqual(len(NAMES), 18)
         right = 0
         for name in NAMES:
             with self.subTest(name):
-                counts, mixed = self.verdicts(name)
-                self.assertEqual((counts["wrong"], mixed), ([], set()))
+                counts, mixed, others = self.verdicts(name)
+                self.assertEqual((counts["wrong"], mixed, others), ([], set(), []))
                 self.assertEqual(counts["unknown"], 0)
                 right += counts["right"]
         self.assertGreater(right, 800)
@@ -102,6 +117,49 @@ class Structure(Case):
             program = json.load(file)
         self.assertEqual(program["unknown"], [])
         self.assertEqual(program["traced"]["by"].split()[0], "torch")
+
+
+class Types(Case):
+    """What was measured over the model types of transformers, where PyTorch is
+    (tests/runtimes/torch_programs_answers.py and torch_plans_answers.py)."""
+
+    def recorded(self, kind):
+        types = load("TYPES.json")["types"]
+        return {name: one[kind] for name, one in types.items()
+                if "operations" in one.get(kind, {})}
+
+    def test_types_are_recorded_and_computed_as_pytorch_does(self):
+        for kind, least in (("prefill", 106), ("decode", 97)):
+            found = self.recorded(kind)
+            self.assertGreaterEqual(len(found), least)
+            for name, one in found.items():
+                with self.subTest(name, kind=kind):
+                    self.assertEqual(one["unknown"], [])
+                    self.assertEqual(one["proof"], "equal")
+                    # Identity experts are chosen by data, which no branch has.
+                    if name != "longcat_flash":
+                        self.assertLess(one["difference"], 2e-5)
+
+    def test_no_structure_is_wrong(self):
+        counts = {}
+        for kind in ("prefill", "decode"):
+            for name, one in self.recorded(kind).items():
+                with self.subTest(name, kind=kind):
+                    self.assertEqual((one["facts"]["wrong"], one["mixed"]), (0, []))
+                for key, count in one["facts"].items():
+                    counts[key] = counts.get(key, 0) + count
+        self.assertGreater(counts["right"], 11000)
+        self.assertLess(counts["unknown"], 160)
+
+    def test_no_plan_of_a_program_changes_logits(self):
+        """A plan runs with equal logits, or transformers cannot run it: nothing is
+        silently different."""
+        plans = load("PLANS.json")["types"]
+        equal = [name for name, one in plans.items() if "logits" in one]
+        self.assertGreaterEqual(len(equal), 88)
+        for name in equal:
+            with self.subTest(name):
+                self.assertLess(plans[name]["logits"], 1e-5)
 
 
 class Values(Case):

@@ -3,7 +3,7 @@ concludes from their programs. Writes testdata/torch_programs/TYPES.json.
 
 Usage: SHARDC_BIN=... torch_programs_answers.py [-k KIND] [TYPE...], in an environment
 with PyTorch, transformers, jsonschema, scipy and ml_dtypes. Of each type and kind
-(prefill, decode): whether it is recorded, the largest difference of its logits from
+(prefill, decode, step): whether it is recorded, the largest difference of its logits from
 PyTorch's in parts of the largest logit, what is right, unknown and wrong about the
 structure of its parameters by tests/traced/torch_answers.py, and whether the plan that
 `suggest` makes for tp:2 is proved."""
@@ -35,7 +35,8 @@ from shardc import program
 from transformers.models.auto import modeling_auto
 
 PATH = os.path.join(ROOT, "testdata", "torch_programs", "TYPES.json")
-KINDS = {"prefill": torch_models.prefill, "decode": torch_models.decode}
+KINDS = {"prefill": torch_models.prefill, "decode": torch_models.decode,
+         "step": torch_models.step}
 # A difference of logits in float32, in parts of the largest, that counts as equal.
 TOLERANCE = 2e-5
 
@@ -110,7 +111,7 @@ def measured(model_type, kind, folder):
     except Exception as error:  # pylint: disable=broad-except
         return {"not_built": f"{type(error).__name__}: {error}"[:200]}
     module = fn if isinstance(fn, torch.nn.Module) else args[0]
-    with torch.no_grad():
+    with torch.set_grad_enabled(kind == "step"):
         try:
             made = program.of_torch(fn, args, kwargs, f"torch_models:{model_type}")
         except Exception as error:  # pylint: disable=broad-except
