@@ -23,6 +23,7 @@ state.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import sysconfig
@@ -647,10 +648,94 @@ def _unbound(v: Values, x: Any, outs: list[Any], args: Any, kwargs: Any) -> Any:
 
 
 def _strided(v: Values, x: Any, outs: list[Any], args: Any, kwargs: Any) -> Any:
-    """A view of all elements in their order is a reshape."""
+    """A view that is a slice of each dimension, as autograd makes one of the gradient
+    of what a view belongs to; None for others."""
     out = outs[0]
-    plain = x.is_contiguous() and out.is_contiguous() and out.numel() == x.numel()
-    return _reshaped(v, x, outs, args, kwargs) if plain else None
+    if x.is_contiguous() and out.is_contiguous() and out.numel() == x.numel():
+        return _reshaped(v, x, outs, args, kwargs)
+    # The dimensions in the order of memory, in which they must be dense.
+    order = sorted(range(x.dim()), key=lambda d: (-x.stride(d), -x.shape[d]))
+    dense = x.permute(order)
+    if not dense.is_contiguous() or x.numel() == 0 or out.numel() == 0:
+        return None
+    back = [order.index(d) for d in range(x.dim())]
+    steps: list[Any] = [
+        (lambda b: v.transpose(b, order), lambda b, new: v.transpose(new, back))
+    ]
+    sizes = sorted(zip(out.stride(), out.shape, range(out.dim())), reverse=True)
+    left = [one for one in sizes if one[1] > 1]
+    found = [d for _, _, d in left]
+    shape = _divided_at([stride for stride, _, _ in left], dense)
+    if shape is None:
+        return None
+    whole, fine = list(dense.shape), list(shape)
+    if fine != whole:
+        steps.append(
+            (lambda b: v.reshape(b, fine), lambda b, new: v.reshape(new, whole))
+        )
+    offset = out.storage_offset() - x.storage_offset()
+    for dim, size in enumerate(fine):
+        stride = math.prod(fine[dim + 1 :])
+        start, offset = divmod(offset, stride)
+        count, step = 1, 1
+        if left and left[0][0] >= stride and left[0][0] % stride == 0:
+            count, step = left[0][1], left[0][0] // stride
+            left.pop(0)
+        stop = start + (count - 1) * step + 1
+        if start < 0 or stop > size:
+            return None
+        if (start, count) != (0, size):
+            shape[dim] = count
+            steps.append(_range(v, dim, start, stop, step, list(shape), list(shape)))
+    if left or offset:
+        return None
+    # The dimensions that are left, in the order of the result.
+    target, before = list(out.shape), list(shape)
+    kept = [n for n in shape if n > 1]
+    wanted = [found.index(d) for d in sorted(found)]
+    again = [wanted.index(d) for d in range(len(wanted))]
+    steps.append(
+        (
+            lambda b: v.reshape(v.transpose(v.reshape(b, kept), wanted), target),
+            lambda b, new: v.reshape(
+                v.transpose(v.reshape(new, [kept[d] for d in wanted]), again), before
+            ),
+        )
+    )
+    return [_composed(steps)]
+
+
+def _divided_at(strides: list[int], dense: Any) -> list[int] | None:
+    """The sizes of a tensor whose dimensions are divided so that each of the strides
+    is in a dimension of its own; None if they do not divide them."""
+    out: list[int] = []
+    for size, stride in zip(dense.shape, dense.stride()):
+        inside = [one for one in strides if stride <= one < size * stride]
+        for one in inside[:-1]:
+            count = one // stride
+            if one % stride or size % count:
+                return None
+            out.append(size // count)
+            size = count
+        out.append(size)
+    return out
+
+
+def _composed(steps: list[Any]) -> Any:
+    def forward(base: int) -> int:
+        for step, _ in steps:
+            base = step(base)
+        return base
+
+    def inverse(base: int, new: int) -> int:
+        bases = [base]
+        for step, _ in steps[:-1]:
+            bases.append(step(bases[-1]))
+        for (_, back), one in zip(reversed(steps), reversed(bases)):
+            new = back(one, new)
+        return new
+
+    return forward, inverse
 
 
 _VIEWS: dict[str, Any] = {

@@ -120,6 +120,29 @@ class Live(unittest.TestCase):
         self.assertEqual([op["op"] for op in made["ops"]].count("concat"), 1)
         self.assertNotIn("broadcast", [op["op"] for op in made["ops"]])
 
+    def test_gradients_of_writes_in_place_are_followed(self):
+        def gradient(x):
+            x.requires_grad_()
+            y = x * 2
+            y[1, ::2] = x[0, 1:4].sin()
+            y[:, 2].mul_(3)
+            y[1:, 3:5] += x[:3, :2]
+            y.pow(2).sum().backward()
+            return x.grad
+
+        self.compare(gradient, drawn(4, 6), grad=True)
+
+    def test_strided_views_are_slices(self):
+        def viewed(x):
+            y = x.clone()
+            y.as_strided((2, 3), (6, 2), 7).add_(1)
+            y.as_strided((4,), (6,), 2).mul_(2)
+            z = x.t().clone(memory_format=torch.preserve_format)
+            z.as_strided((3, 2), (1, 12), 3).sub_(1)
+            return y, y.as_strided((3, 2), (6, 1), 1), y.as_strided((24,), (1,)), z
+
+        self.compare(viewed, drawn(4, 6))
+
     def test_single_elements_and_reductions(self):
         self.compare(elements, drawn(5, 6))
 
