@@ -340,10 +340,15 @@ def _to_copy(c: Call, x: Any, *_: Any, **__: Any) -> Written:
 
 @row(
     *("clone", "contiguous", "lift_fresh", "lift", "lift_fresh_copy", "detach_copy"),
-    *("alias_copy", "_conj", "resolve_conj", "resolve_neg", "device_put", "positive"),
+    *("alias_copy", "resolve_conj", "resolve_neg", "device_put", "positive"),
 )
 def _identity(c: Call, x: Any, *_: Any, **__: Any) -> Written:
-    return None if dtype_text(x.dtype).startswith("C") else c.v(x)
+    return c.v(x)
+
+
+@row("conj_physical", "_conj_physical", "_conj", "_conj_copy")
+def _conjugate(c: Call, x: Any) -> Written:
+    return c.values.conjugate(c.v(x))
 
 
 @row("copy")
@@ -628,6 +633,16 @@ def _unfold(c: Call, x: Any, dim: int, size: int, step: int) -> Written:
 
 
 # ---- Complex numbers
+
+# The rows that describe complex operands too.
+COMPLEX = frozenset(
+    """add sub mul view_as_real view_as_real_copy view_as_complex complex polar clone
+    contiguous lift_fresh detach_copy alias_copy resolve_conj resolve_neg conj_physical
+    _conj_physical _conj _conj_copy view _unsafe_view reshape unsqueeze squeeze permute
+    transpose t expand slice select split split_with_sizes unbind cat stack copy zeros
+    zeros_like new_zeros empty empty_like new_empty empty_strided new_empty_strided sum
+    prims.clone""".split()
+)
 
 
 @row("view_as_complex")

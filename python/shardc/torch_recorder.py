@@ -40,7 +40,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 import shardc.torch_products  # noqa: F401  (adds rows to the table)
 from shardc.program_ops import ELEMENTS, Recorder
 from shardc.program_places import Places
-from shardc.torch_ops import ROWS, Call, bounds
+from shardc.torch_ops import COMPLEX, ROWS, Call, bounds
 from shardc.torch_values import Values
 from shardc.tree import dtype_text
 
@@ -350,6 +350,9 @@ class Recording(TorchDispatchMode):
         if not results:
             return []
         row, outs = ROWS.get(name), None
+        operands = [x for x in tree_leaves(args) if isinstance(x, torch.Tensor)]
+        if name not in COMPLEX and any(x.is_complex() for x in (*operands, *results)):
+            row = None
         if row is not None:
             made = row(Call(self.values, result, self.value_of), *args, **plain)
             outs = None if made is None else made if isinstance(made, list) else [made]
@@ -742,7 +745,10 @@ _VIEWS: dict[str, Any] = {
     "alias": _same,
     "detach": _same,
     "lift_fresh": _same,
-    "_conj": _same,
+    "_conj": lambda v, *_: [(v.conjugate, lambda b, new: v.conjugate(new))],
+    "_neg_view": lambda v, *_: [
+        (lambda b: v.map("neg", [b]), lambda b, new: v.map("neg", [new]))
+    ],
     "view": _reshaped,
     "_unsafe_view": _reshaped,
     "_reshape_alias": _reshaped,

@@ -71,6 +71,12 @@ class Values:
     def complex(self, real: int, imaginary: int) -> int:
         return self.map("complex", [real, imaginary], "C64")
 
+    def conjugate(self, value: int) -> int:
+        if self.dtype(value) != "C64":
+            return value
+        real, imaginary = self.parts(value)
+        return self.complex(real, self.map("neg", [imaginary]))
+
     def parts(self, value: int) -> tuple[int, int]:
         if value not in self._parts:
             real, imaginary = (self.map(fn, [value], "F32") for fn in ("real", "imag"))

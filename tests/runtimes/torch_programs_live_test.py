@@ -227,6 +227,21 @@ class Live(unittest.TestCase):
         made = self.compare(rotated, drawn(2, 3, 8), drawn(3, 4))
         self.assertNotIn("C64", {one["dtype"] for one in made["values"]})
 
+        def gradients(x, angle):
+            x.requires_grad_()
+            rotated(x, angle).pow(3).sum().backward()
+            return x.grad
+
+        made = self.compare(gradients, drawn(2, 3, 8), drawn(3, 4), grad=True)
+        self.assertNotIn("C64", {one["dtype"] for one in made["values"]})
+
+    def test_functions_of_complex_values_are_never_those_of_real_ones(self):
+        def length(x):
+            return torch.view_as_complex(x).abs()
+
+        made = program.trace(length, drawn(3, 2))
+        self.assertEqual(made["unknown"][0]["primitive"], "prims.abs.default")
+
     def test_parameters_that_are_tied_or_never_read_are_stated(self):
         class Tied(nn.Module):
             def __init__(self):
