@@ -202,9 +202,6 @@ class _Given:
                 # A count of steps is a constant, because Python computes with it.
                 if isinstance(tensor, torch.Tensor) and tensor.dim():
                     self._add("state", f"{key}.{name}", tensor)
-        self.notes.append(
-            "The optimizer's count of steps is a constant of the program."
-        )
 
     def _begin(self, optimizer: torch.optim.Optimizer) -> None:
         """Makes the state of an optimizer before its first step, whose moments would

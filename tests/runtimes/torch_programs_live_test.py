@@ -1,9 +1,10 @@
 """Programs of PyTorch against PyTorch's own values: views and writes in place, indices,
-gradients, optimizers, caches, questions of Python, and what is not known. Needs
-PyTorch, scipy and ml_dtypes."""
+gradients, optimizers, questions of Python, plans, and what is not known. Needs PyTorch,
+scipy, ml_dtypes, and the program shardc in PATH or SHARDC_BIN."""
 
 import os
 import sys
+import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -17,6 +18,8 @@ import torch
 from torch import nn
 
 from interpreter import Interpreter
+import shardc
+import shardc.testing
 from shardc import program
 
 F = nn.functional
@@ -263,6 +266,20 @@ class Live(unittest.TestCase):
         table = drawn(600, 500)
         made = program.trace(lambda x: x @ table, drawn(2, 600))
         self.assertIn("1200000 bytes", made["assumptions"][0])
+
+    def test_a_plan_of_a_module_is_proved(self):
+        model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16))
+        rules = "rules:\n  - match: '0'\n    spec: [TP]\n  - match: '2[.]weight'\n" \
+            "    spec: [null, TP]\n  - match: '2[.]bias'\n    spec: Replicated\n"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rules.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(rules)
+            plan = shardc.compile(mesh="tp:2", rules=path,
+                                  manifest=shardc.manifest.manifest(model))
+            proof = shardc.testing.assert_plan(model, plan, drawn(8, 16))
+        self.assertTrue(proof)
+        self.assertIn("all_reduce", {one["collective"] for one in proof.data["collectives"]})
 
     def test_nothing_of_the_users_is_changed(self):
         model = nn.BatchNorm1d(4)
