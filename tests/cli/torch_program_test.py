@@ -129,27 +129,36 @@ class Types(Case):
                 if "operations" in one.get(kind, {})}
 
     def test_types_are_recorded_and_computed_as_pytorch_does(self):
-        for kind, least in (("prefill", 106), ("decode", 97)):
+        for kind, least in (("prefill", 106), ("decode", 97), ("step", 100)):
             found = self.recorded(kind)
             self.assertGreaterEqual(len(found), least)
             for name, one in found.items():
                 with self.subTest(name, kind=kind):
                     self.assertEqual(one["unknown"], [])
-                    self.assertEqual(one["proof"], "equal")
+                    # The chunks of this one's training step have too many elements
+                    # for a proof, whose refusal counts as nothing proved.
+                    if (name, kind) == ("kimi_linear", "step"):
+                        self.assertIn("more than 33,554,432 elements", one["proof"])
+                    else:
+                        self.assertEqual(one["proof"], "equal")
                     # Identity experts are chosen by data, which no branch has.
+                    # AdamW divides a gradient that is zero but for rounding, such as
+                    # that of a key's bias, by its own size: such parameters differ by
+                    # up to the learning rate.
+                    most = 2e-3 if kind == "step" else 2e-5
                     if name != "longcat_flash":
-                        self.assertLess(one["difference"], 2e-5)
+                        self.assertLessEqual(one["difference"], most)
 
     def test_no_structure_is_wrong(self):
         counts = {}
-        for kind in ("prefill", "decode"):
+        for kind in ("prefill", "decode", "step"):
             for name, one in self.recorded(kind).items():
                 with self.subTest(name, kind=kind):
                     self.assertEqual((one["facts"]["wrong"], one["mixed"]), (0, []))
                 for key, count in one["facts"].items():
                     counts[key] = counts.get(key, 0) + count
-        self.assertGreater(counts["right"], 11000)
-        self.assertLess(counts["unknown"], 160)
+        self.assertGreater(counts["right"], 17000)
+        self.assertLess(counts["unknown"], 240)
 
     def test_no_plan_of_a_program_changes_logits(self):
         """A plan runs with equal logits, or transformers cannot run it: nothing is

@@ -105,7 +105,7 @@ def measured(model_type, kind, folder):
     build = KINDS[kind] if model_type not in torch_models.ENCODERS else \
         {"prefill": lambda name: torch_models.ENCODERS[name]()}.get(kind)
     if build is None:
-        return {"not_recorded": "the model has no cache"}
+        return {"not_built": "only its prefill is measured"}
     try:
         fn, args, kwargs = build(model_type)
     except Exception as error:  # pylint: disable=broad-except
