@@ -1,7 +1,7 @@
 """python -m shardc.program MODULE:FACTORY -- a user's own function as a program.
 
-FACTORY takes no arguments and returns one of these; nothing is allocated, no device
-is used, and arrays may be jax.ShapeDtypeStruct:
+FACTORY takes no arguments and returns one of these; nothing is computed, no device is
+used, and arrays may be jax.ShapeDtypeStruct, or tensors on PyTorch's meta device:
 
     (function, params, batch)            for function(params, batch)
     (function, params, batch, state)     for function(params, state, batch): a training
@@ -9,8 +9,13 @@ is used, and arrays may be jax.ShapeDtypeStruct:
                                          decodes with a cache
     (module, example input...)           a module of flax.nnx or of Flax linen, as for
                                          python -m shardc.manifest
+    (module, example input...)           a module of PyTorch; the last may be a dict of
+                                         inputs by name
+    (function, argument...)              for function(argument...), of which one is a
+                                         module of PyTorch: an optimizer, a cache and
+                                         buffers are state, and other tensors data
 
-`params` is a tree of arrays, a module of flax.nnx, or a train state, whose parameters
+With JAX, `params` is a tree of arrays, a module of flax.nnx, or a train state, whose parameters
 are parameters and whose other arrays are state. `state` may hold objects of flax.nnx,
 such as an optimizer. What the function changes in them is among the results. Values
 that are no arrays, such as `train=False`, keep their value.
@@ -55,34 +60,43 @@ class Traced:
     constants: dict[int, np.ndarray[Any, Any]]
     # The function that was traced, of the arrays of the inputs.
     function: Callable[..., list[Any]]
+    # With PyTorch, the tensors of the inputs.
+    given: list[Any] | None = None
 
 
 def trace(
-    fn: Callable[..., Any],
-    params: Any,
-    batch: Any,
-    state: Any = None,
-    *,
-    separator: str = "/",
+    fn: Callable[..., Any], *given: Any, separator: str = "/", **named: Any
 ) -> dict[str, Any]:
-    """The program of fn(params, batch), or where a state is given of
-    fn(params, state, batch), as JSON data. Arrays may be jax.ShapeDtypeStruct."""
-    arguments = (params, batch) if state is None else (params, state, batch)
-    return of_inputs(fn, arguments, separator=separator)
+    """A program as JSON data. With JAX, trace(fn, params, batch) is that of
+    fn(params, batch), and trace(fn, params, batch, state) that of
+    fn(params, state, batch); arrays may be jax.ShapeDtypeStruct. With PyTorch,
+    trace(fn, *inputs, **named) is that of fn(*inputs, **named), where fn is a module
+    or a function; tensors may be on the meta device."""
+    if _is_torch(fn, *given, *named.values()):
+        return of_torch(fn, given, named, _name_of(fn)).program
+    return of_inputs(fn, _in_order(*given, **named), separator=separator)
+
+
+def _in_order(params: Any, batch: Any, state: Any = None) -> tuple[Any, ...]:
+    return (params, batch) if state is None else (params, state, batch)
 
 
 def of_inputs(
     fn: Callable[..., Any], inputs: Sequence[Any], *, separator: str = "/"
 ) -> dict[str, Any]:
     """The program of fn(parameters, state..., batch), of its inputs in this order."""
+    if _is_torch(fn, *inputs):
+        return of_torch(fn, inputs, {}, _name_of(fn)).program
     return traced(fn, inputs, _name_of(fn), separator).program
 
 
 def from_model(
     module: Any, *inputs: Any, separator: str = "/", **named: Any
 ) -> dict[str, Any]:
-    """The program of a module's call with example inputs: a module of flax.nnx,
-    or of Flax linen, which is initialised without allocating."""
+    """The program of a module's call with example inputs: a module of PyTorch, of
+    flax.nnx, or of Flax linen, which is initialised without allocating."""
+    if _is_torch(module):
+        return of_torch(module, inputs, named, _name_of(module)).program
     fn, params, batch = _of_module(module, inputs, named)
     return traced(fn, (params, batch), _name_of(type(module)), separator).program
 
@@ -225,7 +239,9 @@ def traced(
                 if graph is None or getattr(key, "name", "") != "value"
             )
             kind = "param" if id(leaf) in names else "data" if last else "state"
-            kinds.append((kind, names.get(id(leaf), path or ("batch" if last else kind))))
+            kinds.append(
+                (kind, names.get(id(leaf), path or ("batch" if last else kind)))
+            )
             flat.append(leaf)
         graphs.append((graph, form))
         counts.append(len(leaves))
@@ -239,8 +255,12 @@ def traced(
             called.append(_merged(graph, tree))
             full = full[count:]
         result = _split(fn(*called))[1]
-        changed = [_split(one)[1] for one, (g, _) in zip(called, graphs) if g is not None]
-        return [x for x in jax.tree_util.tree_leaves((result, changed)) if _is_result(x)]
+        changed = [
+            _split(one)[1] for one, (g, _) in zip(called, graphs) if g is not None
+        ]
+        return [
+            x for x in jax.tree_util.tree_leaves((result, changed)) if _is_result(x)
+        ]
 
     try:
         closed = jax.make_jaxpr(pure)(*filter(is_array, flat))
@@ -270,9 +290,22 @@ def _recorded(
     recorder, body = Recorder(places), Body()
     given = [recorder.of_type(variable.aval) for variable in closed.jaxpr.invars]
     outputs = recorder.inline(body, closed, given)
-    ops = _without_unread(body.ops, set(outputs))
-    set_phases(ops, [v for v, (kind, _) in zip(given, inputs) if kind != "data"])
-    numbers = _numbered(given, ops)
+    traced_by = {"by": f"jax {jax.__version__}", "function": name}
+    return _assembled(recorder, body.ops, list(zip(given, inputs)), outputs, traced_by)
+
+
+def _assembled(
+    recorder: Recorder,
+    ops: list[Op],
+    inputs: list[tuple[int, tuple[str, str]]],
+    outputs: list[int],
+    traced_by: dict[str, str],
+) -> tuple[dict[str, Any], dict[int, np.ndarray[Any, Any]]]:
+    """A program of what was recorded, and the elements of its constants. Inputs have
+    a value, a kind and a name."""
+    ops = _without_unread(ops, set(outputs))
+    set_phases(ops, [value for value, (kind, _) in inputs if kind != "data"])
+    numbers = _numbered([value for value, _ in inputs], ops)
     unknown = []
     for primitive, count in sorted(recorder.unknown.items()):
         one: Op = {"primitive": primitive, "count": count}
@@ -281,12 +314,13 @@ def _recorded(
         unknown.append(one)
     program = {
         "schema": SCHEMA,
-        "traced": {"by": f"jax {jax.__version__}", "function": name},
-        "files": places.files,
+        "traced": traced_by,
+        "files": recorder.places.files,
+        **({"modules": recorder.modules} if recorder.modules else {}),
         "values": [recorder.values[old] for old in numbers],
         "inputs": [
             {"value": value, "kind": kind, "name": text}
-            for value, (kind, text) in enumerate(inputs)
+            for value, (_, (kind, text)) in enumerate(inputs)
         ],
         "ops": ops,
         "outputs": [numbers[value] for value in outputs],
@@ -334,13 +368,77 @@ def _numbered(given: list[int], ops: list[Op]) -> dict[int, int]:
     return numbers
 
 
+# ---- PyTorch
+
+
+def _is_torch(*given: Any) -> bool:
+    if "torch" not in sys.modules:
+        return False
+    from shardc import torch_trace
+
+    return torch_trace.is_torch(*given)
+
+
+def of_torch(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], name: str
+) -> Traced:
+    """Records fn(*args, **kwargs). A module that is called is the first input."""
+    from shardc import torch_trace
+
+    if torch_trace.is_module(fn):
+        return of_torch(_call_first, (fn, *args), kwargs, name)
+    try:
+        made = torch_trace.record(fn, args, kwargs)
+    except Exception as error:
+        message = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ProgramError(
+            f"{name} cannot be recorded with these arguments: {message}"
+        ) from error
+    recording = made.recording
+    traced_by = {"by": torch_trace.VERSION, "function": name}
+    program, constants = _assembled(
+        recording.recorder,
+        recording.values.body.ops,
+        made.inputs,
+        made.outputs,
+        traced_by,
+    )
+    program["assumptions"] += _never_read(program)
+    return Traced(program, constants, made.function, made.given)
+
+
+def _never_read(program: dict[str, Any]) -> list[str]:
+    """Names the parameters that no operation reads: another branch may."""
+    read = {value for op in program["ops"] for value in op["in"]} | {
+        *program["outputs"]
+    }
+    names = [
+        one["name"]
+        for one in program["inputs"]
+        if one["kind"] == "param" and one["value"] not in read
+    ]
+    if not names:
+        return []
+    shown = ", ".join(names[:4]) + (
+        f" and {len(names) - 4} more" if len(names) > 4 else ""
+    )
+    return [f"The program never reads {len(names)} of its parameters: {shown}."]
+
+
+def _call_first(module: Any, *args: Any, **kwargs: Any) -> Any:
+    return module(*args, **kwargs)
+
+
 # ---- Factories
 
 
 def of_factory(factory: Callable[[], Any], name: str, separator: str = "/") -> Traced:
-    """The program of what a factory returns. The factory runs without allocating;
-    where its function keeps arrays that the factory makes, it runs once more, and
-    allocates them."""
+    """The program of what a factory returns. With JAX, the factory runs without
+    allocating; where its function keeps arrays that the factory makes, it runs once
+    more, and allocates them."""
+    made = _of_torch_factory(factory, name)
+    if made is not None:
+        return made
     import jax
 
     errors = jax.errors
@@ -348,6 +446,28 @@ def of_factory(factory: Callable[[], Any], name: str, separator: str = "/") -> T
         return _of_made(_made(factory), name, separator)
     except (errors.UnexpectedTracerError, errors.TracerArrayConversionError):
         return _of_made(factory(), name, separator)
+
+
+def _of_torch_factory(factory: Callable[[], Any], name: str) -> Traced | None:
+    """The program of (module, example input...) or of (function, argument...), where
+    the factory's module has imported PyTorch and it is about that. The last may be a
+    dict of arguments by name."""
+    if "torch" not in sys.modules:
+        return None
+    made = factory()
+    given = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+    if not _is_torch(*given):
+        return None
+    first, *rest = given
+    if not callable(first) or not rest:
+        raise ProgramError(
+            "return (module, example input...) or (function, argument...) from the"
+            " factory"
+        )
+    named: dict[str, Any] = {}
+    if isinstance(rest[-1], dict) and hasattr(first, "forward"):
+        named = rest.pop()
+    return of_torch(first, rest, named, name)
 
 
 def _of_made(made: Any, name: str, separator: str) -> Traced:
@@ -384,7 +504,9 @@ def _made(factory: Callable[[], Any]) -> Any:
 
     def arrays() -> list[Any]:
         made = factory()
-        parts = [_split(one) for one in made] if isinstance(made, tuple) else [(None, made)]
+        parts = (
+            [_split(one) for one in made] if isinstance(made, tuple) else [(None, made)]
+        )
         flat, form = jax.tree_util.tree_flatten([tree for _, tree in parts])
         kept[:] = [
             ([graph for graph, _ in parts], form),

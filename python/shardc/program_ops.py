@@ -48,6 +48,8 @@ class Body:
         # The place and the passes of the equation that is written.
         self.at: list[int] | None = None
         self.passes: frozenset[str] = frozenset()
+        # The module that runs, as an index into those of the program.
+        self.module: int | None = None
 
 
 class Recorder:
@@ -63,6 +65,7 @@ class Recorder:
         self.unknown: collections.Counter[str] = collections.Counter()
         self.first: dict[str, list[int] | None] = {}
         self.assumptions: list[str] = []
+        self.modules: list[str] = []
 
     # ---- Values
 
@@ -127,6 +130,8 @@ class Recorder:
         one: Op = {"op": op, "in": list(ins), "out": list(outs)}
         if body.at is not None:
             one["at"] = body.at
+        if body.module is not None:
+            one["module"] = body.module
         one["passes"] = body.passes
         one.update({k: v for k, v in attributes.items() if v is not None})
         body.ops.append(one)
@@ -166,9 +171,7 @@ class Recorder:
             self.first[primitive] = body.at
         self.unknown[primitive] += 1
         outs = [self.of_type(aval) for aval in avals]
-        return self.write(
-            body, "opaque", ins, outs, primitive=primitive, reason=reason
-        )
+        return self.write(body, "opaque", ins, outs, primitive=primitive, reason=reason)
 
     # ---- Jaxprs
 
@@ -454,9 +457,7 @@ def _part(
     if shape == r.shape(value):
         return value
     given = None if set(steps) <= {1} else steps
-    return r.derive(
-        b, "slice", [value], shape, start=start, limit=limit, stride=given
-    )
+    return r.derive(b, "slice", [value], shape, start=start, limit=limit, stride=given)
 
 
 @_writes("slice")
@@ -510,7 +511,9 @@ def _concat(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
 @_writes("pad")
 def _pad(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
     (aval,) = avals
-    low, high, interior = map(list, zip(*p["padding_config"])) if aval.shape else ([],) * 3
+    low, high, interior = (
+        map(list, zip(*p["padding_config"])) if aval.shape else ([],) * 3
+    )
     attributes = {"low": _ints(low), "high": _ints(high), "interior": _ints(interior)}
     return [r.derive(b, "pad", ins, aval.shape, **attributes)]
 
@@ -610,7 +613,9 @@ WRITERS.update(
 @_writes("sort")
 def _sort(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
     outs = [r.of_type(aval) for aval in avals]
-    return r.write(b, "sort", ins, outs, dim=int(p["dimension"]), keys=int(p["num_keys"]))
+    return r.write(
+        b, "sort", ins, outs, dim=int(p["dimension"]), keys=int(p["num_keys"])
+    )
 
 
 @_writes("top_k")
@@ -725,7 +730,11 @@ def _call(parameter: str) -> Writer:
         if parameter not in p:
             return None
         for index, sharding in enumerate(p.get("in_shardings", ())):
-            ins = [*ins[:index], _constrained(r, b, ins[index], sharding), *ins[index + 1 :]]
+            ins = [
+                *ins[:index],
+                _constrained(r, b, ins[index], sharding),
+                *ins[index + 1 :],
+            ]
         outs = r.inline(b, p[parameter], ins)
         shardings = p.get("out_shardings") or [None] * len(outs)
         return [_constrained(r, b, one, to) for one, to in zip(outs, shardings)]
@@ -803,9 +812,7 @@ def _constrained(r: Recorder, b: Body, value: int, sharding: Any) -> int:
     if spec is None or not getattr(mesh, "shape", None):
         return value
     shape = r.shape(value)
-    return r.derive(
-        b, "constraint", [value], shape, spec=_spec(spec), mesh=_mesh(mesh)
-    )
+    return r.derive(b, "constraint", [value], shape, spec=_spec(spec), mesh=_mesh(mesh))
 
 
 @_writes("sharding_constraint", "reshard", "mesh_cast")

@@ -65,7 +65,10 @@ class Places:
     def of_function(self, jaxpr: Any) -> tuple[str, str] | None:
         """The file and the name of the function that a jaxpr was traced from."""
         info = getattr(jaxpr, "debug_info", None)
-        name, file = getattr(info, "func_name", None), getattr(info, "func_filename", None)
+        name, file = (
+            getattr(info, "func_name", None),
+            getattr(info, "func_filename", None),
+        )
         return (file, name) if name and file else None
 
     def text(self, at: list[int] | None) -> str:
@@ -97,11 +100,12 @@ def passes_of(stack: Any) -> frozenset[str]:
 
 
 def set_phases(ops: list[Op], inputs: Iterable[int] = ()) -> None:
-    """Replaces the passes of operations by phases. In a program with gradients, an
+    """Replaces the passes of operations by phases; a tracer may know that a pass is
+    the `optimizer`. In a program with gradients, an
     operation outside of what is differentiated is the optimizer's if it reads
     gradients, parameters or state, and what is differentiated does not need it:
     `inputs` are the values of parameters and state."""
-    kinds = [_kinds(op) for op in ops]
+    kinds = [_kinds(op) - {"optimizer"} for op in ops]
     _name(ops, kinds, set(inputs))
 
 
@@ -126,7 +130,7 @@ def _name(ops: list[Op], kinds: list[set[str]], read: set[int]) -> None:
         backward = "transpose" in passes
         if backward:
             op["phase"] = "backward"
-        elif (
+        elif "optimizer" in passes or (
             differentiated
             and not kind
             and not needed.intersection(op["out"])

@@ -192,7 +192,8 @@ def assert_plan(
 
     `fn(*inputs)` is traced without devices, as `shardc.program` does: the inputs are
     its parameters, then the state of an optimizer or a cache if it has one, then the
-    batch. Arrays may be jax.ShapeDtypeStruct, with small sizes. `fn` may also be a
+    batch. Arrays may be jax.ShapeDtypeStruct, with small sizes. With PyTorch, `fn` is a
+    module, or a function of which one input is a module. `fn` may also be a
     program that was traced, or its file, without inputs. With `reference`, another
     function of the same inputs must have the same results, such as the one without
     `shard_map`. An op that nothing is known of, such as a kernel of Pallas, is not
@@ -217,7 +218,7 @@ def _program(fn: Any, inputs: tuple[Any, ...], folder: str, name: str) -> str:
     import shardc.program
 
     if not isinstance(fn, Mapping):
-        if len(inputs) < 2:
+        if len(inputs) < 2 and not hasattr(fn, "named_parameters"):
             raise TypeError("give the inputs of the function: its parameters and its batch")
         fn = shardc.program.of_inputs(fn, inputs)
     path = os.path.join(folder, name)

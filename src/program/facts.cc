@@ -116,10 +116,26 @@ class RoleFinder {
         }
       }
     }
+    for (const Op* op : ties_.ops) {
+      if (op->phase == Phase::kForward && op->kind == OpKind::kConv &&
+          IsData(ties_.depends[op->in[0]])) {
+        SeeWindows(*op);
+      }
+    }
     for (size_t id = 0; id < ties_.dims.size(); ++id) {
       for (const Factors& dim : ties_.dims[id]) {
         for (const FactorId factor : table_.Resolve(dim)) SeeSum(factor);
       }
+    }
+  }
+
+  // The positions of windows are a dimension of data, although a convolution of
+  // a stride has others than its operand: the frames of sound, for instance.
+  void SeeWindows(const Op& op) {
+    const auto result = op.Of(Attr::kResult);
+    for (size_t i = 2; i < result.size(); ++i) {
+      Each(ties_.dims[op.out[0]][AsIndex(result[i])],
+           [](Seen& seen) { seen.in_data = true; });
     }
   }
 
@@ -293,13 +309,26 @@ class RoleFinder {
       }
       AddPairs(all, alone, 0);
     }
+    std::set<std::pair<FactorId, FactorId>> found;
     for (const auto& [head, group] : pairs_) {
       const Seen& seen = seen_[group];
       if (seen.passed_with_sequence || (seen.batch && alone.contains(head))) {
-        kv_.insert(head);
+        found.insert({head, group});
         groups_.insert(group);
       }
     }
+    // What follows a group is within a head: the channels of a state-space
+    // model, whose heads share the states of their group.
+    for (const auto& [head, group] : found) {
+      if (!groups_.contains(head)) {
+        kv_.insert(head);
+      } else if (std::ranges::none_of(found, [&](const auto& pair) {
+                   return pair.second == group && !groups_.contains(pair.first);
+                 })) {
+        inside_.insert(group);
+      }
+    }
+    for (const FactorId factor : inside_) groups_.erase(factor);
   }
 
   void AddPairs(const Factors& list, std::set<FactorId>& alone, int depth) {
@@ -370,6 +399,7 @@ class RoleFinder {
     if (seen.in_param && !of_data && seen.by_data && !seen.batch) return kVocab;
     if (kv_.contains(factor)) return kKvHeads;
     if (groups_.contains(factor)) return kGroup;
+    if (inside_.contains(factor)) return kHeadDim;
     if (IsHead(seen)) return kHeads;
     if (!of_data && seen.passed_with_sequence &&
         !seen.contracted_by_activations) {
@@ -408,6 +438,7 @@ class RoleFinder {
   std::set<Seen*> one_token_;
   std::set<std::pair<FactorId, FactorId>> pairs_;  // heads, and what follows
   std::set<FactorId> kv_, groups_;
+  std::set<FactorId> inside_;  // what follows a group
   int64_t most_ = 0;
 };
 

@@ -90,8 +90,8 @@ constexpr AttrRow kSolveAttrs[] = {
 // What the format has besides. The reader has a case of its own for the mode of
 // indices and for the specs of regions, and no code needs the others.
 constexpr std::string_view kUnread[] = {
-    "axes", "bits", "fill",      "fn",     "in_specs", "manual_axes",
-    "mesh", "mode", "out_specs", "reason", "spec"};
+    "axes", "bits", "fill",   "fn",        "in_specs", "manual_axes",
+    "mesh", "mode", "module", "out_specs", "reason",   "spec"};
 
 constexpr std::string_view kBody[] = {"body"};
 constexpr std::string_view kLoop[] = {"condition", "body"};

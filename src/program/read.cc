@@ -110,9 +110,9 @@ class ProgramReader {
   }
 
   bool ReadHead(const JsonValue& root) {
-    constexpr std::string_view kKeys[] = {"schema",  "traced",      "files",
-                                          "values",  "inputs",      "ops",
-                                          "outputs", "assumptions", "unknown"};
+    constexpr std::string_view kKeys[] = {
+        "schema", "traced", "files",   "modules",     "values",
+        "inputs", "ops",    "outputs", "assumptions", "unknown"};
     for (const JsonMember member : root.members()) {
       if (IsAmong(member.name(), kKeys)) continue;
       return Refuse(code::kUnknownKey, member.key,

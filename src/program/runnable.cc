@@ -44,6 +44,10 @@ bool Names(std::string_view names, std::string_view word) {
   return names.find(" " + std::string(word) + " ") != std::string_view::npos;
 }
 
+// The integers from -2^52 to 2^52 - 1 and their sums and differences are exact
+// in float64. PyTorch's indices are of 64 bits, and far below.
+constexpr int kExactBits = 53;
+
 class Check {
  public:
   explicit Check(const Program& program) : program_(program) {}
@@ -328,6 +332,8 @@ int IntegerBits(Dtype dtype) {
       return 16;
     case Dtype::kI32:
       return 32;
+    case Dtype::kI64:
+      return kExactBits;
     default:
       return 0;
   }
@@ -374,8 +380,11 @@ std::optional<std::string> FormFault(const Program& program) {
 }
 
 std::optional<std::string> RunFault(const Program& program) {
+  constexpr int64_t kMost = int64_t{1} << (kExactBits - 1);
   for (const Value& value : program.values) {
-    if (value.dtype == Dtype::kI64 || value.dtype == Dtype::kU64) {
+    const bool large = std::ranges::any_of(
+        value.integers, [](int64_t x) { return x < -kMost || x >= kMost; });
+    if (value.dtype == Dtype::kU64 || (value.dtype == Dtype::kI64 && large)) {
       return "it has integers of 64 bits, which a proof in float64 does not "
              "represent";
     }

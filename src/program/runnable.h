@@ -10,7 +10,8 @@
 namespace shardc::program {
 
 // Returns the bits of an integer dtype, negative if it is unsigned, or 0 for
-// all other dtypes. BOOL is no integer here.
+// all other dtypes. BOOL is no integer here, and I64 has the 53 bits that a
+// double holds exactly: a run computes modulo 2^53.
 int IntegerBits(Dtype dtype);
 
 // Returns whether nothing is known of an op: its primitive, or its function,

@@ -142,12 +142,24 @@ class Tying {
         for (const ValueId in : op->in) {
           all = static_cast<uint8_t>(all | out_.depends[in]);
         }
+        if (IsOfMatrices(*op)) all = out_.depends[op->in[0]];
         for (const ValueId to : op->out) {
           changed = changed || (all | out_.depends[to]) != out_.depends[to];
           out_.depends[to] = static_cast<uint8_t>(all | out_.depends[to]);
         }
       }
     }
+  }
+
+  // Returns whether an op looks up matrices of a parameter, such as those of
+  // the experts that a token has chosen. They are weights, while the vectors
+  // that are looked up in an embedding are activations.
+  bool IsOfMatrices(const Op& op) const {
+    if (op.kind != OpKind::kGather || out_.depends[op.in[0]] != kOnParams) {
+      return false;
+    }
+    const auto sizes = op.Of(Attr::kSliceSizes);
+    return std::ranges::count_if(sizes, [](int64_t n) { return n > 1; }) > 1;
   }
 
   // The bounds of all slices of one dimension, which must nest or be separate.

@@ -1,5 +1,5 @@
-"""Recorded programs of JAX (testdata/programs): their form, and that the answers about
-them fit. JAX is not imported."""
+"""Recorded programs of JAX (testdata/programs) and of PyTorch (testdata/torch_programs):
+their form, and that the answers about them fit. Neither is imported."""
 
 import gzip
 import json
@@ -21,6 +21,7 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 from shardc import program_ops, program_places
 
 FOLDER = os.path.join(ROOT, "testdata", "programs")
+TORCH = os.path.join(ROOT, "testdata", "torch_programs")
 ENDING = ".program.json.gz"
 FILES = sorted(name for name in os.listdir(FOLDER) if name.endswith(ENDING))
 
@@ -43,14 +44,43 @@ class Programs(unittest.TestCase):
             with self.subTest(name):
                 yield name, load(name)
 
+    def each_of_both(self):
+        yield from self.each()
+        files = sorted(name for name in os.listdir(TORCH) if name.endswith(ENDING))
+        self.assertGreaterEqual(len(files), 18)
+        for name in files:
+            with self.subTest(name):
+                yield name, load(os.path.join(TORCH, name))
+
     def test_recorded_programs_are_of_their_schema(self):
         check = jsonschema.Draft7Validator(SCHEMA)
-        for _, program in self.each():
+        for _, program in self.each_of_both():
             self.assertEqual(
                 [error.message[:200] for error in check.iter_errors(program)], [])
 
+    def test_operations_of_pytorch_have_modules_and_lines_of_models(self):
+        for name, program in self.each_of_both():
+            if "modules" not in program:
+                continue
+            self.assertEqual(program["unknown"], [], name)
+            for file in program["files"]:
+                self.assertRegex(file, r"^(transformers|tests/traced)/\S+\.py$")
+            phases = {op.get("phase") for op in program["ops"]}
+            step = {None, "backward", "optimizer"}
+            self.assertEqual(phases, step if ".step" in name else {None})
+            parameters = {one["name"] for one in program["inputs"]
+                          if one["kind"] == "param"}
+            for op in program["ops"]:
+                self.assertIn("at", op)
+                if "module" in op:
+                    module = program["modules"][op["module"]]
+                    self.assertTrue(module)
+            owners = {one.rpartition(".")[0] for one in parameters}
+            self.assertGreaterEqual(len(owners & set(program["modules"])),
+                                    len(owners) // 2)
+
     def test_each_value_is_made_once_before_it_is_read_in_its_own_body(self):
-        for _, program in self.each():
+        for _, program in self.each_of_both():
             made = []
 
             def visit(inputs, ops, outputs, made=made):
@@ -70,7 +100,7 @@ class Programs(unittest.TestCase):
 
     def test_shapes_follow_from_operations(self):
         """Of reshape, transpose, dot, reduce and map, by the rules of the schema."""
-        for _, program in self.each():
+        for _, program in self.each_of_both():
             shapes = [one["shape"] for one in program["values"]]
 
             def check(ops, shapes=shapes):

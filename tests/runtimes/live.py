@@ -29,7 +29,7 @@ FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "family": "record",
             "megatron_vllm": "megatron_vllm", "declared_torch": "record",
             "declared_jax": "declared", "pipelining": "record",
-            "xla": "live", "programs": "live",
+            "xla": "live", "programs": "live", "torch_programs": "record",
             "levanter": "levanter", "levanter_mesh": "levanter_mesh",
             "maxtext": "maxtext", "reference": "reference"}
 # Environments of earlier versions, in which `checkpoints` runs a family too.

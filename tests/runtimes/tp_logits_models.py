@@ -205,7 +205,8 @@ def model_of(model_type, tied=True):
             v, transformers.PretrainedConfig))]:
         for key in list(vars(part)):
             if "dropout" in key or key.endswith("pdrop"):
-                setattr(part, key, 0.0)
+                none = 0 if isinstance(getattr(part, key), int) else 0.0
+                setattr(part, key, none)
     torch.manual_seed(0)
     if not tied:
         with no_tie_weights():

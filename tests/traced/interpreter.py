@@ -14,7 +14,7 @@ import scipy.special
 
 DTYPES = {"F32": np.float32, "F64": np.float64, "F16": np.float16,
           "BF16": ml_dtypes.bfloat16, "F8_E4M3": ml_dtypes.float8_e4m3fn,
-          "F8_E5M2": ml_dtypes.float8_e5m2, "BOOL": np.bool_,
+          "F8_E5M2": ml_dtypes.float8_e5m2, "BOOL": np.bool_, "C64": np.complex64,
           **{f"{s}{n}": np.dtype(f"{t}{n}") for s, t in (("I", "int"), ("U", "uint"))
              for n in (8, 16, 32, 64)}}
 
@@ -32,6 +32,7 @@ MAPS = {
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "not": np.invert, "convert": lambda x: x,
     "eq_to": np.equal, "le_to": np.less_equal, "lt_to": np.less,
+    "real": np.real, "imag": np.imag, "complex": lambda a, b: a + 1j * b,
     "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
     "shift_left": np.left_shift, "shift_right_logical": np.right_shift,
 }

@@ -1,0 +1,245 @@
+"""What shardc concludes from recorded programs of PyTorch (testdata/torch_programs):
+their structure against the configurations, their values against PyTorch's, and the
+plans that `suggest` makes of them. PyTorch is not imported."""
+
+import concurrent.futures
+import gzip
+import json
+import math
+import os
+import tempfile
+import unittest
+
+import program_test
+import verify_program_test as proofs
+from driver import TESTDATA, Case, run
+
+PROGRAMS = os.path.join(TESTDATA, "torch_programs")
+ENDING = ".program.json.gz"
+NAMES = sorted(name[:-len(ENDING)] for name in os.listdir(PROGRAMS)
+               if name.endswith(ENDING))
+
+
+def path_of(name):
+    return os.path.join(PROGRAMS, name + ENDING)
+
+
+def load(name):
+    with open(os.path.join(PROGRAMS, name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def facts_of(path):
+    done = run("explain", "--no-project", "--program", path, "--format", "json")
+    assert done.rc == 0, done
+    return done.json()
+
+
+# The roles that a factor of the answers may have; others have those of their name.
+HEADS = {"kv_heads", "heads", "group"}
+ROLES = {"vocab": {"vocab", "out"}, "kv": HEADS - {"group"}, "group": HEADS - {"kv_heads"},
+         "expert_inner": {"inner"}, "shared_inner": {"inner"}, "latent2": {"latent"},
+         "nope": {"head_dim"}, "rope": {"head_dim"}, "value": {"head_dim"},
+         "linear_kv": HEADS - {"group"}, "linear_group": HEADS - {"kv_heads"},
+         "linear_key": {"head_dim"}, "linear_value": {"head_dim"},
+         "groups": HEADS - {"group"}, "lanes": HEADS - {"kv_heads"},
+         "channels": {"head_dim"}, "state": {"head_dim"}, "part": {"vocab", "position"}}
+
+
+class Structure(Case):
+    def verdicts(self, name):
+        """How many dimensions are right, unknown and wrong, the factors that are
+        two of the model, and those of another role."""
+        answers = load(name + ".answers.json")
+        judge = program_test.Answers()
+        facts, names = facts_of(path_of(name)), {}
+        found = {one["param"]: one["dims"] for one in facts["params"]}
+        counts = {"right": 0, "unknown": 0, "wrong": []}
+        for param, dims in answers["params"].items():
+            for answer, dim in zip(dims, found[param], strict=True):
+                verdict = judge.verdict(
+                    program_test.parse(answer, answers["sizes"]),
+                    judge.product(dim["factors"], facts["factors"]), names)
+                if verdict == "wrong":
+                    counts["wrong"].append((param, answer, dim))
+                else:
+                    counts[verdict] += 1
+        roles = [(known, facts["factors"][str(one)]["role"])
+                 for one, all_known in names.items() for known in all_known]
+        return (counts, {one for one, known in names.items() if len(known) > 1},
+                [(known, role) for known, role in roles
+                 if role not in ROLES.get(known, {known})])
+
+    def test_programs_have_the_structure_of_their_configurations(self):
+        self.assertGreaterEqual(len(NAMES), 18)
+        right = 0
+        for name in NAMES:
+            with self.subTest(name):
+                counts, mixed, others = self.verdicts(name)
+                self.assertEqual((counts["wrong"], mixed, others), ([], set(), []))
+                self.assertEqual(counts["unknown"], 0)
+                right += counts["right"]
+        self.assertGreater(right, 800)
+
+    def test_names_of_parameters_change_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("qwen3_next", "deepseek_v3", "own"):
+                with gzip.open(path_of(name), "rt", encoding="utf-8") as file:
+                    program = json.load(file)
+                new = {}
+                for one in program["inputs"]:
+                    if one["kind"] == "param":
+                        new[one["name"]] = f"n{len(new) * 7919 % 1009}"
+                        one["name"] = new[one["name"]]
+                other = os.path.join(folder, name + ".json")
+                with open(other, "w", encoding="utf-8") as file:
+                    json.dump(program, file)
+                one, two = facts_of(path_of(name)), facts_of(other)
+                # Evidence and ties name parameters.
+                for facts in (one, two):
+                    facts["factors"] = {
+                        number: (factor["size"], factor["role"], factor["parts"])
+                        for number, factor in facts["factors"].items()}
+                self.assertEqual(one["factors"], two["factors"])
+                self.assertEqual(
+                    {new[param["param"]]: param["dims"] for param in one["params"]},
+                    {param["param"]: param["dims"] for param in two["params"]})
+
+    def test_lines_of_a_library_of_models_are_shown(self):
+        out = self.check(run(
+            "explain", "model.layers.0.self_attn.qkv_proj.weight", "--no-project",
+            "--program", path_of("phi3")), 0).out
+        self.assertRegex(out, r"\(transformers/models/phi3/modeling_phi3\.py:\d+")
+        self.assertIn("the 3 parts", out)
+
+    def test_an_unknown_operation_is_listed(self):
+        with gzip.open(path_of("own"), "rt", encoding="utf-8") as file:
+            program = json.load(file)
+        self.assertEqual(program["unknown"], [])
+        self.assertEqual(program["traced"]["by"].split()[0], "torch")
+
+
+class Types(Case):
+    """What was measured over the model types of transformers, where PyTorch is
+    (tests/runtimes/torch_programs_answers.py and torch_plans_answers.py)."""
+
+    def recorded(self, kind):
+        types = load("TYPES.json")["types"]
+        return {name: one[kind] for name, one in types.items()
+                if "operations" in one.get(kind, {})}
+
+    def test_types_are_recorded_and_computed_as_pytorch_does(self):
+        for kind, least in (("prefill", 106), ("decode", 97), ("step", 100)):
+            found = self.recorded(kind)
+            self.assertGreaterEqual(len(found), least)
+            for name, one in found.items():
+                with self.subTest(name, kind=kind):
+                    self.assertEqual(one["unknown"], [])
+                    # The chunks of this one's training step have too many elements
+                    # for a proof, whose refusal counts as nothing proved.
+                    if (name, kind) == ("kimi_linear", "step"):
+                        self.assertIn("more than 33,554,432 elements", one["proof"])
+                    else:
+                        self.assertEqual(one["proof"], "equal")
+                    # Identity experts are chosen by data, which no branch has.
+                    # AdamW divides a gradient that is zero but for rounding, such as
+                    # that of a key's bias, by its own size: such parameters differ by
+                    # up to the learning rate.
+                    most = 2e-3 if kind == "step" else 2e-5
+                    if name != "longcat_flash":
+                        self.assertLessEqual(one["difference"], most)
+
+    def test_no_structure_is_wrong(self):
+        counts = {}
+        for kind in ("prefill", "decode", "step"):
+            for name, one in self.recorded(kind).items():
+                with self.subTest(name, kind=kind):
+                    self.assertEqual((one["facts"]["wrong"], one["mixed"]), (0, []))
+                for key, count in one["facts"].items():
+                    counts[key] = counts.get(key, 0) + count
+        self.assertGreater(counts["right"], 17000)
+        self.assertLess(counts["unknown"], 240)
+
+    def test_no_plan_of_a_program_changes_logits(self):
+        """A plan runs with equal logits, or transformers cannot run it: nothing is
+        silently different."""
+        plans = load("PLANS.json")["types"]
+        equal = [name for name, one in plans.items() if "logits" in one]
+        self.assertGreaterEqual(len(equal), 88)
+        for name in equal:
+            with self.subTest(name):
+                self.assertLess(plans[name]["logits"], 1e-5)
+
+
+class Values(Case):
+    def proved(self, name, folder):
+        rules = os.path.join(folder, name + ".yaml")
+        path = path_of(name)
+        done = run("suggest", "--no-project", "--mesh", "tp:2", "--program", path, "-o",
+                   rules)
+        if done.rc:
+            return name, repr(done)[:2000]
+        plan = proofs.plan_of(folder, name, proofs.manifest_of(proofs.load(path)),
+                              "tp:2", rules)
+        done = proofs.prove(path, plan)
+        if done.rc:
+            return name, repr(done)[:2000]
+        report = done.json()
+        if report["status"] != "equal" or not report["complete"]:
+            return name, "the verdict is " + report["status"]
+        if not report["collectives"]:
+            return name, "nothing is sent"
+        if self.off(name, report) > 1e-4:
+            return name, f"PyTorch computes other values: {self.off(name, report)}"
+        return name, ""
+
+    def off(self, name, report):
+        """How far the dense results are from those of PyTorch for the same inputs
+        (tests/traced/record_torch.py), which computes in float32."""
+        values, results = load("VALUES.json")[name], report["results"]
+        assert len(values) == len(results)
+        worst = 0
+        for (total, squares), one in zip(values, results):
+            if not math.isfinite(squares):
+                continue
+            size = math.prod(one["shape"])
+            most = math.sqrt(size * max(squares, one["sum_of_squares"])) + 1e-9
+            worst = max(worst, abs(one["sum"] - total) / most,
+                        abs(one["sum_of_squares"] - squares) / (squares + 1e-12))
+        return worst
+
+    def test_suggested_plans_are_proved_and_values_are_those_of_pytorch(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                concurrent.futures.ThreadPoolExecutor(2) as pool:
+            made = [pool.submit(self.proved, name, folder) for name in NAMES]
+            for one in made:
+                name, fault = one.result()
+                with self.subTest(name):
+                    self.assertEqual(fault, "")
+
+    def test_the_flops_of_a_model_are_those_of_its_matrix_products(self):
+        """Llama at these sizes: two for each multiplication of a weight and a token,
+        and the products of attention, which has no cut for the causal half."""
+        answers = load("llama.answers.json")
+        sizes = answers["sizes"]
+        tokens, length = 14, 7
+        weights = sum(math.prod(math.prod(program_test.size_of([factor]) for factor in
+                                          program_test.parse(dim, sizes)) for dim in dims)
+                      for name, dims in answers["params"].items()
+                      if len(dims) == 2 and "embed_tokens" not in name)
+        layers = sum("q_proj" in name for name in answers["params"])
+        width = sizes["kv"] * sizes["group"] * sizes["head_dim"]
+        want = 2 * tokens * weights + layers * 2 * 2 * tokens * length * width
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("rules:\n  - match: '.*'\n    spec: Replicated\n")
+            cost = self.check(run(
+                "cost", "--no-project", "--program", path_of("llama"), "--mesh", "tp:1",
+                "--rules", rules, "--format", "json"), 0).json()
+        flops = cost["flops"]["program"] + cost["flops"]["masked"]
+        self.assertEqual(flops, want)
+
+
+if __name__ == "__main__":
+    unittest.main()
