@@ -161,6 +161,21 @@ class Serving(DescribedCase):
         self.assertEqual(part(long, "host"), 0)
         self.assertGreater(long["step_s"], 80 * 500e-6)
 
+    def test_prompts_that_are_prefilled_together(self):
+        def prefill(slots):
+            return self.cost(*LLAMA, "--mode", "prefill", "--engine", "vllm",
+                             "--isl", "1024", "--slots", slots)["time"]
+        one, four = prefill(1), prefill(4)
+        self.assertLess(four["step_s"], 4 * one["step_s"])
+        self.assertGreater(four["step_s"], one["step_s"])
+        for key in ("expected", "least", "most"):
+            self.assertAlmostEqual(
+                four["tokens_s_device"][key] / one["tokens_s_device"][key],
+                4 * one["step_s"] / four["step_s"])
+        # As many as fit are prefilled together.
+        self.assertEqual(prefill(2**29), prefill(2**30))
+        self.assertLess(prefill(2**30)["step_s"], 2**20 * one["step_s"])
+
     def test_an_exchange_starts_once_for_both_directions(self):
         with tempfile.TemporaryDirectory() as path:
             inputs = Folder(path).inputs("Kimi-K2.5", (1, 8, 8, 1))
