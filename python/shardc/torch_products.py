@@ -1,4 +1,4 @@
-"""Operations of PyTorch that combine elements: reductions, norms, matrix products,
+"""Operations of PyTorch that combine elements: reductions, norms, matmuls,
 convolutions, and lookups.
 
 Rows are those of shardc.torch_ops. For instance, the mean of `x` over its last dimension

@@ -1,6 +1,6 @@
 """Operations of shardc.program/v1 as a PyTorch program needs them.
 
-PyTorch joins dimensions before each matrix product and divides them afterwards:
+PyTorch joins dimensions before each matmul and divides them afterwards:
 
     [B, S, H] -> reshape [B*S, H] -> mm with [H, N] -> reshape [B, S, N]
 

@@ -201,11 +201,9 @@ std::string CostCommandsOf(const std::vector<ServedTarget>& targets,
            ShellWord(flags.output + "/shardc.yaml") + " --target " +
            target.name + " --mode " + std::string(ModeName(mode)) +
            " --profile " + ShellWord(inputs.profile) + " --engine " +
-           ShellWord(engine.engine) + " --isl " + engine.input;
-    if (mode == Mode::kDecode) {
-      out += " --osl " + engine.output + " --slots " +
-             std::to_string(*target.side->report.request.slots);
-    }
+           ShellWord(engine.engine) + " --isl " + engine.input + " --slots " +
+           std::to_string(*target.side->report.request.slots);
+    if (mode == Mode::kDecode) out += " --osl " + engine.output;
     if (!engine.format.empty()) out += " --served-dtype " + engine.format;
     for (const std::string& flag :
          cost::FlagsOfChanges(inputs.request.settings, false)) {

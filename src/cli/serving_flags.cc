@@ -84,7 +84,9 @@ Options OptionsOf(ServingFlags& flags) {
           {.name = "--slots",
            .to = &flags.slots,
            .value = "N",
-           .help = "requests that the engine serves at once, over all devices"},
+           .help = "requests that the engine serves at once, over all "
+                   "devices; with `--mode prefill`, prompts that are prefilled "
+                   "together (default: 1 on each attention rank)"},
           {.name = "--isl",
            .to = &flags.input,
            .value = "N",

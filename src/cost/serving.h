@@ -23,8 +23,9 @@ inline constexpr std::string_view kFillNames[] = {"none", "slots", "context"};
 
 struct ServingRequest {
   std::shared_ptr<const EngineProfile> engine;  // null: no times
-  // The requests that are served at once by all devices. With Fill::kSlots it
-  // is nullopt, and becomes the largest number that fits.
+  // The requests that are served at once by all devices; in prefill, the
+  // prompts that are prefilled together, at least one on each attention rank.
+  // With Fill::kSlots it is nullopt, and becomes the largest number that fits.
   std::optional<int64_t> slots;
   // The tokens of a prompt, and those that are generated for it. With
   // Fill::kContext, `input` becomes the largest number that fits.
@@ -43,12 +44,13 @@ struct Between {
 
 // Times are in seconds, bytes are those of a device.
 struct ServingTimes {
-  // The parts of a decode step, or of the prefill of one prompt.
+  // The parts of a decode step, or of a prefill.
   std::vector<TimePart> parts;
   double step = 0;  // the sum of the parts
   // The requests that run at once; others wait for room in the cache.
   double running = 0;
-  double prefill = 0;  // the prefill of a prompt
+  // The prefill of a prompt, or of the prompts that are prefilled together.
+  double prefill = 0;
   double between = 0;  // added to each decode step by the prefill of others
   Between token;       // TPOT
   // TTFT; nullopt if requests wait for room in the cache, or if other devices

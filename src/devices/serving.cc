@@ -47,6 +47,9 @@ constexpr Figure<EngineProfile> kEngineFigures[] = {
     {"request", &EngineProfile::request, kServingSeconds},
     {"prefill_call", &EngineProfile::prefill_call, kServingSeconds},
     {"prefill_share", &EngineProfile::prefill_share, kServingShare}};
+// Without these keys, the members have their defaults.
+constexpr Figure<EngineProfile> kFurtherFigures[] = {
+    {"prefill_layer", &EngineProfile::prefill_layer, kServingSeconds}};
 
 // Returns the keys of a table of figures, with further keys behind them.
 template <size_t kMore, class Of, size_t kRows>
@@ -60,9 +63,9 @@ constexpr std::array<std::string_view, kRows + kMore> KeysOf(
 }
 constexpr auto kServingKeys =
     KeysOf<4>(kRates, {"matmuls", "experts", "evidence", "assumed"});
-constexpr auto kEngineKeys = KeysOf<7>(
-    kEngineFigures,
-    {"schema", "name", "alias", "month", "versions", "points", "evidence"});
+constexpr auto kEngineKeys = KeysOf<8>(
+    kEngineFigures, {kFurtherFigures[0].key, "schema", "name", "alias", "month",
+                     "versions", "points", "evidence"});
 
 template <class Of>
 void ReadFigure(const YamlContext& context, const Fields& fields,
@@ -182,6 +185,9 @@ std::shared_ptr<const EngineProfile> ParseEngine(SourceRef source,
   }
   for (const Figure<EngineProfile>& row : kEngineFigures) {
     fields->Require(context, root, row.key);
+    ReadFigure(context, *fields, row, out);
+  }
+  for (const Figure<EngineProfile>& row : kFurtherFigures) {
     ReadFigure(context, *fields, row, out);
   }
   if (const YamlNode* points = fields->Find("points")) {

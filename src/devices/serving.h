@@ -71,6 +71,9 @@ struct EngineProfile {
   double layer = 0, expert_layer = 0;
   double step = 0, request = 0;  // the scheduler, a step and a request
   double prefill_call = 0;       // before a prompt's prefill begins
+  // A prefill takes at least this time for each layer, because the host starts
+  // its kernels one by one: CUDA graphs are recorded for decode steps only.
+  double prefill_layer = 0;
   // The fraction of a prefill's work that delays the requests in decoding.
   double prefill_share = 0;
   int64_t points = 0;  // published points that the engine was compared with

@@ -43,15 +43,16 @@ namespace {
 
 // The limits of models with experts that hold without --unmeasured, because no
 // measured run is beyond them: the ranks, the chunks, the part of the memory,
-// and the fraction of all experts over whose number of devices tokens are sent
-// at least.
+// the sequences of a micro-batch in each replica, and the fraction of all
+// experts over whose number of devices tokens are sent at least.
 constexpr int64_t kMostRanksWithExperts = 16;
 constexpr int32_t kMostChunksWithExperts = 8;
 constexpr double kMemoryWithExperts = 0.9;
+constexpr int64_t kMostSequencesWithExperts = 3;
 constexpr int64_t kExpertsOnDevice = 16;
 
 // The numbers of stages per rank (chunks) that are tried.
-constexpr int32_t kChunks[] = {1, 2, 3, 4, 5, 6, 8, 10};
+constexpr int32_t kChunks[] = {1, 2, 3, 4, 5, 6, 7, 8, 10};
 constexpr int32_t kMostChunks = 10;
 // A forward task takes at least this fraction of a stage's time. A backward
 // task takes at most 3.5 times as long as the forward task: at most 2.5 times
@@ -283,6 +284,10 @@ class Drafter {
       // In a pipeline, ZeRO stage 2 holds the same bytes as stage 1.
       if (zero == 2 && !request_.zero_fixed) continue;
       if (!evaluator.DividesAt(*on, setting)) continue;
+      const int64_t sequences = request_.settings.batch.value_or(0) /
+                                on->work.Parts(on->work.Batch()) /
+                                grid_[setting].microbatches;
+      if (experts_ > 0 && sequences > kMostSequencesWithExperts) continue;
       DraftSchedules(*on, of, setting, out);
     }
     return out;

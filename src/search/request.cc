@@ -7,8 +7,9 @@
 // most 16 devices. A sharding beyond these limits gets a reason such as
 //
 // Models with experts were measured apart, and none of their runs sent tokens
-// to experts over more than eight hosts. The axis of the experts is assumed to
-// be next to those of the sequence and of tensor parallelism.
+// to experts over more than eight hosts or had a tensor-parallel group of more
+// than four devices. The axis of the experts is assumed to be next to those of
+// the sequence and of tensor parallelism.
 //
 //   tp=16 on hosts of 8 H100s
 //     ->  "no measured run has a tensor group of 16 over hosts of 8 devices"
@@ -26,6 +27,7 @@ namespace {
 constexpr int64_t kLongSequence = 32768, kSplitInTwo = 8192;
 constexpr int64_t kMostTensorOnTorus = 16;
 constexpr int64_t kMostExpertHosts = 8, kMostExpertsOnDevice = 32;
+constexpr int64_t kMostTensorWithExperts = 4;
 
 bool IsTorus(const DeviceProfile& profile) {
   return profile.fabric == Fabric::kTorus2d ||
@@ -84,6 +86,11 @@ std::string WhyUnmeasured(const AxisSizes& sizes,
   if (!IsTorus(profile) && experts > kMostExpertsOnDevice * sizes.holders) {
     return "no measured run on GPUs has more than " +
            CountText(kMostExpertsOnDevice) + " experts of a layer on a device";
+  }
+  if (experts > 0 && !IsTorus(profile) &&
+      sizes.tensor > kMostTensorWithExperts) {
+    return "no measured run of a model with experts has a tensor group of " +
+           CountText(sizes.tensor);
   }
   const int64_t length = settings.length.value_or(0);
   const cost::Stack* const stack = settings.stack;

@@ -4,7 +4,8 @@
 // within attention, and for models with experts, attention ranks with their own
 // requests, and experts sharded as their layers or spread over all devices.
 //
-// For each layout, the numbers of slots grow in steps of a third of a doubling.
+// For each layout, the numbers of slots grow in steps of a third of a doubling;
+// devices that only prefill are tried with 1, 2 and 4 prompts at once.
 // The most slots that meet the targets give the highest rate. If prefill and
 // decode have their own devices, the best decode instance of a layout has the
 // requests d each second, and a prefill instance the requests p. P and D
@@ -38,6 +39,12 @@ using cost::TimePart;
 
 constexpr int64_t kMostTensor = 16;
 constexpr int64_t kStepsOfDoubling = 3;
+// The most prompts that devices which only prefill are tried with at once, on
+// each attention rank.
+constexpr int64_t kMostPrompts = 4;
+// More prompts at once wait longer for each other, so they are chosen if they
+// give at least this rate of fewer.
+constexpr double kWorthMorePrompts = 1.05;
 constexpr double kRateRounding = 1e-9;
 
 bool IsPowerOfTwo(int64_t n) { return (n & (n - 1)) == 0; }
@@ -93,17 +100,15 @@ struct Evaluated {
   ServingLayout layout;
   cost::CostInputs decode, prefill;
   // By Serves: the report at the floor, which has one request in each attention
-  // rank, and the report with the most slots that meet the targets. The best of
-  // prefill is its floor.
+  // rank, and the report with the highest rate that meets the targets.
   std::map<Serves, ServingReport> floor = {}, best = {};
   // Bytes of a device for the cache of a prompt.
   int64_t cache = 0;
 
   // Returns the requests each second that one instance serves.
-  Between Requests(Serves serves, int64_t output) const {
-    const ServingReport& report = best.at(serves);
+  Between Requests(const ServingReport& report, int64_t output) const {
     const int64_t tokens =
-        serves == Serves::kPrefill ? report.request.input : output;
+        report.mode == Mode::kPrefill ? report.request.input : output;
     return Scaled(report.times->rate, Real(layout.mesh.devices) / Real(tokens));
   }
   ServingSide Side(Serves serves, int64_t instances) const {
@@ -252,28 +257,27 @@ class Searcher {
   void Evaluate(Serves serves, Evaluated& one) {
     const int64_t ranks = one.layout.ranks;
     const ServingReport& floor =
-        one.floor
-            .emplace(serves, ReportOf(one, serves,
-                                      serves == Serves::kPrefill ? 1 : ranks))
-            .first->second;
+        one.floor.emplace(serves, ReportOf(one, serves, ranks)).first->second;
     AddNotKnown(floor.unknown, out_.not_known);
     if (out_.assumptions.empty()) out_.assumptions = floor.assumptions;
     if (!Meets(floor, serves)) return AddShort(serves, one, floor);
     one.best.emplace(serves, floor);
-    if (serves == Serves::kPrefill) return;
-    const int64_t room = floor.mean_slots.value_or(0) / ranks;
+    const bool prefill = serves == Serves::kPrefill;
+    int64_t room = floor.mean_slots.value_or(0) / ranks;
+    if (prefill) room = std::min(room, kMostPrompts);
     int64_t last = 1;
     for (int step = 1;; ++step) {
-      const int64_t each =
-          std::llround(std::exp2(Real(step) / Real(kStepsOfDoubling)));
+      const int64_t each = std::llround(
+          std::exp2(Real(step) / (prefill ? 1 : Real(kStepsOfDoubling))));
       if (each > room) break;
       if (each == last) continue;
       last = each;
       ServingReport report = ReportOf(one, serves, each * ranks);
       // Times grow with the slots.
       if (!Meets(report, serves)) break;
-      if (report.times->rate.expected >
-          one.best.at(serves).times->rate.expected) {
+      const double least = (prefill ? kWorthMorePrompts : 1) *
+                           one.best.at(serves).times->rate.expected;
+      if (report.times->rate.expected > least) {
         one.best.insert_or_assign(serves, std::move(report));
       }
     }
@@ -344,7 +348,7 @@ class Searcher {
       if (!one.best.contains(Serves::kBoth)) continue;
       const int64_t devices = one.layout.mesh.devices;
       const Between each =
-          one.Requests(Serves::kBoth, targets_.requests.output);
+          one.Requests(one.best.at(Serves::kBoth), targets_.requests.output);
       int64_t instances = request_.devices / devices;
       const double most = Real(instances) * each.expected;
       double served = most;
@@ -436,18 +440,24 @@ class Searcher {
 
   void AddPair(const Evaluated& prefill, const Evaluated& decode,
                std::vector<Serving>& all) {
-    const int64_t output = targets_.requests.output;
-    const Between p = prefill.Requests(Serves::kPrefill, output),
-                  d = decode.Requests(Serves::kDecode, output);
-    const auto [prefilling, decoding] =
-        Instances(prefill, p.expected, decode, d.expected);
-    if (prefilling == 0) return;
     Serving out;
-    out.sides = {prefill.Side(Serves::kPrefill, prefilling),
-                 decode.Side(Serves::kDecode, decoding)};
     out.transfer =
         cost::TransferSeconds(*request_.settings.profile, prefill.layout.mesh,
                               BusiestBytes(prefill, decode));
+    // Where several prompts at once leave no time for the transfer, one is
+    // prefilled at a time.
+    const ServingReport* first = &prefill.best.at(Serves::kPrefill);
+    if (first->times->first->expected + out.transfer > targets_.first) {
+      first = &prefill.floor.at(Serves::kPrefill);
+    }
+    const int64_t output = targets_.requests.output;
+    const Between p = prefill.Requests(*first, output),
+                  d = decode.Requests(decode.best.at(Serves::kDecode), output);
+    const auto [prefilling, decoding] =
+        Instances(prefill, p.expected, decode, d.expected);
+    if (prefilling == 0) return;
+    out.sides = {{Serves::kPrefill, prefill.layout, prefilling, *first},
+                 decode.Side(Serves::kDecode, decoding)};
     const cost::ServingTimes& times = *out.sides[0].report.times;
     if (times.first->expected + out.transfer > targets_.first) {
       NotServing slow;

@@ -29,7 +29,16 @@ JOBS = {"mixtral-8x22b on 128 H100": MIXTRAL,
         "mixtral-8x7b on 64 H100": {
             **MIXTRAL, "id": "mixtral-8x7b", "model": "mixtral-8x7b", "n": "64",
             "tp": "1", "pp": "4", "vp": "8", "ga": "16"}}
-SLOW = {"deepseek-v3 on 256 GB200": "mb-dsv3-gb200-01"}
+RUNS = {"qwen3-30b on 16 H100": "mb-qwen30-h100-01"}
+SLOW = {"deepseek-v3 on 256 GB200": "mb-dsv3-gb200-01",
+        "deepseek-v3 on 1024 H100": "mb-dsv3-h100-01"}
+# The winner is faster than the published layout. On GB200, the last rank of that
+# layout has the output head and its layers, and takes 10 % longer than the
+# others; without stages no rank does. On H100, the published run overlaps its
+# all-to-alls without graphs, which is expected to take more of the host's time.
+FAR = {"qwen3-235b on 256 GB200": "mb-qwen235-gb200-01",
+       "qwen3-235b on 256 H100": "zoo-qwen235-h100-02"}
+FAR_LIMIT = 0.11
 # Published layouts are divided evenly where no recipe of theirs is listed.
 LAYERS = {"mixtral-8x22b": 56, "mixtral-8x7b": 32}
 # What the search chooses itself.
@@ -63,16 +72,28 @@ class PublishedJobs(Case):
         return json.loads(done.out)["winner"]
 
     def test_winners_are_as_fast_as_published_layouts(self):
-        jobs = dict(JOBS)
+        rows = {row["id"]: row for row in self.runs.rows}
+        runs = dict(RUNS)
         if os.environ.get("SHARDC_SEARCH_EVERY") == "1":
-            rows = {row["id"]: row for row in self.runs.rows}
-            jobs.update({name: rows[row] for name, row in SLOW.items()})
+            runs.update(SLOW)
+            runs.update(FAR)
+        jobs = {**JOBS, **{name: rows[row] for name, row in runs.items()}}
         for name, row in jobs.items():
             winner = self.winner(row)
             with self.subTest(name, mesh=winner["mesh"]):
                 self.assertIsNone(winner["unmeasured"])
                 self.assertLess(abs(self.runs.seconds(row) /
-                                    winner["expected_s"] - 1), CLOSE)
+                                    winner["expected_s"] - 1),
+                                FAR_LIMIT if name in FAR else CLOSE)
+
+    def test_the_layout_of_a_published_run_is_found(self):
+        """Seven stages on each of eight ranks, as published."""
+        row = JOBS["mixtral-8x22b on 128 H100"]
+        winner = self.winner(row)
+        self.assertEqual((winner["mesh"]["pp"], winner["mesh"]["tp"],
+                          winner["stages"]), (8, 2, 56))
+        self.assertAlmostEqual(winner["expected_s"], self.runs.seconds(row),
+                               delta=0.01 * winner["expected_s"])
 
 
 if __name__ == "__main__":

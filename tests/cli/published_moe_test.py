@@ -137,7 +137,7 @@ class PublishedMoe(Case):
     def test_order_of_settings(self):
         right, total = self.pairs(False)
         self.assertGreater(total, 30)
-        self.assertGreaterEqual(right, 0.93 * total, f"{right} of {total}")
+        self.assertGreaterEqual(right, 0.95 * total, f"{right} of {total}")
 
     def test_the_step_of_one_run(self):
         """Published 15.16 s; the same formulas by hand give 14.97 s."""

@@ -423,6 +423,26 @@ class Search(SearchCase):
         for one in [found["winner"], *found["front"]]:
             self.assertEqual(one["mesh"], {"dp": 2, "fsdp": 4, "tp": 2})
 
+    def test_limits_of_models_with_experts(self):
+        """No published run of a model with experts has tp 8, and no pipeline of
+        them more than three sequences in a micro-batch of a replica."""
+        step = ["--model", os.path.join(TESTDATA, "configs",
+                                        "mixtral-8x7b.config.json"),
+                "--profile", "h100-sxm", "--batch", "64", "--seq", "4096",
+                "--remat", "everything_saveable"]
+        wide = self.search("--devices", "16", "--mesh", "ep:2,tp:8",
+                           "--keep", "mesh", "--prove", "0", *step)
+        self.assertEqual(wide["winner"]["unmeasured"],
+                         "no measured run of a model with experts has a tensor "
+                         "group of 8")
+        found = self.search("--devices", "32", *step, "--prove", "0")
+        for one in [found["winner"], *found["front"]]:
+            mesh = {"pp": 1, "tp": 1, **one["mesh"]}
+            self.assertLessEqual(mesh["tp"], 4)
+            replicas = 32 // mesh["pp"] // mesh["tp"]
+            if mesh["pp"] > 1:
+                self.assertLessEqual(64 / replicas / one["microbatches"], 3)
+
     def test_choices_without_a_measured_run_win_only_on_request(self):
         step = [*LLAMA, "--batch", "8", "--seq", "2048", *H100, "--devices",
                 "16", "--prove", "0"]

@@ -62,8 +62,9 @@ class ServeSearch(DescribedCase):
         kept = [word for at in range(0, len(case), 2) if case[at] in names
                 for word in case[at:at + 2]]
         prefill = side["serves"] == "prefill"
-        mode = ["--mode", "prefill"] if prefill else [
-            "--mode", "decode", "--slots", side["slots"], "--osl", side["osl"]]
+        mode = ["--slots", side["slots"]] + (
+            ["--mode", "prefill"] if prefill else
+            ["--mode", "decode", "--osl", side["osl"]])
         own = [] if side["serves"] == "both" else ["--disaggregated"]
         return run("cost", "--no-project", "--mesh", mesh, "--rules", rules,
                    *kept, *mode, *own, "--format", "json").json()
@@ -175,6 +176,24 @@ class ServeSearch(DescribedCase):
                 self.assertAlmostEqual(one["requests_s"]["expected"], most)
                 self.assertLessEqual(
                     first["instances"] * np + then["instances"] * nd, count)
+
+    def test_several_prompts_are_prefilled_where_they_serve_more(self):
+        value = self.search(*DEEPSEEK, *LENGTHS, "--ttft", "2s", "--tpot",
+                            "60ms", "--disaggregated")
+        prompts = {}
+        for one in value["layouts"] + value["others"]:
+            side = one["sides"][0]
+            if side["serves"] == "prefill" and side["instance"]:
+                ranks = side["attention_dp"]
+                self.assertEqual(side["slots"] % ranks, 0)
+                prompts[side["tp"], ranks] = side["slots"] // ranks
+        self.assertLessEqual(set(prompts.values()), {1, 2, 4})
+        # Fewer tokens read all experts as well.
+        self.assertGreater(max(prompts.values()), 1)
+        quick = self.search(*DEEPSEEK, *LENGTHS, "--ttft", "400ms", "--tpot",
+                            "60ms", "--disaggregated")
+        for one in quick["layouts"]:
+            self.assertLessEqual(one["ttft_s"]["expected"], 0.4)
 
     def test_fewest_devices_serve_the_requests(self):
         value = self.search(*LLAMA, *LENGTHS, *TARGETS, "--requests", "8")

@@ -75,8 +75,8 @@ class ServingPoints(unittest.TestCase):
         errors = [abs(ratio[1] - 1) for ratio in ratios]
         if os.environ.get("SHARDC_POINTS_TABLE"):
             self.table()
-        self.assertLess(statistics.median(errors), 0.14)
-        self.assertLess(of(errors, 0.9), 0.45)
+        self.assertLess(statistics.median(errors), 0.12)
+        self.assertLess(of(errors, 0.9), 0.36)
         inside = sum(least <= 1 <= most for least, _, most in ratios)
         self.assertGreater(inside / len(ratios), 0.88)
         above = sum(least > 1 for least, _, _ in ratios)
@@ -120,9 +120,11 @@ class ServingPoints(unittest.TestCase):
                     rates = searched(Folder(path), family, target)
                     rates = {shape: rate for shape, rate in rates.items()
                              if shape in curves}
-                    if len(real) < 2 or not rates:
+                    if len(real) < 2:
                         continue
                     cases += 1
+                    if not rates:
+                        continue  # no expected time meets the target
                     best = max(rates.values())
                     listed = [shape for shape, rate in rates.items()
                               if rate >= 0.85 * best]
@@ -134,7 +136,7 @@ class ServingPoints(unittest.TestCase):
         if os.environ.get("SHARDC_POINTS_TABLE"):
             print(f"searches {cases}: the list {near}, its first {first} are "
                   "within 10 % of the best measured")
-        self.assertGreater(near, 0.75 * cases)
+        self.assertGreater(near, 0.86 * cases)
 
 
 def families():

@@ -21,6 +21,10 @@ REQUESTS = ["--slots", "64", "--isl", "1024", "--osl", "1024"]
 VLLM = ["--mode", "decode", "--engine", "vllm", *REQUESTS]
 
 
+def part(time, name):
+    return sum(one["seconds"] for one in time["parts"] if one["name"] == name)
+
+
 class Serving(DescribedCase):
     SCHEMA = "serving"
 
@@ -126,7 +130,7 @@ class Serving(DescribedCase):
         with tempfile.TemporaryDirectory() as path:
             own = os.path.join(path, "own.yaml")
             with open(own, "w", encoding="utf-8") as file:
-                file.write(text.replace("step: 1e-3", "step: 9e-3")
+                file.write(text.replace("step: 400e-6", "step: 8.4e-3")
                            .replace("name: vllm", "name: mine"))
             report = self.cost(*LLAMA, "--mode", "decode", "--engine", own,
                                *REQUESTS)
@@ -134,9 +138,11 @@ class Serving(DescribedCase):
             self.assertAlmostEqual(report["time"]["step_s"] -
                                    known["time"]["step_s"], 8e-3, delta=1e-4)
             for old, new, word in (
-                    ("step: 1e-3", "", "has no `step`"),
+                    ("step: 400e-6", "", "has no `step`"),
                     ("expert_layer: 20e-6", "", "has no `expert_layer`"),
-                    ("layer: 20e-6\ne", "layer: 3\ne", "`layer`"),
+                    ("layer: 25e-6\ne", "layer: 3\ne", "`layer`"),
+                    ("prefill_layer: 500e-6", "prefill_layer: 3",
+                     "`prefill_layer`"),
                     ("engine/v1", "engine/v2", ", not `shardc.engine/v1`")):
                 with open(own, "w", encoding="utf-8") as file:
                     file.write(text.replace(old, new))
@@ -144,6 +150,45 @@ class Serving(DescribedCase):
                            *REQUESTS)
                 self.assertEqual(done.rc, 2)
                 self.assertIn(word, done.err)
+
+    def test_a_prefill_takes_the_time_that_the_host_needs_for_its_layers(self):
+        short = self.cost(*LLAMA, "--mode", "prefill", "--engine", "vllm",
+                          "--isl", "16")["time"]
+        self.assertAlmostEqual(short["step_s"], 80 * 500e-6)
+        self.assertGreater(part(short, "host"), 0)
+        long = self.cost(*LLAMA, "--mode", "prefill", "--engine", "vllm",
+                         "--isl", "8192")["time"]
+        self.assertEqual(part(long, "host"), 0)
+        self.assertGreater(long["step_s"], 80 * 500e-6)
+
+    def test_prompts_that_are_prefilled_together(self):
+        def prefill(slots):
+            return self.cost(*LLAMA, "--mode", "prefill", "--engine", "vllm",
+                             "--isl", "1024", "--slots", slots)["time"]
+        one, four = prefill(1), prefill(4)
+        self.assertLess(four["step_s"], 4 * one["step_s"])
+        self.assertGreater(four["step_s"], one["step_s"])
+        for key in ("expected", "least", "most"):
+            self.assertAlmostEqual(
+                four["tokens_s_device"][key] / one["tokens_s_device"][key],
+                4 * one["step_s"] / four["step_s"])
+        # As many as fit are prefilled together.
+        self.assertEqual(prefill(2**29), prefill(2**30))
+        self.assertLess(prefill(2**30)["step_s"], 2**20 * one["step_s"])
+
+    def test_an_exchange_starts_once_for_both_directions(self):
+        with tempfile.TemporaryDirectory() as path:
+            inputs = Folder(path).inputs("Kimi-K2.5", (1, 8, 8, 1))
+            report = self.cost(*inputs, "--mode", "decode", "--profile",
+                               "h200-sxm", "--served-dtype", "fp8_block,int4",
+                               "--engine", "vllm", "--slots", "8", "--isl",
+                               "1024", "--osl", "64")
+        # A token of each device goes to 7 others in 3 bytes a number.
+        moved = 8 * 7 / 8 * 7168 * 3 / (0.35 * 450e9)
+        running = report["time"]["running"] / 8
+        self.assertAlmostEqual(part(report["time"], "all_to_all"),
+                               60 * (30e-6 + max(running, 1) * moved),
+                               delta=1e-9)
 
     def test_options_that_do_not_apply_are_refused(self):
         for arguments, word in (

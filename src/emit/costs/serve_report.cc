@@ -42,6 +42,10 @@ std::string SideText(const ServingSide& side, bool instances) {
     out += " ";
     out += search::kServesNames[static_cast<size_t>(side.serves)];
   }
+  const int64_t prompts = side.report.request.slots.value_or(1);
+  if (side.serves == search::Serves::kPrefill && prompts > side.layout.ranks) {
+    out += " of " + Counted(prompts, "prompt");
+  }
   return out;
 }
 
@@ -141,8 +145,7 @@ std::vector<std::string> NotSearchedServing() {
       "pipeline stages and context parallelism, which no published step "
       "supports",
       "experts over devices that do not divide their number",
-      "tp above 16, or without `--unmeasured` other than a power of two",
-      "several prompts in one prefill"};
+      "tp above 16, or without `--unmeasured` other than a power of two"};
 }
 
 std::vector<std::string> UnmeasuredOf(const Serving& one) {
