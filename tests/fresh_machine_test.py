@@ -96,8 +96,8 @@ class Machine(unittest.TestCase):
         path = os.path.join(folder, "rules.yaml")
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        changed = text.replace("spec: [TP,", "spec: [null,", 1).replace(
-            "spec: [tp,", "spec: [null,", 1)
+        changed = text.replace(
+            "rules: []", "rules:\n  - match: 'mlp'\n    spec: []")
         self.assertNotEqual(text, changed)
         with open(path, "w", encoding="utf-8") as file:
             file.write(changed)

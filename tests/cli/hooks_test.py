@@ -97,6 +97,12 @@ class Hooks(Case):
                 self.assertEqual(done.returncode != 0, name == "bad",
                                  done.stdout + done.stderr)
                 self.assertIn(f"models/{name}/shardc.yaml", done.stderr)
+            # The workflow that `shardc init` writes is no project.
+            os.makedirs(os.path.join(repo, ".github", "workflows"))
+            with open(os.path.join(repo, ".github", "workflows", "shardc.yaml"),
+                      "w", encoding="utf-8") as file:
+                file.write("name: sharding\n")
+            self.assertNotIn("sharding", hook().stderr)
 
     def test_the_action_runs_what_there_is(self):
         action = yaml.safe_load(read("action.yml"))
