@@ -26,10 +26,10 @@ HOOKS = """repos:
       - id: shardc-check
       - id: shardc-locked
 """
-RECORD = """
+IN_PYTHON = """
 import shardc
-plan = shardc.compile({"w": (64, 64)}, mesh="tp:2", rules=[("w", (None, "tp"))])
-print(plan["w"].shard_shape)
+plan = shardc.compile("start/config.json", mesh="fsdp:2,tp:2", rules="auto")
+print(plan["lm_head.weight"].shard_shape)
 """
 
 
@@ -110,8 +110,8 @@ class Machine(unittest.TestCase):
         self.run_in(self.at("start"), program, "plan", "-o", "plan.json")
         self.assertIn("[SHD105 dead-rule]",
                       self.run_in(self.at("start"), program, "check"))
-        self.assertIn("(64, 32)", self.run_in(
-            self.home, self.at("env", "bin", "python"), "-c", RECORD))
+        self.assertIn("(64128, 2048)", self.run_in(
+            self.home, self.at("env", "bin", "python"), "-c", IN_PYTHON))
         print(f"from an empty environment to a plan: "
               f"{time.monotonic() - begin:.1f} s")
 

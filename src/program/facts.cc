@@ -319,9 +319,10 @@ class RoleFinder {
     }
     // What follows a group is within a head: the channels of a state-space
     // model, whose heads share the states of their group.
-    for (const auto& [head, group] : found) {
-      if (!groups_.contains(head)) {
-        kv_.insert(head);
+    for (const auto& both : found) {
+      const FactorId group = both.second;
+      if (!groups_.contains(both.first)) {
+        kv_.insert(both.first);
       } else if (std::ranges::none_of(found, [&](const auto& pair) {
                    return pair.second == group && !groups_.contains(pair.first);
                  })) {
