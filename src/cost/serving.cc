@@ -20,8 +20,8 @@
 #include <cmath>
 #include <utility>
 
-#include "cost/memory.h"
 #include "cost/matmuls.h"
+#include "cost/memory.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
@@ -267,7 +267,7 @@ class Operators {
     const double width =
         2 * Real(*model.latent_rank) + Real(model.latent_rope_dim.value_or(0));
     const double matmuls = 2 * requests * length * heads * width *
-                            attention_layers_ * per_chip_ / rates_.latent;
+                           attention_layers_ * per_chip_ / rates_.latent;
     const double reads = requests * cache / (CacheShare() * memory_rate_);
     return std::hypot(matmuls, reads) - reads;
   }
