@@ -217,9 +217,9 @@ class Values(Case):
                 with self.subTest(name):
                     self.assertEqual(fault, "")
 
-    def test_the_flops_of_a_model_are_those_of_its_matrix_products(self):
+    def test_the_flops_of_a_model_are_those_of_its_matmuls(self):
         """Llama at these sizes: two for each multiplication of a weight and a token,
-        and the products of attention, which has no cut for the causal half."""
+        and the matmuls of attention, without a share for the causal half."""
         answers = load("llama.answers.json")
         sizes = answers["sizes"]
         tokens, length = 14, 7
