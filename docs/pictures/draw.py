@@ -36,7 +36,8 @@ QWEN = ["--mesh", "fsdp:8,ep:4,tp:2", "--manifest", "testdata/corpus/manifests/"
 PICTURES = {
     "mesh.svg": (EIGHT, "mesh", 2, ["dp 0", "dp 1"]),
     "spec.svg": (EIGHT, "layouts", 1, []),
-    "plan.svg": (
+    "plan.svg": (EIGHT, "memory", 1, []),
+    "mistake.svg": (
         [[*QWEN, "examples/qwen3-moe/rules.yaml"], [*QWEN, SUGGESTED]], "memory",
         1,
         ["With the rules as they were a device holds {held}: hatched is "
