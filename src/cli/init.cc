@@ -93,12 +93,11 @@ SourceRef ReadOwnProgram(Findings& findings) {
 }
 
 // Writes a CI workflow for GitHub that checks a project. The workflow installs
-// the wheel of this version from the Python package index and runs `shardc
-// check
-// --locked`. A released program writes its own SHA-256 digest into the
-// workflow, which refuses a wheel whose program has another one. A local build
-// has a digest that no release has, so it writes none. Actions are pinned by
-// commit.
+// the wheel of this version from the Python package index, and then runs the
+// command `check --locked`. The workflow of a released program contains the
+// SHA-256 digest of that program, and refuses a wheel whose program has another
+// digest. No release has the digest of a local build: its workflow only names
+// the digest in a comment. Actions are pinned by commit.
 //
 // A project may be a subfolder of a repository that already has a workflow
 // shardc.yaml. The new file is then named after the project. For example, for

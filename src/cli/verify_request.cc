@@ -228,24 +228,23 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
                  "kv_heads=8,head_dim=128");
     return std::nullopt;
   }
-  std::optional<int64_t> length;
-  int64_t batch = target.batch.value_or(mesh.devices);
+  // A length of 0 is not given.
+  int64_t batch = target.batch.value_or(mesh.devices), length = 0;
   int64_t kv_length = target.kv_len.value_or(0);
   if (!ReadCountOption("--batch", flags.batch, batch, findings) ||
-      !ReadCountOption("--seq", flags.length, length.emplace(0), findings) ||
+      !ReadCountOption("--seq", flags.length, length, findings) ||
       !ReadCountOption("--kv-len", flags.kv_length, kv_length, findings)) {
     return std::nullopt;
   }
-  if (*length == 0) length.reset();
   verify::Sizes out;
   out.heads = *given.heads;
   out.key_heads = given.kv_heads.value_or(out.heads);
   out.head_dim = given.head_dim.value_or(128);
   out.value_dim = given.value_dim.value_or(0);
   out.batch = batch;
-  out.key_length =
-      kv_length > 0 ? kv_length : length.value_or(128 * mesh.devices);
-  out.query_length = length.value_or(out.key_length);
+  const int64_t usual = length > 0 ? length : 128 * mesh.devices;
+  out.key_length = kv_length > 0 ? kv_length : usual;
+  out.query_length = length > 0 ? length : out.key_length;
   request.window = given.window;
   out.latent_rank = given.latent.value_or(0);
   out.latent_rope_dim = given.rope_dim.value_or(0);

@@ -489,8 +489,8 @@ class RuleFileReader {
     }
   }
 
-  // Returns the first member that is no axis rule and has a size as its value;
-  // null if there is none.
+  // Returns the first member whose key is no axis rule and whose value is a
+  // number, such as `fsdp: 4` of a mesh; null if there is none.
   static const YamlMember* FirstSize(const YamlNode& node) {
     for (const YamlMember& member : node.members) {
       const std::string& text = member.value.text;

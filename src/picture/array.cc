@@ -118,6 +118,16 @@ std::vector<int64_t> ArrayPicture::PanelPieces(int64_t panel) const {
   return out;
 }
 
+std::vector<int64_t> ArrayPicture::IndexOf(int64_t panel, int64_t row,
+                                           int64_t column) const {
+  std::vector<int64_t> out(dims_.size(), 0);
+  const std::vector<int64_t> pieces = PanelPieces(panel);
+  for (size_t i = 0; i < pieces.size(); ++i) out[panels_[i]] = pieces[i];
+  if (rows_) out[*rows_] = row;
+  if (columns_) out[*columns_] = column;
+  return out;
+}
+
 int64_t ArrayPicture::Offset(size_t dim, int64_t piece) const {
   const AxisGroup& axes = dims_[dim].axes;
   const auto coordinates = CoordinatesAlong(mesh_, axes, piece);
@@ -134,12 +144,10 @@ DeviceSet ArrayPicture::At(int64_t panel, int64_t row, int64_t column) const {
     if (!*one) continue;
     first += digits_.Offset(*mesh_.Find((*one)->axis), (*one)->coordinate);
   }
-  const auto pieces = PanelPieces(panel);
-  for (size_t i = 0; i < panels_.size(); ++i) {
-    first += Offset(panels_[i], pieces[i]);
+  const std::vector<int64_t> index = IndexOf(panel, row, column);
+  for (size_t dim = 0; dim < index.size(); ++dim) {
+    first += Offset(dim, index[dim]);
   }
-  if (rows_) first += Offset(*rows_, row);
-  if (columns_) first += Offset(*columns_, column);
   return digits_.Along(free_, first);
 }
 

@@ -128,6 +128,9 @@ class ArrayPicture {
   const std::optional<ReadPlacement>& placement() const { return placement_; }
   const std::optional<ReadPlacement>& rank() const { return rank_; }
 
+  // Returns the index of a cell's shard along each dimension.
+  std::vector<int64_t> IndexOf(int64_t panel, int64_t row,
+                               int64_t column) const;
   // Returns the devices that hold the shard of a cell.
   DeviceSet At(int64_t panel, int64_t row, int64_t column) const;
 

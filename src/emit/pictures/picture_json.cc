@@ -4,10 +4,9 @@
 //   {"title": ["w", "[8, 4]"], "dims": [{"name": "dim 0", "size": 8,
 //    "parts": 2, "axes": ["tp"]}, ...], "copies": 1, "shards": [
 //    {"ranges": [[0, 4], [0, 4]], "devices": [0]}, ...]}
+#include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "emit/pictures/text_pictures.h"
@@ -16,17 +15,6 @@
 
 namespace shardc {
 namespace {
-
-// The indices of a shard along all dimensions.
-std::vector<int64_t> IndexOf(const picture::ArrayPicture& array, int64_t panel,
-                             int64_t row, int64_t column) {
-  std::vector<int64_t> out(array.dims().size(), 0);
-  const std::vector<int64_t> pieces = array.PanelPieces(panel);
-  for (size_t i = 0; i < pieces.size(); ++i) out[array.panels()[i]] = pieces[i];
-  if (array.rows()) out[*array.rows()] = row;
-  if (array.columns()) out[*array.columns()] = column;
-  return out;
-}
 
 void WriteShard(JsonWriter& json, const picture::ArrayPicture& array,
                 const std::vector<int64_t>& index,
@@ -37,7 +25,7 @@ void WriteShard(JsonWriter& json, const picture::ArrayPicture& array,
   for (size_t dim = 0; dim < index.size(); ++dim) {
     const auto range = array.dims()[dim].Range(index[dim]);
     if (range) {
-      json.Value(std::vector<int64_t>{range->first, range->second});
+      json.Array(std::array{range->first, range->second});
     } else {
       json.Null();
     }
@@ -68,7 +56,7 @@ std::string ArrayJson(const picture::ArrayPicture& array,
     for (int64_t panel = 0; panel < array.PanelCount(); ++panel) {
       for (int64_t row = 0; row < array.RowCount(); ++row) {
         for (int64_t column = 0; column < array.ColumnCount(); ++column) {
-          WriteShard(json, array, IndexOf(array, panel, row, column),
+          WriteShard(json, array, array.IndexOf(panel, row, column),
                      array.At(panel, row, column));
         }
       }

@@ -1,11 +1,10 @@
 // Writes what a page shows as JSON (shardc.report/v1), for a script that
 // comments on a change or draws its own page: the costs of each mode as `shardc
-// cost` has them, findings as `shardc check` has them, and how many parameters
-// differ from the base. For example:
+// cost` has them, findings as `shardc check` has them, and whether the plan is
+// the same as the base plan. For example:
 //
 //   {"schema": "shardc.report/v1", "title": "llama", "fits": true,
 //    "costs": [{"mode": "train", ...}], "findings": [...], "base": null}
-#include <algorithm>
 #include <optional>
 
 #include "emit/costs/cost_report.h"
