@@ -196,6 +196,23 @@ class TensorPlans(Case):
         self.assertRegex(said[block + "self_attn.qkv_proj"],
                          r"holds 3 parts of different sizes at .*modeling_phi3\.py:\d+")
 
+    def test_rules_with_parts_are_suggested_if_wanted(self):
+        rules = os.path.join(self.folder.name, "parts.yaml")
+        suggest = ("suggest", "--no-project", "--mesh", "tp:2", "-o", rules)
+        self.check(run(*suggest, "--program", path_of("phi3"), "--divide-parts"), 0)
+        with open(rules, encoding="utf-8") as file:
+            self.assertIn("gate_up_proj\\.weight$'\n    spec: [TP, [FSDP, SP]]\n"
+                          "    parts: [2]\n", file.read())
+        done = self.check(run("verify", "step", "--no-project", "--mesh", "tp:2",
+                              "--program", path_of("phi3"), "--rules", rules), 0)
+        self.assertIn("gate_up_proj.weight` is sharded in contiguous ranges here, and "
+                      "the plan divides it in parts [2]", done.out)
+        self.check(run(*suggest, "--program", path_of("phi3")), 0)
+        with open(rules, encoding="utf-8") as file:
+            self.assertNotIn("parts:", file.read())
+        done = self.check(run(*suggest, "--manifest", rules, "--divide-parts"), 2)
+        self.assertIn("`--divide-parts` has an effect only with `--program`", done.err)
+
     def test_experts_without_biases_are_divided(self):
         plan, _ = self.exported("deepseek_v3")
         experts = "model.layers.*.mlp.experts"
