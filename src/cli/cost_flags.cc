@@ -286,6 +286,10 @@ Options OptionsOfCost(CostFlags& flags) {
        .to = &flags.grad_dtype,
        .value = "DTYPE",
        .help = "dtype of gradients (default: that of their parameters)"},
+      {.name = "--offload-optimizer",
+       .to = &flags.offloads_optimizer,
+       .help = "the optimizer's states are in the memory of the host, which "
+               "updates the parameters"},
       {.name = "--zero",
        .to = &flags.zero,
        .value = "0|1|2|3",
@@ -420,6 +424,14 @@ std::optional<cost::Settings> ParseSettings(const CostFlags& flags,
                  "the profile has no rate of matmuls in 4 bits",
                  "write `peaks: {fp4: ...}` in a profile of your own, with "
                  "`base:`, or choose gb200 or gb300");
+  }
+  out.offloads_optimizer = flags.offloads_optimizer;
+  if (cost::LacksHostMemory(out)) {
+    findings.Add(code::kUsage, FlagPlace("--profile", flags.profile),
+                 "the profile has no rate of the memory of the host, where "
+                 "`--offload-optimizer` holds the optimizer's states",
+                 "write `links: {host: {bandwidth: ...}}` in a profile of your "
+                 "own, with `base:`, or choose h100-sxm or h200-sxm");
   }
   ReadExperts(flags, out, findings);
   if (!flags.stack.empty()) {

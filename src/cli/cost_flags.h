@@ -36,6 +36,7 @@ struct CostFlags {
   std::string profile, memory, stack, matmul_dtype, loss, loss_chunk;
   std::string dispatcher, graphs, capacity_factor, routing;
   bool overlap_tensor = false, overlap_experts = false;
+  bool offloads_optimizer = false;
 };
 
 // Returns the options that fill CostFlags, with the input options at the end.

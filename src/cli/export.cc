@@ -7,15 +7,19 @@
 #include <algorithm>
 
 #include "cli/commands.h"
+#include "cli/compared_program.h"
 #include "cli/cost_flags.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/program_plan.h"
 #include "cli/schedule_table.h"
+#include "cli/suggested.h"
 #include "emit/emit.h"
 #include "emit/exports/exporter.h"
 #include "importers/rules/exact.h"
 #include "plan/planned_stages.h"
+#include "program/unsharded.h"
 #include "source/file.h"
 #include "source/join.h"
 #include "source/size.h"
@@ -29,8 +33,11 @@ struct ExportFlags {
   std::string format, plan, output, mode, names, state;
   exports::Options options;
   std::string stages, assign, virtual_stages, schedule, microbatches;
+  std::string program;
   bool allow_edited = false;
 };
+
+Options OptionsOf(ExportFlags& flags);
 
 const exports::Exporter* FindExporter(const std::string& format,
                                       Findings& findings) {
@@ -57,6 +64,7 @@ bool Applies(const exports::Exporter& exporter, const ExportFlags& flags,
       {"--form", !options.form.empty()},
       {"--axis", !options.axis.empty()},
       {"--transformers", !options.version.empty()},
+      {"--program", !flags.program.empty()},
       {"--names", !flags.names.empty()},
       {"--state", !flags.state.empty()},
       {"--stages", !flags.stages.empty()},
@@ -102,6 +110,8 @@ struct OfInputs {
   std::string model_type;  // empty without a configuration
   // The stages that the rules or the target declare.
   std::optional<exports::PipelineChoice> stages;
+  // What the program of `--program` shows.
+  std::optional<exports::ProgramNotes> program;
 };
 
 // If the rules or the target declare stages, divides the layers into these
@@ -141,6 +151,92 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
   return true;
 }
 
+// Returns the compiled plan as a plan file that was read. The place of a
+// parameter is that of the rule that matches it.
+std::optional<ReadPlan> ReadCompiled(const Compiled& compiled,
+                                     Findings& findings) {
+  const auto document =
+      JsonDocument::Parse(MakeSource("<plan>", TextOf([&](Sink& out) {
+                                       WritePlanJson(compiled.plan, {}, out);
+                                     })),
+                          findings);
+  if (document == nullptr) return std::nullopt;
+  auto out = ParsePlan(*document, EditedPlan::kAllowed, findings);
+  if (!out) return std::nullopt;
+  const Plan& plan = compiled.plan;
+  for (size_t i = 0; i < std::min(out->params.size(), plan.params.size());
+       ++i) {
+    const int32_t rule = plan.layouts[plan.params[i].layout].rule;
+    if (rule < 0 || out->params[i].name != plan.names[i]) continue;
+    const Place& match = compiled.rules.rules[AsIndex(rule)].match_place;
+    if (match.HasPosition()) out->params[i].place = match;
+  }
+  return out;
+}
+
+// Returns the plan that follows from the traced program alone, in which an axis
+// divides each of several equal parts of a dimension. Returns nullopt after a
+// finding; `status` is then the exit status.
+std::optional<ReadPlan> PlanOfProgram(const ExportFlags& flags,
+                                      const Common& common, int& status,
+                                      OfInputs& of_inputs, Findings& findings) {
+  if (!RefuseOthers(OptionsOf, flags,
+                    {"FORMAT", "--mesh", "--devices", "--processes",
+                     "--project", "--no-project", "--target", "--mode",
+                     "--axis", "--transformers", "--program", "--output"},
+                    findings)) {
+    return std::nullopt;
+  }
+  const auto target = ChooseTarget(flags.inputs.asked, findings);
+  const auto traced =
+      target ? ReadTracedFile(flags.program, findings) : std::nullopt;
+  const auto mesh =
+      traced ? LoadMesh(flags.inputs, *target, findings) : std::nullopt;
+  if (!mesh) return std::nullopt;
+  const Manifest manifest = program::ManifestOf(traced->program);
+  if (!HasShapes(manifest, findings)) return std::nullopt;
+  suggest::Preferences preferences;
+  preferences.facts = &traced->facts;
+  preferences.divides_parts = true;
+  const auto rules =
+      SuggestFor(manifest, *mesh, std::nullopt, preferences, common, "<rules>");
+  if (!rules.Good() || rules.compiled == nullptr) {
+    Refuse(rules, *mesh, std::nullopt, common, findings);
+    status = kFound;
+    return std::nullopt;
+  }
+  of_inputs.rules = rules.compiled->rules;
+  of_inputs.model_type = program::TransformersType(traced->program);
+  exports::ProgramNotes& notes = of_inputs.program.emplace();
+  auto reads = program::ReadsElsewhere(traced->program);
+  notes.replicated = std::move(reads.replicated);
+  notes.heads = std::move(reads.heads);
+  notes.lookups = std::move(reads.lookups);
+  const suggest::Suggestion& made = rules.suggestion;
+  for (size_t k = 0; k < made.dims.groups.size(); ++k) {
+    const Role role = made.dims.groups[k].role;
+    if (!IsMlp(role)) continue;
+    for (const uint32_t member : made.tree.Members(made.tree.groups[k])) {
+      notes.roles.emplace(made.tree.NameOf(member), role);
+    }
+  }
+  const std::string axis =
+      flags.options.axis.empty() ? "tp" : flags.options.axis;
+  for (const program::ParamFacts& param : traced->facts.params) {
+    std::string why =
+        program::WhyUnsharded(traced->program, traced->facts, param,
+                              std::max<int64_t>(2, mesh->SizeOf(axis)));
+    if (!why.empty()) notes.unsharded.emplace(param.name, std::move(why));
+    if (param.looked_up) notes.tables.insert(param.name);
+  }
+  auto plan = ReadCompiled(*rules.compiled, findings);
+  // The user has not written the rules, so no finding is at a line of them.
+  if (plan) {
+    for (ReadParam& param : plan->params) param.place = {};
+  }
+  return plan;
+}
+
 // Returns the plan of the file or of the inputs, or nullopt after a finding.
 // Sets `status` to the exit status if the inputs could be read but a parameter
 // is illegal or unmatched, or if the stages are refused.
@@ -173,17 +269,11 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
     status = StageStatus(findings);
     return std::nullopt;
   }
-  const auto document =
-      JsonDocument::Parse(MakeSource("<plan>", TextOf([&](Sink& out) {
-                                       WritePlanJson(compiled->plan, {}, out);
-                                     })),
-                          findings);
-  if (document == nullptr) return std::nullopt;
   of_inputs.rules = compiled->rules;
   if (opened.config() != nullptr) {
     of_inputs.model_type = opened.config()->model_type;
   }
-  return ParsePlan(*document, EditedPlan::kAllowed, findings);
+  return ReadCompiled(*compiled, findings);
 }
 
 // Reads the file of `--names`. Returns nullopt without a finding if `--names`
@@ -327,7 +417,9 @@ int RunExport(const ExportFlags& flags, const Common& common,
   const bool staged =
       exporter->flags.find("--stages") != std::string_view::npos;
   OfInputs of_inputs;
-  auto plan = PlanOf(flags, common, staged, status, of_inputs, findings);
+  auto plan = flags.program.empty()
+                  ? PlanOf(flags, common, staged, status, of_inputs, findings)
+                  : PlanOfProgram(flags, common, status, of_inputs, findings);
   if (!plan) return status;
   if (!exporter->for_people && HasIllegalSpec(*plan, findings)) return kFound;
   if (!exports::StateKvReplicas(*exporter, *plan, findings) ||
@@ -357,7 +449,8 @@ int RunExport(const ExportFlags& flags, const Common& common,
     exporter->write(
         {*plan, options, of_inputs.rules ? &*of_inputs.rules : nullptr,
          names ? &*names : nullptr, state ? &*state : nullptr,
-         pipeline ? &*pipeline : nullptr, of_inputs.model_type},
+         pipeline ? &*pipeline : nullptr, of_inputs.model_type,
+         of_inputs.program ? &*of_inputs.program : nullptr},
         out, said);
   });
   const bool failed = said.HasErrors();
@@ -438,6 +531,11 @@ Options OptionsOf(ExportFlags& flags) {
         .value = "VERSION",
         .help = "hf-tp-plan: version of transformers, such as 4.57 (default: "
                 "the newest)"},
+       {.name = "--program",
+        .to = &flags.program,
+        .value = "FILE",
+        .help = "hf-tp-plan: traced program of your module, in place of a "
+                "plan, rules and a manifest"},
        {.name = "--names",
         .to = &flags.names,
         .value = "FILE",

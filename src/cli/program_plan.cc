@@ -27,9 +27,15 @@ namespace {
 struct NamedSpecs {
   Mesh mesh;
   std::map<std::string, Spec, std::less<>> specs;
+  // The parts of dimensions that axes divide, by the name of a parameter.
+  std::map<std::string, DimParts, std::less<>> parts;
   AxisGroup batch;
   std::optional<int64_t> memory;
   bool found = false;  // whether the plan has errors, which were added
+
+  void AddParts(std::string_view name, const DimParts& of) {
+    if (!of.empty()) parts.emplace(name, of);
+  }
 };
 
 std::optional<NamedSpecs> SpecsOfFile(const std::string& file,
@@ -47,6 +53,7 @@ std::optional<NamedSpecs> SpecsOfFile(const std::string& file,
   out.mesh = plan->mesh;
   for (const ReadParam& param : plan->params) {
     out.specs[param.name] = param.SpecOf(mode);
+    out.AddParts(param.name, param.parts);
   }
   out.batch = AxisRules().Value(AxisRule::kBatch).axes;
   return out;
@@ -61,6 +68,7 @@ NamedSpecs SpecsOf(const Compiled& compiled, Mode mode) {
     for (const ModeLayout& one : plan.layouts[plan.params[i].layout].modes) {
       if (one.mode == mode) out.specs[std::string(plan.names[i])] = one.spec;
     }
+    out.AddParts(plan.names[i], plan.layouts[plan.params[i].layout].parts);
   }
   return out;
 }
@@ -113,6 +121,14 @@ ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan) {
     if (at == plan.specs.end()) {
       out.notes.push_back(ShortQuote(input.name) +
                           " is replicated, since the plan lacks it");
+    }
+    const auto parts = plan.parts.find(input.name);
+    if (parts != plan.parts.end() &&
+        !ShardedParts(parts->second, specs.back()).empty()) {
+      out.notes.push_back(
+          ShortQuote(input.name) + " is sharded in contiguous ranges here" +
+          ", and the plan divides it" + InPartsText(parts->second) +
+          ": what a part needs of other ranges is sent");
     }
   }
   if (const auto refined = RefinedMesh(plan.mesh, specs)) {

@@ -23,7 +23,7 @@ struct SuggestFlags {
   std::string output, prefer = "memory", naming, scan_axis;
   std::string program;
   MeshFlags mesh;
-  bool place_experts = false;
+  bool place_experts = false, divide_parts = false;
   bool force = false;
 };
 
@@ -114,6 +114,13 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
     traced = ReadTracedFile(flags.program, findings);
     if (!traced) return kFailed;
     preferences.facts = &traced->facts;
+    preferences.divides_parts = flags.divide_parts;
+  } else if (flags.divide_parts) {
+    findings.Add(code::kUsage, FlagPlace("--divide-parts", "true"),
+                 "`--divide-parts` has an effect only with `--program`, which "
+                 "shows the parts of a dimension",
+                 "give the traced program of your function, or leave it out");
+    return kFailed;
   }
   const auto inputs = ReadInputs(flags, *target, preferences,
                                  traced ? &*traced : nullptr, common, findings);
@@ -173,6 +180,12 @@ Options OptionsOf(SuggestFlags& flags) {
                     .to = &flags.place_experts,
                     .help = "shard experts over fsdp on a mesh without ep, for "
                             "runtimes that exchange tokens between experts"},
+                   {.name = "--divide-parts",
+                    .to = &flags.divide_parts,
+                    .help = "with a program: shard each of the equal parts of "
+                            "a dimension (`parts` of a rule), for runtimes "
+                            "that load them so, such as hf-tp-plan, dtensor "
+                            "and megatron"},
                    {.name = "--force",
                     .to = &flags.force,
                     .help = "write the rules even if findings are left"}});

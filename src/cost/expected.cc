@@ -530,7 +530,9 @@ class StepTime {
   }
 
   // Returns the bytes that the optimizer's update reads and writes: the
-  // optimizer states, the parameter and its gradient.
+  // optimizer states, the parameter and its gradient. If the states are in the
+  // memory of the host, all of these bytes are read and written there, or are
+  // sent there and back.
   double OptimizerBytes() const {
     double out = 0;
     for (const ParamClass& param : work_.params) {
@@ -543,6 +545,7 @@ class StepTime {
       const bool wide = DtypeBits(*param.type.dtype) >= 32;
       out += Real(param.CountOnDevice()) *
              (2 * Real(states.optimizer.value_or(0)) +
+              2 * Real(states.offloaded.value_or(0)) +
               Real(elements.value_or(0)) / parts * (wide ? 18 : 10));
     }
     return out;
@@ -574,7 +577,7 @@ std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
   const auto hidden = work.Hidden();
   if (work.mode != Mode::kTrain || settings.profile == nullptr || !tokens ||
       !hidden || !settings.batch || !settings.length || LacksFp4(settings) ||
-      !work.not_known.empty() || memory.at_least ||
+      LacksHostMemory(settings) || !work.not_known.empty() || memory.at_least ||
       !communication.unknown.empty()) {
     return std::nullopt;
   }

@@ -606,6 +606,10 @@ StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
   if (master) {
     out.optimizer = Add(out.optimizer, In(elements, *master, parts(1)));
   }
+  if (settings.offloads_optimizer) {
+    out.offloaded = out.optimizer;
+    out.optimizer = 0;
+  }
   return out;
 }
 

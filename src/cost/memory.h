@@ -224,6 +224,9 @@ int64_t ContextBytes(const CostInputs& work, const Stack& stack);
 // nullopt if a size is unknown or if the bytes overflow 64 bits.
 struct StateBytes {
   std::optional<int64_t> parameter, gradient, optimizer;
+  // The bytes of the optimizer's states that the host holds for the device.
+  // `optimizer` is then 0.
+  std::optional<int64_t> offloaded = 0;
 };
 // Returns the bytes of a parameter, its gradient and its optimizer states. The
 // bytes of the gradient and of the states are 0 in serving, and for parameters

@@ -88,6 +88,9 @@ void SetPeaks(const Settings& settings, Rates& out) {
   out.layers = RunsInFp8(settings) ? NarrowPeak(settings) / per_chip : out.head;
   out.matmul_bytes = out.other_bytes = out.optimizer_bytes =
       profile.memory_rate / per_chip;
+  if (settings.offloads_optimizer && profile.host_memory_rate) {
+    out.optimizer_bytes = *profile.host_memory_rate;
+  }
 }
 
 bool RepeatsAll(const Settings& settings) {
@@ -148,6 +151,11 @@ double NarrowPeak(const Settings& settings) {
 bool LacksFp4(const Settings& settings) {
   return settings.scaling == Scaling::kNv && settings.profile != nullptr &&
          !settings.profile->fp4_rate;
+}
+
+bool LacksHostMemory(const Settings& settings) {
+  return settings.offloads_optimizer && settings.profile != nullptr &&
+         !settings.profile->host_memory_rate;
 }
 
 // Returns the attention kernel of the software stack. If the settings name an

@@ -151,6 +151,9 @@ double NarrowPeak(const Settings& settings);
 // Returns whether the settings have matmuls in 4 bits, and the profile has no
 // peak rate for them.
 bool LacksFp4(const Settings& settings);
+// Returns whether the optimizer's states are in the memory of the host, and the
+// profile has no rate of that memory.
+bool LacksHostMemory(const Settings& settings);
 Kernel KernelOf(const Settings& settings, const Stack& stack);
 // Returns whether attention stores its scores, as unfused kernels do.
 bool IsUnfused(const Settings& settings, const Stack& stack);

@@ -40,6 +40,7 @@ void AddTraining(const Settings& s, std::vector<std::string>& out) {
   } else {
     states += ", no copy of the parameters";
   }
+  if (s.offloads_optimizer) states += "; all in the memory of the host";
   out.push_back(std::move(states));
   out.push_back(s.gradients
                     ? "gradients in " + NameOf(*s.gradients)

@@ -58,6 +58,7 @@ std::vector<std::string> FlagsOfChanges(const Settings& settings, bool train) {
     if (settings.gradients) {
       add("--grad-dtype", DtypeName(*settings.gradients));
     }
+    if (settings.offloads_optimizer) out.emplace_back("--offload-optimizer");
   } else if (settings.cache != usual.cache) {
     add("--kv-dtype", DtypeName(settings.cache));
   }

@@ -66,6 +66,10 @@ struct Settings {
   bool master_given = false;
   std::optional<Dtype> first_moment, second_moment;  // nullopt: float32
   std::optional<Dtype> gradients;  // nullopt: the parameters' dtype
+  // True if the optimizer's states are in the memory of the host, which updates
+  // the parameters: a device sends its gradients and gets the parameters back.
+  // The profile must then have a host_memory_rate.
+  bool offloads_optimizer = false;
   // The ZeRO stage. Stage 1 divides the optimizer states over data-parallel
   // replicas in addition to the plan's sharding, stage 2 the gradients too,
   // stage 3 the parameters too.

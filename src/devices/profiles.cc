@@ -152,9 +152,10 @@ constexpr std::array<Name, 5> kEfficiencyKeys = {
 constexpr std::array<Name, 3> kMatmulKeys = {"bf16", "fp8", "fp4"};
 constexpr std::array<Name, 5> kAttentionKeys = {
     "flash_attn1", "flash_attn2", "cudnn", "other", "narrow_head"};
-constexpr std::array<Name, 3> kLinksKeys = {"near", "far", "curve"};
+constexpr std::array<Name, 4> kLinksKeys = {"near", "far", "host", "curve"};
 constexpr std::array<Name, 3> kLinkKeys = {"bandwidth", "efficiency",
                                            "latency"};
+constexpr std::array<Name, 1> kHostMemoryKeys = {"bandwidth"};
 constexpr std::array<Name, 5> kChipsKeys = {"fabric", "links", "per_host",
                                             "devices", "connected"};
 
@@ -171,6 +172,7 @@ const KeyTable kAttention{"profile.attention", "`attention`", kAttentionKeys};
 const KeyTable kLinks{"profile.links", "`links`", kLinksKeys};
 const KeyTable kRateCurves{"profile.curve", "`curve`", kCurveCollectives};
 const KeyTable kLink{"profile.link", "a link", kLinkKeys};
+const KeyTable kHostMemory{"profile.host", "`host`", kHostMemoryKeys};
 const KeyTable kChips{"profile.chips", "`chips`", kChipsKeys};
 const KeyTable kSources{"profile.sources", "`sources`", kFigureGroups};
 }  // namespace keys
@@ -482,6 +484,9 @@ class ProfileReader {
         out.rate_curves[i].clear();
         ReadCurve(*curve, kCurveCollectives[i], kRate, out.rate_curves[i]);
       }
+    });
+    Optional(links, "host", keys::kHostMemory, [&](const Fields& host) {
+      Real(host, "bandwidth", kRate, profile_.host_memory_rate);
     });
     Section(links, node, "near", keys::kLink,
             [&](const Fields& near, const YamlNode& of) {

@@ -110,11 +110,12 @@ enum class FigureGroup : uint8_t {
   kPeaks,
   kLinks,
   kHost,
+  kHostMemory,
   kEfficiency
 };
-inline constexpr std::array<std::string_view, 6> kFigureGroups = {
-    "memory.bytes", "memory.bandwidth", "peaks",
-    "links.near",   "links.far",        "efficiency"};
+inline constexpr std::array<std::string_view, 7> kFigureGroups = {
+    "memory.bytes", "memory.bandwidth", "peaks",     "links.near",
+    "links.far",    "links.host",       "efficiency"};
 
 // For each group of figures, the letters of its sources in ProfileSources():
 // "SN" if it has the two sources S and N.
@@ -141,6 +142,10 @@ struct DeviceProfile {
   Fabric fabric = Fabric::kSwitch;
   int64_t chips_per_host = 1;
   double host_rate = 0;  // bytes per second of one host's network connection
+  // The bytes per second in one direction between a device and the memory of
+  // its host: the lower of the rate of the link and of the device's part of the
+  // rate of the host's memory. Absent if the profile does not state it.
+  std::optional<double> host_memory_rate = {};
   // The number of devices that a framework counts on a chip: JAX counts 2 on a
   // TPU7x. Each device has an equal part of the chip's memory and rates.
   int64_t devices_per_chip = 1;
@@ -186,6 +191,7 @@ extern const KeyTable kAttention;
 extern const KeyTable kLinks;
 extern const KeyTable kRateCurves;
 extern const KeyTable kLink;
+extern const KeyTable kHostMemory;
 extern const KeyTable kChips;
 extern const KeyTable kSources;
 

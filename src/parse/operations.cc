@@ -311,7 +311,8 @@ constexpr std::string_view kTexts[] = {
     "master_dtype",  "dtype",     "logits_dtype",   "matmul_dtype",
     "moments_dtype", "stack",     "illegal",        "dispatcher",
     "graphs",        "routing",   "capacity_factor"};
-constexpr std::string_view kSwitches[] = {"overlap_tp", "ep_overlap"};
+constexpr std::string_view kSwitches[] = {"overlap_tp", "ep_overlap",
+                                          "offload_optimizer"};
 constexpr std::string_view kCounts[] = {"batch", "seq", "microbatches", "zero"};
 
 std::string OptionOf(std::string_view key) {

@@ -165,6 +165,9 @@ struct Op {
   OpKind kind = OpKind::kConst;
   Phase phase = Phase::kForward;
   Line at;
+  // The innermost module of PyTorch that runs the op: an index into
+  // Program::modules; -1 outside of all modules.
+  int32_t module = -1;
   std::vector<ValueId> in, out;
   // The function of a map, reduction or scatter, the kind of a collective, or
   // the primitive of an opaque op.
@@ -214,6 +217,7 @@ struct Unknown {
 struct Program {
   std::string traced_by, function;
   std::vector<std::string> files;
+  std::vector<std::string> modules;  // of PyTorch, by their paths
   std::vector<Value> values;
   std::vector<Input> inputs;
   std::vector<Op> ops;

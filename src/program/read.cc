@@ -128,6 +128,9 @@ class ProgramReader {
     if (!function || !ReadTexts(root, "files", out_.files)) return false;
     out_.traced_by = by->string();
     out_.function = function->string();
+    if (root.Find("modules") && !ReadTexts(root, "modules", out_.modules)) {
+      return false;
+    }
     if (root.Find("assumptions") &&
         !ReadTexts(root, "assumptions", out_.assumptions)) {
       return false;
@@ -455,6 +458,12 @@ class ProgramReader {
     }
     const auto at = item.Find("at");
     if (at && !ReadLine(*at, op.at)) return false;
+    if (const auto module = item.Find("module")) {
+      const auto index =
+          Integer(*module, 0, std::ssize(out_.modules) - 1, "`module`");
+      if (!index) return false;
+      op.module = static_cast<int32_t>(*index);
+    }
     for (const std::string_view key : row->bodies) {
       const bool several = key == "branches";
       const auto body =

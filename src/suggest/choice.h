@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/axis_rules.h"
+#include "model/legal_sizes.h"
 #include "model/mesh.h"
 #include "program/facts.h"
 #include "roles/layer_stacks.h"
@@ -27,6 +28,10 @@ struct Preferences {
   // The facts that the user's program shows. If they are given, roles and specs
   // follow from them, and not from names and sizes.
   const program::Facts* facts = nullptr;
+  // If true, a dimension that holds equal parts one after the other may be
+  // sharded part by part (`parts` of a rule), which few runtimes can express.
+  // Only the program shows such parts.
+  bool divides_parts = false;
 };
 
 // A logical axis in a spec, such as FSDP or HEAD, spelled as in the rules file,
@@ -75,7 +80,8 @@ enum class Reason : uint8_t {
 };
 
 struct Choice {
-  AxisSpec spec;  // one entry for each dimension; empty if replicated
+  AxisSpec spec;   // one entry for each dimension; empty if replicated
+  DimParts parts;  // of the sharded dimensions
   // If each expert is a separate tensor, the logical axis over which the
   // experts are distributed; empty if they are not distributed.
   std::string place_axis;

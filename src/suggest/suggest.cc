@@ -257,10 +257,28 @@ ModelDims ProgramDims(const Tree& tree, const Facts& facts) {
   return out;
 }
 
+// Returns the number of equal parts that a dimension holds one after the other,
+// if `tensor` has the leading factor of each, so that the tensor-parallel axis
+// can divide each part. Returns 1 for other dimensions.
+int64_t DividedParts(const Facts& facts, const FactorList& dim,
+                     const std::set<uint32_t>& tensor, int64_t axis) {
+  if (dim.size() != 1) return 1;
+  const auto& parts = facts.factors[dim[0]].parts;
+  const bool divided =
+      !parts.empty() && std::ranges::all_of(parts, [&](const FactorList& part) {
+        return !part.empty() && tensor.contains(part[0]) &&
+               facts.CanShard(part, axis) &&
+               facts.SizeOf(part) == facts.SizeOf(parts[0]);
+      });
+  return divided ? std::ssize(parts) : 1;
+}
+
 // Chooses the factors that the tensor-parallel axis shards, and a spec for each
-// group. A dimension that holds several parts is never sharded over that axis.
+// group. A dimension that holds several parts is not sharded over that axis,
+// unless the preferences allow to divide each part.
 Choices ChooseByProgram(const Tree& tree, const Facts& facts,
-                        const ModelDims& dims, const MeshAxes& mesh) {
+                        const ModelDims& dims, const MeshAxes& mesh,
+                        const Preferences& preferences) {
   const Params params(facts);
   std::set<uint32_t> tensor;
   if (mesh.tp > 1) {
@@ -300,7 +318,19 @@ Choices ChooseByProgram(const Tree& tree, const Facts& facts,
           every(d, [&](const FactorList& dim, const Factor&) {
             return tensor.contains(dim[0]);
           });
-      if (over_tensor && !choice.inner_sharded) {
+      int64_t parts = 1;
+      if (preferences.divides_parts && !members.empty()) {
+        parts = DividedParts(facts, members[0]->dims[d], tensor, mesh.tp);
+      }
+      const bool in_parts =
+          parts > 1 && every(d, [&](const FactorList& dim, const Factor&) {
+            return DividedParts(facts, dim, tensor, mesh.tp) == parts;
+          });
+      if (in_parts && !choice.inner_sharded) {
+        choice.parts.resize(d + 1, 1);
+        choice.parts[d] = parts;
+      }
+      if ((over_tensor || in_parts) && !choice.inner_sharded) {
         choice.spec[d].push_back({"TP", mesh.tp});
         choice.inner_sharded = true;
         continue;
@@ -505,7 +535,8 @@ Suggestion Suggest(const Request& request) {
   out.tree = ParameterGroupsOf(*request.manifest);
   if (const program::Facts* const facts = request.preferences.facts) {
     out.dims = ProgramDims(out.tree, *facts);
-    out.choices = ChooseByProgram(out.tree, *facts, out.dims, out.mesh);
+    out.choices = ChooseByProgram(out.tree, *facts, out.dims, out.mesh,
+                                  request.preferences);
   } else {
     out.dims = InferDims(out.tree, request.model, out.mesh.tp,
                          request.preferences.scan_axis);

@@ -430,8 +430,10 @@ using SpecKey = std::vector<std::vector<std::string>>;
 SpecKey KeyOf(const Choice& choice) {
   SpecKey out;
   for (const auto& dim : choice.spec) {
+    const int64_t parts = PartsAt(choice.parts, out.size());
     out.emplace_back();
     for (const AxisAssignment& one : dim) out.back().push_back(one.axis);
+    if (parts > 1) out.back().push_back(std::to_string(parts));
   }
   return out;
 }
@@ -703,6 +705,7 @@ Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh) {
       ImportedRule one;
       one.rule.match = pattern.text;
       one.rule.spec = SourceOf(*rule_group.choice);
+      one.rule.parts = rule_group.choice->parts;
       if (!rule_group.choice->place_axis.empty()) {
         one.rule.placement =
             PlacementOf(suggestion, *rule_group.choice, pattern);

@@ -120,6 +120,8 @@ class Runs:
                     GRAPHS[row["graphs"]], "--overlap-tp"]
         if row["overlap"] == "1":
             out.append("--ep-overlap")
+        if row.get("optimizer") == "host":
+            out.append("--offload-optimizer")
         if row["balance"] == "natural":
             out += ["--routing", "natural"]
         if row["balance"] == "drop":

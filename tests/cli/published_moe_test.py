@@ -241,6 +241,25 @@ class PublishedMoe(Case):
                                   "mixtral-8x7b.config.json"), "--mesh",
                               "dp:8", *more), 2).err
 
+    def test_offloaded_states_take_time_and_no_memory_of_the_device(self):
+        """An element has 12 bytes of states, which the host reads and writes, and
+        10 bytes of the parameter and its gradient; 64 GB/s."""
+        reports = [json.loads(run(
+            "cost", "--no-project", "--rules", "builtin:llama/hf", "--model",
+            os.path.join(TESTDATA, "configs", "llama-3-8b.config.json"),
+            "--mesh", "fsdp:8", "--profile", "h100-sxm", "--batch", "16",
+            "--seq", "8192", "--remat", "nothing_saveable", *more, "--format",
+            "json").out) for more in ((), ("--offload-optimizer",))]
+        held, offloaded = ({one["name"]: one["seconds"]
+                            for one in report["time"]["parts"]}
+                           for report in reports)
+        states = reports[0]["memory"]["optimizer"]
+        self.assertEqual(reports[1]["memory"]["optimizer"], 0)
+        self.assertLess(abs(offloaded["optimizer"] /
+                            (states / 12 * 34 / (0.8 * 64e9)) - 1), 0.001)
+        self.assertEqual({**held, "optimizer": 0, "scale": 0},
+                         {**offloaded, "optimizer": 0, "scale": 0})
+
     def test_settings_that_are_refused(self):
         for more, words in (
                 (("--matmul-dtype", "float8_e8m0"),
@@ -248,6 +267,9 @@ class PublishedMoe(Case):
                 (("--matmul-dtype", "float4_e2m1fn"), "has no scales"),
                 (("--matmul-dtype", "nvfp4", "--profile", "h100-sxm"),
                  "has no rate of matmuls in 4 bits"),
+                (("--offload-optimizer", "--profile", "a100-80-sxm"),
+                 "no rate of the memory of the host, where "
+                 "`--offload-optimizer` holds"),
                 (("--capacity-factor", "0"), "is no number from 0.1 to 64"),
                 (("--capacity-factor", "much"), "is no number from 0.1 to 64"),
                 (("--dispatcher", "hybrid"), "is none of: alltoall, deepep, "

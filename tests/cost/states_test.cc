@@ -143,6 +143,14 @@ TEST_CASE("each ZeRO stage divides one more of the states") {
   CHECK(StatesUnder(settings, placed) == "524288 524288 1048576");
 }
 
+TEST_CASE("states that are offloaded take no memory of a device") {
+  Settings settings;
+  settings.offloads_optimizer = true;
+  CHECK(StatesUnder(settings, Projection()) == "524288 524288 0");
+  const CostInputs work = TrainingOn(MeshOf({{"dp", 4}, {"tp", 2}}), {"dp"});
+  CHECK(StatesOf(work, Projection(), settings).offloaded == 1048576);
+}
+
 TEST_CASE("gradients that are reduced once are those of gathered weights") {
   Settings settings;
   settings.reduction = step::Reduction::kOnce;

@@ -48,6 +48,7 @@ MORE = {
                         "full_attention"],
         "mlp_layer_types": ["dense", "sparse", "sparse"]},
     "kimi_linear": {
+        "num_hidden_layers": 3,
         **LATENT, **LINEAR, "num_experts_per_token": 2,
         "layer_types": ["linear_attention", "full_attention",
                         "linear_attention"],
@@ -155,7 +156,10 @@ MORE = {
 CLASSES = {"llama4": "Llama4ForConditionalGeneration",
            "muse_glimmer": "MuseGlimmerForConditionalGeneration",
            "muse_spark": "MuseSparkForConditionalGeneration",
-           "t5_gemma_module": "T5GemmaEncoder"}
+           "t5_gemma_module": "T5GemmaEncoder",
+           "t5": "T5ForConditionalGeneration",
+           "vit": "ViTForImageClassification",
+           "whisper": "WhisperForConditionalGeneration"}
 # Parameters of code that computes in float32 whatever the model's dtype is.
 SINGLE = {"inkling2_text": ".mlp.gate.weight"}
 def class_of(model_type, config_class):
@@ -254,6 +258,16 @@ def with_image(ids, token, count):
 GRID = torch.tensor([[1, 4, 4]])
 # What goes into a model that does not take tokens, or not tokens alone.
 INPUTS = {
+    "clip": lambda config, ids: {
+        "input_ids": ids % config.text_config.vocab_size,
+        "pixel_values": drawn(2, 3, *2 * (config.vision_config.image_size,))},
+    "t5": lambda config, ids: {"input_ids": ids, "decoder_input_ids": ids[:, :4]},
+    "vit": lambda config, ids: {
+        "pixel_values": drawn(2, 3, *2 * (config.image_size,))},
+    "whisper": lambda config, ids: {
+        "input_features": drawn(
+            2, config.num_mel_bins, 2 * config.max_source_positions),
+        "decoder_input_ids": ids},
     "deepseek_ocr2_encoder": lambda config, ids: {
         "inputs_embeds": drawn(2, LENGTH, config.hidden_size),
         "num_patches": 3},

@@ -10,7 +10,9 @@
 #define SHARDC_EMIT_EXPORTS_EXPORTER_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +22,7 @@
 #include "model/mesh.h"
 #include "model/rules.h"
 #include "plan/read.h"
+#include "roles/role.h"
 #include "schedule/table.h"
 #include "source/file.h"
 #include "source/finding.h"
@@ -53,6 +56,23 @@ struct PipelineChoice {
   std::vector<int64_t> layers;
 };
 
+// What a traced program shows about the parameters of a plan.
+struct ProgramNotes {
+  // Why a parameter must be replicated, by name, although the plan shards it.
+  std::map<std::string, std::string, std::less<>> replicated;
+  // Why the plan does not shard a matrix, by name.
+  std::map<std::string, std::string, std::less<>> unsharded;
+  // The roles of the projections of feed-forward blocks, by the name of the
+  // weight: kUp, kFusedGateUp or kDown.
+  std::map<std::string, Role, std::less<>> roles;
+  // The matrices whose rows lookups read, as those of an embedding.
+  std::set<std::string, std::less<>> tables;
+  // The modules that share the weight of an embedding, by its name.
+  std::map<std::string, std::string, std::less<>> heads;
+  // The modules that look up in the embedding of another one, by its name.
+  std::map<std::string, std::set<std::string>, std::less<>> lookups;
+};
+
 struct Request {
   const ReadPlan& plan;
   Options options;
@@ -65,6 +85,9 @@ struct Request {
   const PipelineChoice* pipeline = nullptr;
   // The model type of the configuration, such as `llama`; empty if not known.
   std::string model_type{};
+  // Null if the plan does not follow from a traced program. With a program,
+  // `parts` of the plan are all that a dimension has.
+  const ProgramNotes* program = nullptr;
 };
 
 // How a format states replicated KV heads.

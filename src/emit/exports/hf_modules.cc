@@ -258,6 +258,25 @@ HfModules ModulesOf(const Request& request, const std::string& axis,
       at->second.place = param.place;
     }
     AxisSharding sharding = ShardingOf(request, axis, param);
+    if (request.program != nullptr) {
+      const auto why = request.program->replicated.find(param.name);
+      if (why != request.program->replicated.end() && sharding.split()) {
+        sharding.dim = -1;
+        sharding.parts = 1;
+        at->second.unsharded = why->second;
+      }
+      const auto role = request.program->roles.find(param.name);
+      if (role != request.program->roles.end()) {
+        at->second.role = role->second;
+      }
+      at->second.table =
+          at->second.table || request.program->tables.contains(param.name);
+      const auto no = request.program->unsharded.find(param.name);
+      if (no != request.program->unsharded.end() &&
+          at->second.unsharded.empty()) {
+        at->second.unsharded = no->second;
+      }
+    }
     if (name.stacked) Stack(name, axis, param, sharding);
     HfTensor& tensor =
         at->second.tensors[std::string(AfterLast(name.name, '.'))];
@@ -552,8 +571,10 @@ LocalBlocks LocalBlocksOf(const HfModules& modules, int64_t devices,
                                model_type) == kOfAllHeads.end();
   std::map<std::string, std::vector<Child>, std::less<>> children;
   for (const auto& [name, module] : modules.of) {
+    const Role role = RoleOfModule(name);
     children[std::string(ParentOf(name))].push_back(
-        {name, RoleOfModule(name), &module});
+        {name, role == Role::kOther && !HoldsExperts(name) ? module.role : role,
+         &module});
   }
   LocalBlocks out;
   for (auto& [name, of_block] : children) {
@@ -635,7 +656,8 @@ bool HasIdentityExperts(const HfModule& experts) {
   return in.size() == 3 && out.size() == 3 && in[0] > out[0];
 }
 
-ExpertStyles StylesOfExperts(const HfModule& experts, bool packed) {
+ExpertStyles StylesOfExperts(const HfModule& experts, bool packed,
+                             bool parts_known) {
   ExpertStyles out;
   bool all_first = true;
   for (const auto& [leaf, tensor] : experts.tensors) {
@@ -677,6 +699,12 @@ ExpertStyles StylesOfExperts(const HfModule& experts, bool packed) {
     }
     style = StyleOf(leaf, tensor.Same()->dim, down_dim);
     const int64_t parts = leaf == "gate_up_proj" ? 2 : 1;
+    if (parts_known && parts != tensor.Same()->parts) {
+      return Because(
+          "the program does not store gate and up one after the "
+          "other in " +
+          ShortQuote(leaf));
+    }
     if (style.empty() || tensor.Same()->dim < 1 ||
         (leaf != "down_proj" &&
          !SameWidth(tensor, tensor.Same()->dim, parts, *down, down_dim))) {

@@ -59,6 +59,12 @@ struct HfTensor {
 struct HfModule {
   std::map<std::string, HfTensor, std::less<>> tensors;
   Place place;
+  // Why the module is replicated, as a traced program shows it; else empty.
+  std::string unsharded;
+  // The role of the weight, as a traced program shows it; else kOther.
+  Role role = Role::kOther;
+  // Whether a traced program shows that lookups read the weight.
+  bool table = false;
 
   const HfTensor* Find(std::string_view leaf) const;
   bool AnySplit() const;
@@ -141,8 +147,11 @@ struct ExpertStyles {
 bool HasIdentityExperts(const HfModule& experts);
 
 // Returns the styles of a module of experts. `packed` is true if the version of
-// transformers has styles for tensors that hold two projections.
-ExpertStyles StylesOfExperts(const HfModule& experts, bool packed);
+// transformers has styles for tensors that hold two projections. `parts_known`
+// is true if the plan has the parts of each tensor. Otherwise a `gate_up_proj`
+// is assumed to hold two, one after the other.
+ExpertStyles StylesOfExperts(const HfModule& experts, bool packed,
+                             bool parts_known);
 
 }  // namespace shardc::exports
 

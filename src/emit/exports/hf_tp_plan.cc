@@ -97,6 +97,7 @@ class TpPlanWriter {
   TpPlanWriter(const Request& request, std::string axis, Vocabulary vocabulary)
       : axis_(std::move(axis)),
         vocabulary_(vocabulary),
+        program_(request.program),
         modules_(ModulesOf(request, axis_, vocabulary != Vocabulary::kFirst)),
         blocks_(LocalBlocksOf(modules_, request.plan.mesh.SizeOf(axis_),
                               request.model_type)) {}
@@ -106,6 +107,10 @@ class TpPlanWriter {
     json.BeginObject(JsonLayout::kLines);
     for (const std::string& name : modules_.order) {
       const HfModule& module = modules_.of.at(name);
+      if (!module.unsharded.empty() && !module.AnySplit()) {
+        ReportReplicated(name, module.unsharded, module.place, findings,
+                         Level::kNote);
+      }
       if (HoldsExperts(name)) {
         Experts(name, module, json, findings);
       } else {
@@ -127,10 +132,11 @@ class TpPlanWriter {
 
   static void ReportReplicated(const std::string& name,
                                const std::string& reason, const Place& place,
-                               Findings& findings) {
+                               Findings& findings,
+                               Level level = Level::kWarning) {
     Finding finding;
     finding.code = &code::kInexpressible;
-    finding.level = Level::kWarning;
+    finding.level = level;
     finding.place = place;
     finding.message =
         "`hf-tp-plan` leaves " + ShortQuote(name) + " replicated: " + reason;
@@ -192,7 +198,7 @@ class TpPlanWriter {
                JsonWriter& json, Findings& findings) const {
     ExpertStyles styles;
     if (module.AnySplit()) {
-      styles = StylesOfExperts(module, renamed());
+      styles = StylesOfExperts(module, renamed(), program_ != nullptr);
       if (styles.by_expert && SplitsOtherModules()) {
         styles.reason =
             "the axis shards whole experts, which is an expert parallel plan, "
@@ -261,6 +267,25 @@ class TpPlanWriter {
   // of the head's weight. From version 5.16 on, the model's own plan may have
   // another style for the head, which must be replaced.
   void TiedHead(JsonWriter& json) const {
+    if (program_ != nullptr) {
+      for (const auto& [weight, head] : program_->heads) {
+        const std::string embedding = ModuleOf(weight);
+        if (modules_.of.contains(embedding)) HeadOf(embedding, head, json);
+      }
+      for (const auto& [weight, readers] : program_->lookups) {
+        const auto embedding = modules_.of.find(ModuleOf(weight));
+        if (embedding == modules_.of.end()) continue;
+        const auto answer = StyleOf(embedding->first, embedding->second);
+        for (const std::string& reader : readers) {
+          if (answer.style.empty()) {
+            Replicate(reader, json);
+          } else {
+            json.Member(reader, answer.style);
+          }
+        }
+      }
+      return;
+    }
     std::string embedding;
     for (const auto& [name, module] : modules_.of) {
       const std::string_view part = AfterLast(name, '.');
@@ -272,13 +297,24 @@ class TpPlanWriter {
         embedding = name;
       }
     }
-    if (embedding.empty()) return;
+    if (!embedding.empty()) HeadOf(embedding, "lm_head", json);
+  }
+
+  static std::string ModuleOf(std::string_view param) {
+    const std::string generic =
+        NameTemplate(param, '.', TemplateNumbers::kParts);
+    return std::string(ParentOf(generic));
+  }
+
+  // Writes the style of a head that has the weight of an embedding.
+  void HeadOf(const std::string& embedding, const std::string& head,
+              JsonWriter& json) const {
     const HfModule& module = modules_.of.at(embedding);
     if (StyleOf(embedding, module).style.empty()) {
-      Replicate("lm_head", json);
+      Replicate(head, json);
     } else {
       const bool rows = module.Find("weight")->Same()->dim == 0;
-      json.Member("lm_head", rows ? GatherOutput() : SplitInput());
+      json.Member(head, rows ? GatherOutput() : SplitInput());
     }
   }
 
@@ -366,7 +402,11 @@ class TpPlanWriter {
       return {"", "each device needs the router's scores of all experts"};
     }
     const std::string_view part = AfterLast(name, '.');
-    if (role.module_role != Role::kHead && NamesEmbedding(part)) {
+    // A table of vectors has no bias, but a projection of embeddings may.
+    const bool table = program_ != nullptr ? modules_.of.at(name).table
+                                           : role.module_role != Role::kHead &&
+                                                 NamesEmbedding(part);
+    if (table && bias == nullptr) {
       return {(renamed() ? "embedding_" : "") +
                   std::string(weight.dim == 0 ? "rowwise" : "colwise"),
               ""};
@@ -387,6 +427,7 @@ class TpPlanWriter {
 
   std::string axis_;
   Vocabulary vocabulary_;
+  const ProgramNotes* program_;  // may be null
   HfModules modules_;
   LocalBlocks blocks_;
 };
@@ -511,7 +552,7 @@ constexpr Exporter kHfTpPlan{
     .name = "hf-tp-plan",
     .what = "transformers' tensor parallel plan: styles of modules",
     .formats = "json",
-    .flags = "--mode --axis --transformers",
+    .flags = "--mode --axis --transformers --program",
     .write = WriteHfTpPlan,
     .of_stage = true,
     .parts_form = PartsForm::kWrites};
