@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "cli/suggested.h"
 #include "cli/verify_step.h"
 #include "plan/kv_layout.h"
 #include "plan/mesh_purposes.h"

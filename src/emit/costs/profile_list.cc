@@ -113,8 +113,10 @@ void WriteProfileListJson(Sink& out) {
              From(from, FigureGroup::kLinks));
       figure("links", one.links, From(from, FigureGroup::kLinks));
       figure("host_bytes_per_s", one.host_rate, From(from, FigureGroup::kHost));
-      figure("host_memory_bytes_per_s", one.host_memory_rate,
-             From(from, FigureGroup::kHostMemory));
+      if (one.host_memory_rate) {
+        figure("host_memory_bytes_per_s", one.host_memory_rate,
+               From(from, FigureGroup::kHostMemory));
+      }
       json.Members("fabric", FabricName(one.fabric), "chips_per_host",
                    one.chips_per_host, "devices_per_chip",
                    one.devices_per_chip);
