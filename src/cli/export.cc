@@ -11,11 +11,13 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/program_plan.h"
 #include "cli/schedule_table.h"
 #include "emit/emit.h"
 #include "emit/exports/exporter.h"
 #include "importers/rules/exact.h"
 #include "plan/planned_stages.h"
+#include "program/sharding.h"
 #include "source/file.h"
 #include "source/join.h"
 #include "source/size.h"
@@ -26,7 +28,7 @@ namespace {
 
 struct ExportFlags {
   InputFlags inputs;
-  std::string format, plan, output, mode, names, state;
+  std::string format, plan, output, mode, names, state, program;
   exports::Options options;
   std::string stages, assign, virtual_stages, schedule, microbatches;
   bool allow_edited = false;
@@ -59,6 +61,7 @@ bool Applies(const exports::Exporter& exporter, const ExportFlags& flags,
       {"--transformers", !options.version.empty()},
       {"--names", !flags.names.empty()},
       {"--state", !flags.state.empty()},
+      {"--program", !flags.program.empty()},
       {"--stages", !flags.stages.empty()},
       {"--assign", !flags.assign.empty()},
       {"--virtual", !flags.virtual_stages.empty()},
@@ -306,6 +309,38 @@ std::optional<exports::PipelineChoice> PipelineOf(
   return out;
 }
 
+// Exports a traced program under a plan.
+int ExportProgram(const exports::Exporter& exporter, const ExportFlags& flags,
+                  const exports::Options& options, const Common& common,
+                  Findings& findings) {
+  if (flags.program.empty()) {
+    findings.Add(code::kUsage, {},
+                 "`" + flags.format + "` needs a traced program",
+                 "write `--program FILE`; `python3 -m shardc.program` writes "
+                 "the file");
+    return kFailed;
+  }
+  const auto program = ReadTracedProgram(flags.program, findings);
+  if (!program) return kFailed;
+  const auto plan = PlanOfProgram(*program, flags.plan, flags.inputs,
+                                  options.mode, common, findings);
+  if (!plan) return kFailed;
+  if (plan->found) return kFound;
+  if (!CanRunOn(*program, plan->mesh, findings)) return kFailed;
+  for (const std::string& note : plan->notes) {
+    PrintMessage(common, "note: " + note + "\n");
+  }
+  const program::Sharding sharding =
+      program::ShardProgram(*program, plan->mesh, plan->specs);
+  const exports::ShardedProgram of = {*program, plan->mesh, sharding};
+  const ReadPlan none;
+  const std::string text = TextOf([&](Sink& out) {
+    exporter.write({.plan = none, .options = options, .program = &of}, out,
+                   findings);
+  });
+  return PutResult(text, flags.output, findings) ? kDone : kFailed;
+}
+
 int RunExport(const ExportFlags& flags, const Common& common,
               Findings& findings) {
   const exports::Exporter* exporter = FindExporter(flags.format, findings);
@@ -320,6 +355,9 @@ int RunExport(const ExportFlags& flags, const Common& common,
     const auto mode = ParseModeFlag(flags.mode, findings);
     if (!mode) return kFailed;
     options.mode = *mode;
+  }
+  if (exporter->of_program) {
+    return ExportProgram(*exporter, flags, options, common, findings);
   }
   const auto names = NamesOf(flags, findings);
   if (!names && !flags.names.empty()) return kFailed;
@@ -438,6 +476,10 @@ Options OptionsOf(ExportFlags& flags) {
         .value = "VERSION",
         .help = "hf-tp-plan: version of transformers, such as 4.57 (default: "
                 "the newest)"},
+       {.name = "--program",
+        .to = &flags.program,
+        .value = "FILE",
+        .help = "constraints: traced program of your function"},
        {.name = "--names",
         .to = &flags.names,
         .value = "FILE",

@@ -4,6 +4,8 @@
 #define SHARDC_SUGGEST_CHOICE_H_
 
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,9 @@ struct Preferences {
   // The facts that the user's program shows. If they are given, roles and specs
   // follow from them, and not from names and sizes.
   const program::Facts* facts = nullptr;
+  // The factors that tensor parallelism shards, as indices into Facts::factors;
+  // those with the best ratio if nullopt (suggest/by_program.h).
+  std::optional<std::set<uint32_t>> tensor_factors = {};
 };
 
 // A logical axis in a spec, such as FSDP or HEAD, spelled as in the rules file,

@@ -1,6 +1,6 @@
 // Directory: emit/exports. Writes plans in other systems' formats.
 // Its files include headers of these directories: source, model, roles,
-// schedule, plan.
+// schedule, plan, program.
 //
 // Exports a plan to the formats of other systems. Each format has a file and a
 // line in table.h; the formats of pipelines share one file. If a format cannot
@@ -20,6 +20,8 @@
 #include "model/mesh.h"
 #include "model/rules.h"
 #include "plan/read.h"
+#include "program/program.h"
+#include "program/sharding.h"
 #include "schedule/table.h"
 #include "source/file.h"
 #include "source/finding.h"
@@ -53,6 +55,13 @@ struct PipelineChoice {
   std::vector<int64_t> layers;
 };
 
+// A traced program on the mesh of a plan.
+struct ShardedProgram {
+  const program::Program& program;
+  const Mesh& mesh;
+  const program::Sharding& sharding;
+};
+
 struct Request {
   const ReadPlan& plan;
   Options options;
@@ -65,6 +74,9 @@ struct Request {
   const PipelineChoice* pipeline = nullptr;
   // The model type of the configuration, such as `llama`; empty if not known.
   std::string model_type{};
+  // The program of `--program`; null if the format describes parameters alone.
+  // The plan then has no parameters.
+  const ShardedProgram* program = nullptr;
 };
 
 // How a format states replicated KV heads.
@@ -106,6 +118,8 @@ struct Exporter {
   std::string_view no_kv_replicas =
       "it shards a dimension over complete axes of the mesh";
   PartsForm parts_form = PartsForm::kNone;
+  // True if the format describes a traced program under a plan.
+  bool of_program = false;
 };
 
 #define SHARDC_EXPORT(name) extern const Exporter name;

@@ -14,10 +14,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "dense/program/run.h"
+#include "exec/machine/collectives.h"
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
 #include "exec/program/run.h"
@@ -263,16 +265,15 @@ class Prover {
     const auto drawn = [this](ValueId id) {
       return DrawValue(program_, id, random_);
     };
-    const program::Sharding sharding =
-        program::ShardProgram(program_, request_.mesh, request_.specs);
-    NoteOps(program_.ops, sharding);
+    sharding_ = program::ShardProgram(program_, request_.mesh, request_.specs);
+    NoteOps(program_.ops);
     dense_ = dense::RunProgram(program_, dense_inputs_, drawn);
     if (dense_.fault) {
       Fail(*dense_.fault->op, dense_.fault->message + " (in the dense run)");
       return std::move(out_);
     }
     inputs.program = &program_;
-    inputs.sharding = &sharding;
+    inputs.sharding = &sharding_;
     inputs.drawn = drawn;
     exec::Machine machine(mesh_, request_.threads, request_.seams);
     const exec::ProgramRun run = exec::RunProgram(
@@ -335,7 +336,7 @@ class Prover {
 
   // ---- what the verdict must say
 
-  void NoteOps(const std::vector<Op>& ops, const program::Sharding& sharding) {
+  void NoteOps(const std::vector<Op>& ops) {
     for (const Op& op : ops) {
       if (op.kind == OpKind::kManual) ++out_.manual;
       const program::Value* const first =
@@ -351,13 +352,13 @@ class Prover {
       } else if (program::IsOpaque(program_, op)) {
         AddStandIn(op, op.word.empty() ? program::NameOf(op) : op.word, false);
       }
-      const auto at = sharding.ops.find(&op);
-      if (at != sharding.ops.end()) {
+      const auto at = sharding_.ops.find(&op);
+      if (at != sharding_.ops.end()) {
         for (const program::Gathered& one : at->second.gathered) {
           AddGather(op, one);
         }
       }
-      for (const Body& body : op.bodies) NoteOps(body.ops, sharding);
+      for (const Body& body : op.bodies) NoteOps(body.ops);
     }
   }
 
@@ -466,10 +467,23 @@ class Prover {
       return "";
     }
     exec::LayoutError why;
-    const auto got = exec::Gather(mesh_, value, why);
+    const auto partial = sharding_.partial.find(id);
+    const auto got =
+        partial == sharding_.partial.end()
+            ? exec::Gather(mesh_, value, why)
+            : exec::Gather(mesh_, Added(value, partial->second), why);
     if (!got) return why.message;
     const Compared one = Compare(got->wide, want[0].data);
     return one.Passes() ? "" : Text(one);
+  }
+
+  // Returns the sum of a partial value over the axes.
+  exec::ShardedTensor Added(exec::ShardedTensor value,
+                            const AxisGroup& axes) const {
+    exec::Machine machine(mesh_, 1, {});
+    value.local = exec::AllReduce(machine, axes, value.local,
+                                  exec::Reduce::kSum, "partial value");
+    return value;
   }
 
   static std::string Text(const Compared& one) {
@@ -572,7 +586,7 @@ class Prover {
       }
       const Compared one = Compare(got.data, want.data);
       if (one.Passes()) continue;
-      out_.failure = {FirstStrange(run),
+      out_.failure = {LineOfFault(run, program_.outputs[i]),
                       name + " differs by " + ErrorText(one.difference) +
                           " from that of the reference, where " +
                           ErrorText(one.Allowed()) + " is allowed"};
@@ -580,22 +594,145 @@ class Prover {
     }
   }
 
-  // Returns the line of the first manual region with a result that equals no
-  // value of the reference, or an empty text if there is none.
-  std::string FirstStrange(const dense::ProgramRun& reference) const {
-    for (const Op& op : program_.ops) {
-      if (op.kind != OpKind::kManual) continue;
-      for (const ValueId id : op.out) {
-        const dense::Array& own = dense_.values[id][0];
-        const bool known = std::ranges::any_of(
-            reference.values, [&](const dense::ProgramValue& value) {
-              return value.size() == 1 && value[0].shape == own.shape &&
-                     Compare(own.data, value[0].data).Passes();
-            });
-        if (!known) return program_.LineText(op.at);
+  // ---- the line of a difference from the reference
+
+  // Returns the first op, of those that `wrong` is computed from, with a result
+  // that is not known and operands that are. For example, if y = 3 * (a + b)
+  // and the reference has (a + b) * 2, then a + b is known, and the product is
+  // the op. `known` returns whether the reference has a value.
+  template <class Known>
+  static const Op* FirstStrange(const std::vector<Op>& ops, ValueId wrong,
+                                const Known& known) {
+    std::map<ValueId, const Op*> from;
+    for (const Op& op : ops) {
+      for (const ValueId id : op.out) from[id] = &op;
+    }
+    const Op* first = nullptr;
+    std::vector<ValueId> todo = {wrong};
+    std::set<ValueId> seen;
+    while (!todo.empty()) {
+      const ValueId id = todo.back();
+      todo.pop_back();
+      if (!seen.insert(id).second || !from.contains(id)) continue;
+      const Op* const op = from[id];
+      const size_t before = todo.size();
+      for (const ValueId in : op->in) {
+        const bool computed = from.contains(in) && !from[in]->in.empty();
+        if (computed && !known(in)) todo.push_back(in);
+      }
+      if (todo.size() == before && (first == nullptr || op < first)) first = op;
+    }
+    return first;
+  }
+
+  // Returns the line of the op that makes a result differ from that of the
+  // reference, also in the body of a manual region. Returns an empty text if
+  // there is none.
+  std::string LineOfFault(const dense::ProgramRun& reference,
+                          ValueId result) const {
+    const Op* op = FirstStrange(program_.ops, result, [&](ValueId id) {
+      return Has(reference, dense_.values[id], {});
+    });
+    if (op == nullptr) return "";
+    if (op->region) {
+      std::vector<int64_t> sizes;
+      for (const auto& [name, size] : op->region->mesh) {
+        const auto& axes = op->region->manual_axes;
+        if (axes.empty() || std::ranges::find(axes, name) != axes.end()) {
+          sizes.push_back(size);
+        }
+      }
+      const auto known = [&](ValueId id) {
+        const auto dtype = program_.values[id].dtype;
+        // Numbers of devices and rows are in no reference.
+        return !dtype || *dtype == Dtype::kBool ||
+               program::IntegerBits(*dtype) != 0 ||
+               Has(reference, dense_.values[id], sizes);
+      };
+      const Body& body = op->bodies[0];
+      for (const ValueId id : body.out) {
+        if (known(id)) continue;
+        const Op* const inner = FirstStrange(body.ops, id, known);
+        if (inner != nullptr && inner->at.known()) op = inner;
+        break;
       }
     }
-    return "";
+    return program_.LineText(op->at);
+  }
+
+  // Returns whether the reference has a value. In a manual region over axes of
+  // these sizes, each device has a block of it, or the blocks are the sum over
+  // some of the axes.
+  static bool Has(const dense::ProgramRun& reference,
+                  const dense::ProgramValue& own,
+                  const std::vector<int64_t>& sizes) {
+    for (size_t summed = 0; summed < size_t{1} << sizes.size(); ++summed) {
+      const dense::ProgramValue whole = Summed(own, sizes, summed);
+      for (const dense::ProgramValue& other : reference.values) {
+        if (other.size() == 1 &&
+            std::ranges::all_of(whole, [&](const dense::Array& one) {
+              return HasBlock(other[0], one);
+            })) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // Returns the sums over the axes whose bits `summed` has.
+  static dense::ProgramValue Summed(const dense::ProgramValue& own,
+                                    const std::vector<int64_t>& sizes,
+                                    size_t summed) {
+    dense::ProgramValue out = own;
+    int64_t stride = 1;
+    for (size_t axis = sizes.size(); axis-- > 0; stride *= sizes[axis]) {
+      if ((summed >> axis & 1) == 0) continue;
+      const dense::ProgramValue before = out;
+      for (size_t device = 0; device < out.size(); ++device) {
+        std::ranges::fill(out[device].data, 0);
+        const auto at = static_cast<int64_t>(device);
+        const int64_t first = at - at / stride % sizes[axis] * stride;
+        for (int64_t i = 0; i < sizes[axis]; ++i) {
+          const auto& data = before[AsIndex(first + i * stride)].data;
+          for (size_t e = 0; e < data.size(); ++e)
+            out[device].data[e] += data[e];
+        }
+      }
+    }
+    return out;
+  }
+
+  // Returns whether an array is a block of a grid that divides another one.
+  static bool HasBlock(const dense::Array& whole, const dense::Array& one) {
+    if (whole.shape.size() != one.shape.size() || one.data.empty())
+      return false;
+    int64_t blocks = 1;
+    for (size_t d = 0; d < one.shape.size(); ++d) {
+      if (whole.shape[d] % one.shape[d] != 0) return false;
+      blocks *= whole.shape[d] / one.shape[d];
+    }
+    std::vector<double> block(one.data.size());
+    for (int64_t number = 0; number < blocks; ++number) {
+      for (size_t e = 0; e < block.size(); ++e) {
+        // The element and the block by their coordinates, the last one first.
+        auto of_element = static_cast<int64_t>(e);
+        int64_t of_block = number;
+        int64_t at = 0;
+        int64_t stride = 1;
+        for (size_t d = one.shape.size(); d-- > 0;) {
+          const int64_t parts = whole.shape[d] / one.shape[d];
+          at += (of_block % parts * one.shape[d] + of_element % one.shape[d]) *
+                stride;
+          of_block /= parts;
+          of_element /= one.shape[d];
+          stride *= whole.shape[d];
+        }
+        block[e] = whole.data[AsIndex(at)];
+      }
+      if (Compare(one.data, block).Passes()) return true;
+    }
+    return false;
   }
 
   const ProgramRequest& request_;
@@ -604,6 +741,7 @@ class Prover {
   const exec::Random random_;
   std::vector<dense::Array> dense_inputs_;
   dense::ProgramRun dense_;
+  program::Sharding sharding_;
   ProgramProof out_;
 };
 
