@@ -19,6 +19,7 @@
 
 #include "model/name.h"
 #include "source/join.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::program {
