@@ -104,7 +104,7 @@ MAY_INCLUDE = {
     "emit/verify": {"source", "model", "floats", "comm", "exec/machine",
         "verify/cases", "verify/judge", "verify", "verify/step",
         "verify/program", "emit"},
-    "emit/exports": {"source", "model", "roles", "schedule", "plan"},
+    "emit/exports": {"source", "model", "roles", "program", "schedule", "plan"},
     "emit/plans": {"source", "model", "comm", "match/proof", "plan",
         "plan/difference", "emit", "emit/findings"},
     "emit/costs": {"source", "devices", "model", "cost", "search", "emit"},

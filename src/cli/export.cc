@@ -151,8 +151,7 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
   return true;
 }
 
-// Returns the compiled plan as a plan file that was read. The place of a
-// parameter is that of the rule that matches it.
+// Returns the compiled plan as a plan file that was read.
 std::optional<ReadPlan> ReadCompiled(const Compiled& compiled,
                                      Findings& findings) {
   const auto document =
@@ -161,23 +160,24 @@ std::optional<ReadPlan> ReadCompiled(const Compiled& compiled,
                                      })),
                           findings);
   if (document == nullptr) return std::nullopt;
-  auto out = ParsePlan(*document, EditedPlan::kAllowed, findings);
-  if (!out) return std::nullopt;
-  const Plan& plan = compiled.plan;
-  for (size_t i = 0; i < std::min(out->params.size(), plan.params.size());
-       ++i) {
-    const int32_t rule = plan.layouts[plan.params[i].layout].rule;
-    if (rule < 0 || out->params[i].name != plan.names[i]) continue;
-    const Place& match = compiled.rules.rules[AsIndex(rule)].match_place;
-    if (match.HasPosition()) out->params[i].place = match;
-  }
-  return out;
+  return ParsePlan(*document, EditedPlan::kAllowed, findings);
 }
 
-// Returns the plan that follows from the traced program alone, in which an axis
-// divides each of several equal parts of a dimension. Returns nullopt after a
+// Sets the place of each parameter to that of the rule that matches it.
+void PlaceAtRules(const Compiled& compiled, ReadPlan& out) {
+  const Plan& plan = compiled.plan;
+  for (size_t i = 0; i < std::min(out.params.size(), plan.params.size()); ++i) {
+    const int32_t rule = plan.layouts[plan.params[i].layout].rule;
+    if (rule < 0 || out.params[i].name != plan.names[i]) continue;
+    const Place& match = compiled.rules.rules[AsIndex(rule)].match_place;
+    if (match.HasPosition()) out.params[i].place = match;
+  }
+}
+
+// Returns the plan that follows from the traced program alone. A dimension that
+// holds several equal parts is sharded part by part. Returns nullopt after a
 // finding; `status` is then the exit status.
-std::optional<ReadPlan> PlanOfProgram(const ExportFlags& flags,
+std::optional<ReadPlan> SuggestedPlan(const ExportFlags& flags,
                                       const Common& common, int& status,
                                       OfInputs& of_inputs, Findings& findings) {
   if (!RefuseOthers(OptionsOf, flags,
@@ -208,10 +208,7 @@ std::optional<ReadPlan> PlanOfProgram(const ExportFlags& flags,
   of_inputs.rules = rules.compiled->rules;
   of_inputs.model_type = program::TransformersType(traced->program);
   exports::ProgramNotes& notes = of_inputs.program.emplace();
-  auto reads = program::ReadsElsewhere(traced->program);
-  notes.replicated = std::move(reads.replicated);
-  notes.heads = std::move(reads.heads);
-  notes.lookups = std::move(reads.lookups);
+  notes.reads = program::ReadsElsewhere(traced->program);
   const suggest::Suggestion& made = rules.suggestion;
   for (size_t k = 0; k < made.dims.groups.size(); ++k) {
     const Role role = made.dims.groups[k].role;
@@ -273,7 +270,9 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
   if (opened.config() != nullptr) {
     of_inputs.model_type = opened.config()->model_type;
   }
-  return ReadCompiled(*compiled, findings);
+  auto plan = ReadCompiled(*compiled, findings);
+  if (plan) PlaceAtRules(*compiled, *plan);
+  return plan;
 }
 
 // Reads the file of `--names`. Returns nullopt without a finding if `--names`
@@ -419,7 +418,7 @@ int RunExport(const ExportFlags& flags, const Common& common,
   OfInputs of_inputs;
   auto plan = flags.program.empty()
                   ? PlanOf(flags, common, staged, status, of_inputs, findings)
-                  : PlanOfProgram(flags, common, status, of_inputs, findings);
+                  : SuggestedPlan(flags, common, status, of_inputs, findings);
   if (!plan) return status;
   if (!exporter->for_people && HasIllegalSpec(*plan, findings)) return kFound;
   if (!exports::StateKvReplicas(*exporter, *plan, findings) ||

@@ -126,8 +126,9 @@ ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan) {
     if (parts != plan.parts.end() &&
         !ShardedParts(parts->second, specs.back()).empty()) {
       out.notes.push_back(
-          ShortQuote(input.name) + " is sharded in contiguous ranges here" +
-          ", and the plan divides it" + InPartsText(parts->second) +
+          ShortQuote(input.name) +
+          " is sharded in contiguous ranges here, and the plan divides it" +
+          InPartsText(parts->second) +
           ": what a part needs of other ranges is sent");
     }
   }

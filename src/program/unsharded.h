@@ -19,18 +19,19 @@ struct ModuleReads {
   // reads `layers.0.mixer.dt_proj.bias` at model.py:12, where no style of the
   // module acts", or "the program does not read it".
   std::map<std::string, std::string, std::less<>> replicated;
-  // For a weight that a module without parameters of its own multiplies with,
-  // the name of that module: a head that has the weight of the embedding.
+  // Heads that share the weight of an embedding: the module that multiplies
+  // with the weight and has no parameters of its own, by the weight's name.
   std::map<std::string, std::string, std::less<>> heads;
-  // For an embedding, the modules without parameters of their own that look up
-  // in it, such as those of an encoder and of a decoder.
+  // Modules that share an embedding, such as those of an encoder and of a
+  // decoder: the modules that look up rows of the weight and have no parameters
+  // of their own, by the weight's name.
   std::map<std::string, std::set<std::string>, std::less<>> lookups;
 };
 ModuleReads ReadsElsewhere(const Program& program);
 
 // Returns for each dimension of a matrix why an axis of `parts` devices does
-// not shard it, joined by `; `. Empty for vectors, and for a matrix that the
-// axis can shard.
+// not shard it, joined by `; `. The text has a meaning only if the plan shards
+// no dimension of the matrix over the axis. Empty for vectors.
 std::string WhyUnsharded(const Program& program, const Facts& facts,
                          const ParamFacts& param, int64_t parts);
 

@@ -257,9 +257,10 @@ ModelDims ProgramDims(const Tree& tree, const Facts& facts) {
   return out;
 }
 
-// Returns the number of equal parts that a dimension holds one after the other,
-// if `tensor` has the leading factor of each, so that the tensor-parallel axis
-// can divide each part. Returns 1 for other dimensions.
+// Returns the number of parts of a dimension if the tensor-parallel axis can
+// divide each of them, such as 2 for a gate and an up projection in one matrix.
+// The parts must have equal sizes, and `tensor` the leading factor of each.
+// Returns 1 for other dimensions.
 int64_t DividedParts(const Facts& facts, const FactorList& dim,
                      const std::set<uint32_t>& tensor, int64_t axis) {
   if (dim.size() != 1) return 1;

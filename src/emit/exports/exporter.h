@@ -1,6 +1,6 @@
 // Directory: emit/exports. Writes plans in other systems' formats.
 // Its files include headers of these directories: source, model, roles,
-// schedule, plan.
+// program, schedule, plan.
 //
 // Exports a plan to the formats of other systems. Each format has a file and a
 // line in table.h; the formats of pipelines share one file. If a format cannot
@@ -22,6 +22,7 @@
 #include "model/mesh.h"
 #include "model/rules.h"
 #include "plan/read.h"
+#include "program/unsharded.h"
 #include "roles/role.h"
 #include "schedule/table.h"
 #include "source/file.h"
@@ -58,19 +59,16 @@ struct PipelineChoice {
 
 // What a traced program shows about the parameters of a plan.
 struct ProgramNotes {
-  // Why a parameter must be replicated, by name, although the plan shards it.
-  std::map<std::string, std::string, std::less<>> replicated;
-  // Why the plan does not shard a matrix, by name.
+  // Parameters that other modules read. Those of `reads.replicated` must be
+  // replicated, although the plan may shard them.
+  program::ModuleReads reads;
+  // Why an axis cannot shard a matrix, by its name. The plan may shard others.
   std::map<std::string, std::string, std::less<>> unsharded;
-  // The roles of the projections of feed-forward blocks, by the name of the
-  // weight: kUp, kFusedGateUp or kDown.
+  // The role of each weight of a feed-forward block, by its name: kUp,
+  // kFusedGateUp or kDown.
   std::map<std::string, Role, std::less<>> roles;
   // The matrices whose rows lookups read, as those of an embedding.
   std::set<std::string, std::less<>> tables;
-  // The modules that share the weight of an embedding, by its name.
-  std::map<std::string, std::string, std::less<>> heads;
-  // The modules that look up in the embedding of another one, by its name.
-  std::map<std::string, std::set<std::string>, std::less<>> lookups;
 };
 
 struct Request {

@@ -259,8 +259,8 @@ HfModules ModulesOf(const Request& request, const std::string& axis,
     }
     AxisSharding sharding = ShardingOf(request, axis, param);
     if (request.program != nullptr) {
-      const auto why = request.program->replicated.find(param.name);
-      if (why != request.program->replicated.end() && sharding.split()) {
+      const auto why = request.program->reads.replicated.find(param.name);
+      if (why != request.program->reads.replicated.end() && sharding.split()) {
         sharding.dim = -1;
         sharding.parts = 1;
         at->second.unsharded = why->second;

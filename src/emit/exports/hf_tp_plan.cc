@@ -268,11 +268,11 @@ class TpPlanWriter {
   // another style for the head, which must be replaced.
   void TiedHead(JsonWriter& json) const {
     if (program_ != nullptr) {
-      for (const auto& [weight, head] : program_->heads) {
+      for (const auto& [weight, head] : program_->reads.heads) {
         const std::string embedding = ModuleOf(weight);
         if (modules_.of.contains(embedding)) HeadOf(embedding, head, json);
       }
-      for (const auto& [weight, readers] : program_->lookups) {
+      for (const auto& [weight, readers] : program_->reads.lookups) {
         const auto embedding = modules_.of.find(ModuleOf(weight));
         if (embedding == modules_.of.end()) continue;
         const auto answer = StyleOf(embedding->first, embedding->second);
