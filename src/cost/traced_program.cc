@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -82,7 +83,8 @@ class Counter {
         mesh_(request.mesh),
         sharding_(program::ShardProgram(program_, mesh_, request.specs)),
         masked_(program::MaskedMatmuls(program_)),
-        sources_(program::StoredSources(program_)) {
+        sources_(program::StoredSources(program_)),
+        shares_(program::SharesReshards(program_)) {
     if (request.profile != nullptr) {
       network_ = NetworkOf(*request.profile, mesh_);
     }
@@ -172,14 +174,36 @@ class Counter {
     Send(op, id, *move, at->second, times, to);
   }
 
-  void Reduced(const Op& op, ValueId id, const AxisGroup& axes, int64_t times,
+  // The same for an operand, which other ops of the body may need with the same
+  // spec.
+  void Operand(const Op& op, size_t i, int64_t times, Sums& to) {
+    if (manual_) return;
+    const Spec& spec = sharding_.ops.at(&op).in[i];
+    if (shares_ && !shared_.emplace(op.in[i], spec).second) return;
+    Bring(op, op.in[i], spec, times, to);
+  }
+
+  // Counts the collectives that add or compare partial results.
+  void Reduced(const Op& op, const OpSharding& chosen, int64_t times,
                Sums& to) {
-    const int64_t elements =
-        CheckedProduct(LocalShape(id, SpecOf(id))).value_or(0);
-    Send(op, id, {Collective::kAllReduce, axes},
-         BusiestSent(Collective::kAllReduce, elements, 1,
-                     mesh_.Parts(axes).value_or(1)),
-         times, to);
+    AxisGroup reduced;
+    for (const auto& [axes, use] : chosen.reductions) {
+      reduced.insert(reduced.end(), axes.begin(), axes.end());
+    }
+    for (size_t i = 0; i < op.out.size(); ++i) {
+      int64_t elements =
+          CheckedProduct(LocalShape(op.out[i], chosen.out[i])).value_or(0);
+      const auto send = [&](Collective kind, const AxisGroup& axes) {
+        const int64_t n = mesh_.Parts(axes).value_or(1);
+        Send(op, op.out[i], {kind, axes}, BusiestSent(kind, elements, 1, n),
+             times, to);
+        return n;
+      };
+      for (const auto& [dim, axes] : chosen.scattered) {
+        elements /= send(Collective::kReduceScatter, axes);
+      }
+      if (!reduced.empty()) send(Collective::kAllReduce, reduced);
+    }
   }
 
   // Counts what a collective of the user's sends.
@@ -238,7 +262,9 @@ class Counter {
 
   Sums Walk(const std::vector<Op>& ops, int64_t times) {
     Sums out;
+    std::set<std::pair<ValueId, Spec>> outer = std::exchange(shared_, {});
     for (const Op& op : ops) Visit(op, times, out);
+    shared_ = std::move(outer);
     return out;
   }
 
@@ -264,16 +290,8 @@ class Counter {
       none.out.resize(op.out.size());
     }
     const OpSharding& chosen = manual_ ? none : sharding_.ops.at(&op);
-    for (size_t i = 0; i < op.in.size(); ++i) {
-      Bring(op, op.in[i], chosen.in[i], times, to);
-    }
-    AxisGroup reduced;
-    for (const auto& [axes, use] : chosen.reductions) {
-      reduced.insert(reduced.end(), axes.begin(), axes.end());
-    }
-    for (const ValueId id : op.out) {
-      if (!reduced.empty()) Reduced(op, id, reduced, times, to);
-    }
+    for (size_t i = 0; i < op.in.size(); ++i) Operand(op, i, times, to);
+    Reduced(op, chosen, times, to);
     Moves(op, times, to);
     if (program::IsOpaque(program_, op)) {
       NotCounted(
@@ -359,10 +377,11 @@ class Counter {
     const int64_t turns = Times(times, op.NumberOf(Attr::kLength));
     for (size_t i = 0; i < op.in.size(); ++i) {
       if (manual_) break;
-      Bring(
-          op, op.in[i],
-          i < consts + carry ? SpecOf(body.in[i]) : sharding_.ops.at(&op).in[i],
-          times, to);
+      if (i < consts + carry) {
+        Bring(op, op.in[i], SpecOf(body.in[i]), times, to);
+      } else {
+        Operand(op, i, times, to);
+      }
     }
     to.Add(Walk(body.ops, turns));
     Carry(op, body, consts, carry, turns, to);
@@ -415,10 +434,7 @@ class Counter {
   }
 
   void Manual(const Op& op, int64_t times, Sums& to) {
-    const OpSharding& chosen = sharding_.ops.at(&op);
-    for (size_t i = 0; i < op.in.size(); ++i) {
-      Bring(op, op.in[i], chosen.in[i], times, to);
-    }
+    for (size_t i = 0; i < op.in.size(); ++i) Operand(op, i, times, to);
     region_ = 1;
     for (const auto& [name, size] : op.region->mesh) {
       const auto& axes = op.region->manual_axes;
@@ -457,50 +473,83 @@ class Counter {
     for (const ValueId id : results) {
       for (const ValueId source : sources_[id]) last[source] = ops.size();
     }
+    // The last op that reads an operand with another sharding than its own.
+    std::map<std::pair<ValueId, Spec>, size_t> last_copy;
+    for (size_t i = 0; i < ops.size(); ++i) {
+      for (const auto& key : Copies(ops[i])) last_copy[key] = i;
+    }
     std::unordered_map<ValueId, int64_t> held;
+    std::map<std::pair<ValueId, Spec>, int64_t> copies;
     Size now = 0;
     int64_t most = 0;
+    const auto release = [&](int64_t bytes) {
+      now = now.Fits() ? now.value() - bytes : now.value();
+    };
     for (size_t i = 0; i < ops.size(); ++i) {
       const Op& op = ops[i];
-      const auto free = [&] {
-        for (const auto* const list : {&op.in, &op.out}) {
-          for (const ValueId id : *list) {
-            for (const ValueId source : sources_[id]) {
-              const auto at = held.find(source);
-              if (at == held.end() || last[source] > i) continue;
-              now = now.Fits() ? now.value() - at->second : now.value();
-              held.erase(at);
-            }
+      const auto free = [&](std::span<const ValueId> list) {
+        for (const ValueId id : list) {
+          for (const ValueId source : sources_[id]) {
+            const auto at = held.find(source);
+            if (at == held.end() || last[source] > i) continue;
+            release(at->second);
+            held.erase(at);
           }
         }
       };
+      for (const auto& key : Copies(op)) {
+        const auto [at, fresh] = copies.try_emplace(key, 0);
+        if (fresh) now += at->second = LocalBytes(key.first, key.second);
+      }
       // A result takes the memory of an operand that nothing reads later.
       const bool in_place = op.kind == OpKind::kMap ||
                             op.kind == OpKind::kDynamicUpdateSlice ||
                             op.kind == OpKind::kScatter;
-      if (in_place) free();
+      if (in_place) free(op.in);
+      if (op.kind == OpKind::kScan) {
+        free(std::span(op.in).subspan(AsIndex(op.NumberOf(Attr::kConsts)),
+                                      AsIndex(op.NumberOf(Attr::kCarry))));
+      }
       for (const ValueId id : op.out) {
         if (!IsStored(id) || elsewhere.contains(id)) continue;
         now += held[id] = LocalBytes(id);
       }
       most = std::max(most, (now + Working(op)).value());
-      free();
+      free(op.in);
+      free(op.out);
+      for (const auto& key : Copies(op)) {
+        const auto at = copies.find(key);
+        if (at == copies.end() || (shares_ && last_copy[key] > i)) continue;
+        release(at->second);
+        copies.erase(at);
+      }
     }
     return most;
   }
 
-  // Returns the bytes that exist only while an op runs: operands with another
-  // sharding than they are stored with, and the values of its bodies.
+  // Returns the operands that an op reads with another sharding than they are
+  // stored with, and this sharding.
+  std::set<std::pair<ValueId, Spec>> Copies(const Op& op) const {
+    std::set<std::pair<ValueId, Spec>> out;
+    const auto at = sharding_.ops.find(&op);
+    if (manual_ || at == sharding_.ops.end()) return out;
+    for (size_t i = 0; i < op.in.size(); ++i) {
+      const Spec& spec = at->second.in[i];
+      if (ClassifyMove(mesh_, SpecOf(op.in[i]), spec)) {
+        out.emplace(op.in[i], spec);
+      }
+    }
+    return out;
+  }
+
+  // Returns the bytes that exist only while an op runs: a partial sum of which
+  // a shard is stored, and the values of its bodies.
   int64_t Working(const Op& op) {
     Size out = 0;
     const auto at = sharding_.ops.find(&op);
-    if (!manual_ && at != sharding_.ops.end()) {
-      for (size_t i = 0; i < op.in.size(); ++i) {
-        const Spec& spec = at->second.in[i];
-        if (ClassifyMove(mesh_, SpecOf(op.in[i]), spec)) {
-          out += LocalBytes(op.in[i], spec);
-        }
-      }
+    if (!manual_ && at != sharding_.ops.end() &&
+        !at->second.scattered.empty()) {
+      out += LocalBytes(op.out[0], at->second.out[0]);
     }
     const bool before = manual_;
     manual_ = manual_ || op.kind == OpKind::kManual;
@@ -596,8 +645,14 @@ class Counter {
         "each op keeps the axes of its operands that its rule permits, as "
         "`verify step --program` runs it; XLA may choose other shardings");
     out.emplace_back(
-        "partial results are all-reduced, also where only a shard of the sum "
-        "is read, for which a reduce-scatter sends half");
+        "a partial sum is reduce-scattered where all ops that read it need the "
+        "same shard, and all-reduced otherwise; XLA's compiler for CPUs "
+        "all-reduces it in both cases");
+    out.emplace_back(
+        shares_
+            ? "a value is resharded once for all ops of a body that need it "
+              "with the same sharding, and kept until the last of them"
+            : "a value is resharded for each op that needs it");
     out.emplace_back(
         "ops run in the order of the program; loops that compute each element "
         "alone are fused into the ops that read them");
@@ -628,6 +683,9 @@ class Counter {
   const std::unordered_set<const Op*> masked_;
   const std::vector<std::vector<ValueId>> sources_;
   Network network_;
+  const bool shares_;
+  // The operands of the current body's ops that were resharded.
+  std::set<std::pair<ValueId, Spec>> shared_;
   // The elements that the busiest device sends, by shape and both specs.
   std::map<std::tuple<Shape, Spec, Spec>, int64_t> moved_;
   int64_t region_ = 1;  // the devices of the manual region

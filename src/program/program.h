@@ -177,6 +177,9 @@ struct Op {
   std::optional<double> fill;             // of a gather; else the dtype's
   std::vector<std::string> axes;          // of a collective
   std::optional<Region> region;           // of a manual region
+  // The spec of a constraint: nullopt for a dimension that the compiler may
+  // shard. Dimensions beyond its end are unsharded. No spec if it is not known.
+  std::optional<std::vector<std::optional<AxisGroup>>> constraint;
   // The body of a scan or of a manual region, the condition and the body of a
   // while loop, or the branches of a cond.
   std::vector<Body> bodies;

@@ -298,9 +298,27 @@ class ProgramReader {
            ReadSpecs(item, "out_specs", op.out.size(), region.out_specs);
   }
 
+  bool ReadConstraint(const JsonValue& item, Op& op) {
+    const auto spec = item.Find("spec");
+    if (!spec || spec->kind() == JsonKind::kNull) return true;
+    if (!spec->IsArray() || spec->size() > out_.ShapeOf(op.in[0]).size()) {
+      return Refuse(code::kSchema, *spec,
+                    "`spec` must be a list with an entry for each dimension at "
+                    "most");
+    }
+    auto& dims = op.constraint.emplace();
+    for (const JsonValue dim : spec->items()) {
+      auto& axes = dims.emplace_back();
+      if (dim.kind() == JsonKind::kNull) continue;
+      if (!ReadAxes(dim, axes.emplace())) return false;
+    }
+    return true;
+  }
+
   // Reads the attributes that are not numbers.
   bool ReadOthers(const JsonValue& item, Op& op) {
     if (op.kind == OpKind::kManual) return ReadRegion(item, op);
+    if (op.kind == OpKind::kConstraint) return ReadConstraint(item, op);
     if (op.kind == OpKind::kCollective) {
       const auto axes = Member(item, "axes", JsonKind::kArray, "a list");
       return axes && ReadAxes(*axes, op.axes);

@@ -1,9 +1,6 @@
-// The sharding rule of each op class, and the choice of shardings. A rule names
-// the factors that an op's dimensions have in common, so that one procedure
-// serves all classes:
+// Chooses the sharding of each op by its rule (op_rule.cc):
 //
 //   dot of x [b, d] and w [d, f]  ->  factors b, d (a sum) and f
-//   reshape [n*h] to [n, h]       ->  factors n and h; the dimension is n h
 //
 // If `x` is sharded over dp in b, and `w` over fsdp in d and over tp in f, then
 // b has dp, f has tp, and d has fsdp: the result is [b:dp, f:tp], a partial sum
@@ -15,351 +12,12 @@
 #include <numeric>
 #include <set>
 
-#include "program/runnable.h"
+#include "model/mesh_layout.h"
 #include "program/ties.h"
 #include "source/size.h"
 
 namespace shardc::program {
 namespace {
-
-class RuleMaker {
- public:
-  RuleMaker(const Program& program, const Op& op) : program_(program), op_(op) {
-    for (const ValueId id : op.in) {
-      rule_.in.emplace_back(program.ShapeOf(id).size());
-    }
-    for (const ValueId id : op.out) {
-      rule_.out.emplace_back(program.ShapeOf(id).size());
-    }
-  }
-
-  OpRule Make() {
-    switch (IsOpaque(program_, op_) ? OpKind::kOpaque : op_.kind) {
-      case OpKind::kMap:
-        Map();
-        break;
-      case OpKind::kBroadcast: {
-        const auto dims = op_.Of(Attr::kDims);
-        for (size_t d = 0; d < dims.size(); ++d) {
-          if (In(0)[d] == Out()[AsIndex(dims[d])]) Tie(0, d, AsIndex(dims[d]));
-        }
-        break;
-      }
-      case OpKind::kReduce:
-        Reduce();
-        break;
-      case OpKind::kReshape:
-        Reshape();
-        break;
-      case OpKind::kTranspose: {
-        const auto perm = op_.Of(Attr::kPerm);
-        for (size_t d = 0; d < perm.size(); ++d) Tie(0, AsIndex(perm[d]), d);
-        break;
-      }
-      case OpKind::kSlice: {
-        const auto stride = op_.Of(Attr::kStride);
-        for (size_t d = 0; d < Out().size(); ++d) {
-          if (Out()[d] == In(0)[d] && (stride.empty() || stride[d] == 1)) {
-            Tie(0, d, d);
-          }
-        }
-        break;
-      }
-      case OpKind::kConcat:
-        Along();
-        break;
-      case OpKind::kPad:
-        for (size_t d = 0; d < Out().size(); ++d) {
-          if (op_.Of(Attr::kLow)[d] == 0 && op_.Of(Attr::kHigh)[d] == 0 &&
-              op_.Of(Attr::kInterior)[d] == 0) {
-            Tie(0, d, d);
-          }
-        }
-        break;
-      case OpKind::kRev:
-        for (size_t d = 0; d < Out().size(); ++d) {
-          if (!HasDim(op_.Of(Attr::kDims), d)) Tie(0, d, d);
-        }
-        break;
-      case OpKind::kCumulative:
-      case OpKind::kSort:
-      case OpKind::kTopK:
-        Along();
-        break;
-      case OpKind::kDot:
-      case OpKind::kRaggedDot:
-        Dot();
-        break;
-      case OpKind::kConv:
-        Conv();
-        break;
-      case OpKind::kGather:
-        Slices(rule_.out[0], Out(), op_.Of(Attr::kOffsetDims),
-               op_.Of(Attr::kCollapsedDims), FactorUse::kPass);
-        Looked(op_.Of(Attr::kStartIndexMap), op_.Of(Attr::kCollapsedDims));
-        break;
-      case OpKind::kScatter: {
-        const bool sums = op_.word == "add" || op_.word == "sub";
-        Slices(rule_.in[2], In(2), op_.Of(Attr::kUpdateWindowDims),
-               op_.Of(Attr::kInsertedDims),
-               sums ? FactorUse::kSum : FactorUse::kNeeded);
-        // Each device applies the updates that its own rows get.
-        for (const int64_t d : op_.Of(Attr::kInsertedDims)) {
-          const int64_t factor = New(In(0)[AsIndex(d)]);
-          if (factor >= 0) rule_.in[0][AsIndex(d)] = {factor};
-        }
-        rule_.out[0] = rule_.in[0];
-        break;
-      }
-      case OpKind::kDynamicSlice:
-      case OpKind::kDynamicUpdateSlice: {
-        const bool update = op_.kind == OpKind::kDynamicUpdateSlice;
-        const Shape& part = update ? In(1) : Out();
-        for (size_t d = 0; d < part.size(); ++d) {
-          if (part[d] != In(0)[d]) continue;
-          Tie(0, d, d);
-          if (update) rule_.in[1][d] = rule_.in[0][d];
-        }
-        break;
-      }
-      case OpKind::kSolve: {
-        const size_t rank = Out().size();
-        const bool left = op_.NumberOf(Attr::kLeftSide) != 0;
-        for (size_t d = 0; d < rank; ++d) {
-          if (d + 2 == rank ? left : d + 1 == rank && !left) continue;
-          Tie(1, d, d);
-          if (d + 2 < rank) rule_.in[0][d] = rule_.in[1][d];
-        }
-        break;
-      }
-      case OpKind::kConstraint:
-        for (size_t d = 0; d < Out().size(); ++d) Tie(0, d, d);
-        break;
-      default:
-        break;
-    }
-    // All other dimensions of operands are needed.
-    for (size_t i = 0; i < op_.in.size(); ++i) {
-      for (size_t d = 0; d < rule_.in[i].size(); ++d) {
-        if (!rule_.in[i][d].empty() || In(i)[d] <= 1) continue;
-        rule_.in[i][d] = {New(In(i)[d], FactorUse::kNeeded)};
-      }
-    }
-    return std::move(rule_);
-  }
-
- private:
-  const Shape& In(size_t i) const { return program_.ShapeOf(op_.in[i]); }
-  const Shape& Out() const { return program_.ShapeOf(op_.out[0]); }
-
-  // Returns a new factor, or -1 for a size of 1 or 0.
-  int64_t New(int64_t size, FactorUse use = FactorUse::kPass) {
-    if (size <= 1) return -1;
-    rule_.factors.push_back({size, use});
-    return static_cast<int64_t>(rule_.factors.size()) - 1;
-  }
-  void Tie(size_t operand, size_t from, size_t to, size_t result = 0) {
-    const int64_t factor = New(In(operand)[from]);
-    if (factor < 0) return;
-    rule_.in[operand][from] = {factor};
-    rule_.out[result][to] = {factor};
-  }
-
-  void Map() {
-    for (size_t d = 0; d < Out().size(); ++d) {
-      const int64_t factor = New(Out()[d]);
-      if (factor < 0) continue;
-      rule_.out[0][d] = {factor};
-      for (size_t i = 0; i < op_.in.size(); ++i) {
-        if (!In(i).empty() && In(i)[d] == Out()[d]) rule_.in[i][d] = {factor};
-      }
-    }
-  }
-
-  // All dimensions of all operands and results but one are the same.
-  void Along() {
-    const size_t dim = AsIndex(op_.NumberOf(Attr::kDim));
-    for (size_t d = 0; d < In(0).size(); ++d) {
-      const int64_t factor = d == dim ? -1 : New(In(0)[d]);
-      if (factor < 0) continue;
-      for (auto& dims : rule_.in) dims[d] = {factor};
-      for (auto& dims : rule_.out) dims[d] = {factor};
-    }
-  }
-
-  void Reduce() {
-    const std::string& fn = op_.word;
-    const FactorUse use = fn == "sum"                  ? FactorUse::kSum
-                          : fn == "max" || fn == "or"  ? FactorUse::kMax
-                          : fn == "min" || fn == "and" ? FactorUse::kMin
-                                                       : FactorUse::kNeeded;
-    size_t to = 0;
-    for (size_t d = 0; d < In(0).size(); ++d) {
-      if (!HasDim(op_.Of(Attr::kAxes), d)) {
-        Tie(0, d, to++);
-        continue;
-      }
-      const int64_t factor = New(In(0)[d], use);
-      if (factor >= 0) rule_.in[0][d] = {factor};
-    }
-  }
-
-  // Divides both shapes into runs of dimensions with the same product, and each
-  // run into the factors of both.
-  void Reshape() {
-    const Shape& from = In(0);
-    const Shape& to = Out();
-    size_t i = 0;
-    size_t j = 0;
-    // What is left of the sizes of dimensions i and j, from the major end.
-    int64_t a = 1;
-    int64_t b = 1;
-    Numbers in;
-    Numbers out;
-    if (CheckedProduct(from) == 0) return;
-    while (true) {
-      while (a == 1 && i < from.size()) a = from[i++];
-      while (b == 1 && j < to.size()) b = to[j++];
-      if (a == 1 && b == 1) return;
-      if (a <= 1 || b <= 1) return;
-      const int64_t shared = std::gcd(a, b);
-      if (shared != std::min(a, b)) {
-        // No common refinement: nothing more of this run is tied. The next
-        // dimensions begin where both products are equal.
-        int64_t left = a;
-        int64_t right = b;
-        while (left != right) {
-          if (left < right) {
-            if (i >= from.size()) return;
-            left *= from[i++];
-          } else {
-            if (j >= to.size()) return;
-            right *= to[j++];
-          }
-        }
-        a = b = 1;
-        continue;
-      }
-      const int64_t factor = New(shared);
-      rule_.in[0][i - 1].push_back(factor);
-      rule_.out[0][j - 1].push_back(factor);
-      a /= shared;
-      b /= shared;
-    }
-  }
-
-  void Dot() {
-    const auto lc = op_.Of(Attr::kLhsContract);
-    const auto rc = op_.Of(Attr::kRhsContract);
-    const auto lb = op_.Of(Attr::kLhsBatch);
-    const auto rb = op_.Of(Attr::kRhsBatch);
-    const auto ragged = op_.Of(Attr::kLhsRagged);
-    const auto group = op_.Of(Attr::kRhsGroup);
-    const bool is_ragged = op_.kind == OpKind::kRaggedDot;
-    size_t to = is_ragged && group.empty() ? 1 : 0;
-    for (size_t i = 0; i < lb.size(); ++i) {
-      Tie(0, AsIndex(lb[i]), to++);
-      rule_.in[1][AsIndex(rb[i])] = rule_.in[0][AsIndex(lb[i])];
-    }
-    for (size_t i = 0; i < lc.size(); ++i) {
-      const int64_t factor = HasDim(ragged, AsIndex(lc[i]))
-                                 ? -1
-                                 : New(In(0)[AsIndex(lc[i])], FactorUse::kSum);
-      if (factor < 0) continue;
-      rule_.in[0][AsIndex(lc[i])] = {factor};
-      rule_.in[1][AsIndex(rc[i])] = {factor};
-    }
-    // A device multiplies the rows of its own groups. Those of the others stay
-    // zero, so that the result is a partial sum.
-    if (!group.empty()) {
-      const int64_t factor = New(In(1)[AsIndex(group[0])], FactorUse::kSum);
-      if (factor >= 0) rule_.in[1][AsIndex(group[0])] = {factor};
-    }
-    for (size_t d = 0; d < In(0).size(); ++d) {
-      if (HasDim(lc, d) || HasDim(lb, d)) continue;
-      if (HasDim(ragged, d)) {
-        ++to;
-      } else {
-        Tie(0, d, to++);
-      }
-    }
-    for (size_t d = 0; d < In(1).size(); ++d) {
-      if (!HasDim(rc, d) && !HasDim(rb, d) && !HasDim(group, d)) {
-        Tie(1, d, to++);
-      }
-    }
-  }
-
-  void Conv() {
-    const auto lhs = op_.Of(Attr::kLhs);
-    const auto rhs = op_.Of(Attr::kRhs);
-    const auto result = op_.Of(Attr::kResult);
-    const int64_t groups = op_.NumberOf(Attr::kGroups);
-    if (op_.NumberOf(Attr::kBatchGroups, 1) != 1) return;
-    Tie(0, AsIndex(lhs[0]), AsIndex(result[0]));
-    if (groups == 1) {
-      Tie(1, AsIndex(rhs[0]), AsIndex(result[1]));
-      const int64_t factor = New(In(0)[AsIndex(lhs[1])], FactorUse::kSum);
-      if (factor < 0) return;
-      rule_.in[0][AsIndex(lhs[1])] = {factor};
-      rule_.in[1][AsIndex(rhs[1])] = {factor};
-    } else if (groups == In(0)[AsIndex(lhs[1])] &&
-               groups == In(1)[AsIndex(rhs[0])]) {
-      Tie(0, AsIndex(lhs[1]), AsIndex(result[1]));
-      rule_.in[1][AsIndex(rhs[0])] = rule_.in[0][AsIndex(lhs[1])];
-    }
-  }
-
-  // Ties the slices of a gather's result or of a scatter's updates, `sliced`,
-  // to the operand and to the indices. `use` is that of dimensions of the
-  // indices.
-  void Slices(std::vector<Numbers>& sliced, const Shape& shape,
-              std::span<const int64_t> window, std::span<const int64_t> removed,
-              FactorUse use) {
-    const auto batch = op_.Of(Attr::kOperandBatchDims);
-    const auto indices_batch = op_.Of(Attr::kIndicesBatchDims);
-    std::vector<size_t> kept;
-    for (size_t d = 0; d < In(0).size(); ++d) {
-      if (!HasDim(removed, d) && !HasDim(batch, d)) kept.push_back(d);
-    }
-    size_t of_slice = 0;
-    size_t of_indices = 0;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (HasDim(window, d)) {
-        const size_t from = kept[of_slice++];
-        const int64_t factor = In(0)[from] == shape[d] ? New(shape[d]) : -1;
-        if (factor < 0) continue;
-        rule_.in[0][from] = {factor};
-        sliced[d] = {factor};
-        continue;
-      }
-      const size_t from = of_indices++;
-      const auto* const at = std::ranges::find(
-          indices_batch.data(), indices_batch.data() + indices_batch.size(),
-          static_cast<int64_t>(from));
-      const auto which = at - indices_batch.data();
-      const bool batched = which < static_cast<int64_t>(indices_batch.size());
-      const int64_t factor = New(shape[d], batched ? FactorUse::kPass : use);
-      if (factor < 0) continue;
-      rule_.in[1][from] = {factor};
-      sliced[d] = {factor};
-      if (batched) rule_.in[0][AsIndex(batch[AsIndex(which)])] = {factor};
-    }
-  }
-
-  // A device looks up the rows that it has. The others are zeros there.
-  void Looked(std::span<const int64_t> map, std::span<const int64_t> removed) {
-    for (const int64_t d : map) {
-      if (!HasDim(removed, AsIndex(d))) continue;
-      const int64_t factor = New(In(0)[AsIndex(d)], FactorUse::kSum);
-      if (factor >= 0) rule_.in[0][AsIndex(d)] = {factor};
-    }
-  }
-
-  const Program& program_;
-  const Op& op_;
-  OpRule rule_;
-};
 
 // The axes that both groups begin with.
 AxisGroup CommonPrefix(const AxisGroup& a, const AxisGroup& b) {
@@ -367,12 +25,108 @@ AxisGroup CommonPrefix(const AxisGroup& a, const AxisGroup& b) {
   return {a.begin(), end};
 }
 
+bool Extends(const AxisGroup& whole, const AxisGroup& own) {
+  return CommonPrefix(own, whole) == own;
+}
+bool Extends(const Spec& whole, const Spec& own) {
+  for (size_t d = 0; d < own.size(); ++d) {
+    if (!Extends(whole[d], own[d])) return false;
+  }
+  return true;
+}
+
+// The axes that each factor of an op has, as far as operands and results
+// determine them.
+class FactorAxes {
+ public:
+  FactorAxes(const OpRule& rule, const Mesh& mesh)
+      : rule_(rule), mesh_(mesh), chosen_(rule.factors.size()) {}
+
+  // Gives the axes of a dimension to its factors, as far as the sizes of the
+  // axes divide the factors and no other factor has the axes.
+  void Take(const Numbers& dim, const AxisGroup& axes) {
+    size_t next = 0;
+    for (const int64_t number : dim) {
+      const size_t factor = AsIndex(number);
+      if (rule_.factors[factor].use == FactorUse::kNeeded) return;
+      int64_t left = rule_.factors[factor].size;
+      AxisGroup own;
+      while (next < axes.size() && left % mesh_.SizeOf(axes[next]) == 0) {
+        left /= mesh_.SizeOf(axes[next]);
+        own.push_back(axes[next++]);
+      }
+      if (own.empty()) return;
+      if (chosen_[factor].empty()) {
+        for (const std::string& axis : own) {
+          if (!used_.insert(axis).second) return;
+          chosen_[factor].push_back(axis);
+        }
+      } else if (chosen_[factor] != own) {
+        return;
+      }
+      if (left != 1) return;
+    }
+  }
+  void Take(const std::vector<Numbers>& dims, const Spec& spec) {
+    for (size_t d = 0; d < dims.size(); ++d) Take(dims[d], spec[d]);
+  }
+
+  // Sets the specs of the op. Factors after one that its axes do not divide
+  // into single indices lose their axes.
+  void Set(OpSharding& out) {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      out.in.clear();
+      out.out.clear();
+      const auto add = [&](const std::vector<Numbers>& dims) {
+        Spec spec;
+        for (const Numbers& dim : dims) spec.push_back(AxesOf(dim, changed));
+        return spec;
+      };
+      for (const auto& dims : rule_.in) out.in.push_back(add(dims));
+      for (const auto& dims : rule_.out) out.out.push_back(add(dims));
+    }
+  }
+
+  const std::vector<AxisGroup>& chosen() const { return chosen_; }
+
+ private:
+  AxisGroup AxesOf(const Numbers& dim, bool& changed) {
+    AxisGroup out;
+    bool whole = true;
+    for (const int64_t number : dim) {
+      AxisGroup& own = chosen_[AsIndex(number)];
+      if (!whole && !own.empty()) {
+        own.clear();
+        changed = true;
+      }
+      out.insert(out.end(), own.begin(), own.end());
+      whole = whole && mesh_.Parts(own) == rule_.factors[AsIndex(number)].size;
+    }
+    return out;
+  }
+
+  const OpRule& rule_;
+  const Mesh& mesh_;
+  std::vector<AxisGroup> chosen_;
+  std::set<std::string> used_;
+};
+
+// Shards a program twice. The first walk finds with which shardings ops read
+// their operands. From these follow the preferred shardings, and the second
+// walk reduces a partial sum to the shard that its readers prefer:
+//
+//   g = dot(x [d, b:fsdp], e [b:fsdp, f])   partial over fsdp
+//   q = sub(p [d:fsdp, f], mul(g, 0.1))     reads only [d:fsdp, f] of g
+//     ->  g is [d:fsdp, f] after a reduce-scatter, as mul(g, 0.1) is
 class Sharder {
  public:
   Sharder(const Program& program, const Mesh& mesh)
       : program_(program),
         mesh_(mesh),
-        depends_(TieDimensions(program).depends) {
+        depends_(TieDimensions(program).depends),
+        preferred_(program.values.size()) {
     out_.specs.resize(program.values.size());
   }
 
@@ -383,6 +137,13 @@ class Sharder {
       out_.specs[value].resize(program_.ShapeOf(value).size());
     }
     Walk(program_.ops);
+    for (const ValueId id : program_.outputs) Prefer(id, out_.specs[id]);
+    Prefer(program_.ops);
+    Walk(program_.ops);
+    std::vector<int> readers(program_.values.size(), 0);
+    for (const ValueId id : program_.outputs) ++readers[id];
+    CountReaders(program_.ops, readers);
+    Defer(program_.ops, readers);
     return std::move(out_);
   }
 
@@ -404,6 +165,9 @@ class Sharder {
           one.in = op.region->in_specs;
           one.out = op.region->out_specs;
           break;
+        case OpKind::kConstraint:
+          one.in = one.out = {Constrained(op)};
+          break;
         default:
           one = Choose(op);
           break;
@@ -415,61 +179,57 @@ class Sharder {
         one.out[i].resize(program_.ShapeOf(op.out[i]).size());
         out_.specs[op.out[i]] = one.out[i];
       }
+      for (const auto& [dim, axes] : one.scattered) {
+        AxisGroup& all = out_.specs[op.out[0]][dim];
+        all.insert(all.end(), axes.begin(), axes.end());
+      }
       out_.ops[&op] = std::move(one);
     }
   }
 
   // ---- the choice for an op without a body
 
-  // Sets the axes of factors to those of an operand's dimension, as far as
-  // their sizes divide the factors and no other factor has them.
-  void Take(const OpRule& rule, const Numbers& dim, const AxisGroup& axes,
-            std::vector<AxisGroup>& chosen, std::set<std::string>& used) const {
-    size_t next = 0;
-    for (const int64_t number : dim) {
-      const size_t factor = AsIndex(number);
-      if (rule.factors[factor].use == FactorUse::kNeeded) return;
-      int64_t left = rule.factors[factor].size;
-      AxisGroup own;
-      while (next < axes.size() && left % mesh_.SizeOf(axes[next]) == 0) {
-        left /= mesh_.SizeOf(axes[next]);
-        own.push_back(axes[next++]);
-      }
-      if (own.empty()) return;
-      if (chosen[factor].empty()) {
-        for (const std::string& axis : own) {
-          if (!used.insert(axis).second) return;
-          chosen[factor].push_back(axis);
-        }
-      } else if (chosen[factor] != own) {
-        return;
-      }
-      if (left != 1) return;
-    }
-  }
-
-  // Returns the axes of a dimension. Removes the axes of factors after one that
-  // its axes do not divide into single indices, and sets `changed`.
-  AxisGroup AxesOf(const OpRule& rule, const Numbers& dim,
-                   std::vector<AxisGroup>& chosen, bool& changed) const {
-    AxisGroup out;
-    bool whole = true;
-    for (const int64_t number : dim) {
-      AxisGroup& own = chosen[AsIndex(number)];
-      if (!whole && !own.empty()) {
-        own.clear();
-        changed = true;
-      }
-      out.insert(out.end(), own.begin(), own.end());
-      whole = whole && mesh_.Parts(own) == rule.factors[AsIndex(number)].size;
-    }
-    return out;
-  }
-
   AxisGroup WithoutTrivial(const AxisGroup& axes) const {
     AxisGroup out;
     for (const std::string& axis : axes) {
       if (mesh_.SizeOf(axis) > 1) out.push_back(axis);
+    }
+    return out;
+  }
+  Spec WithoutTrivial(const Spec& spec) const {
+    Spec out;
+    for (const AxisGroup& axes : spec) out.push_back(WithoutTrivial(axes));
+    return out;
+  }
+
+  // Returns the spec of a constraint's result. If all readers need only a part
+  // of the shards that the constraint gives, it is the spec of these parts.
+  Spec Constrained(const Op& op) const {
+    Spec out = Written(op);
+    const auto& preferred = preferred_[op.out[0]];
+    return preferred && Extends(*preferred, out) ? *preferred : out;
+  }
+
+  Spec Written(const Op& op) const {
+    const Spec given = WithoutTrivial(out_.specs[op.in[0]]);
+    if (!op.constraint || !FollowsConstraint(op, mesh_)) return given;
+    const Shape& shape = program_.ShapeOf(op.in[0]);
+    Spec out(given.size());
+    std::set<std::string> used;
+    const auto add = [&](size_t d, const AxisGroup& axes) {
+      int64_t left = shape[d];
+      for (const std::string& axis : axes) {
+        if (left % mesh_.SizeOf(axis) != 0 || !used.insert(axis).second) return;
+        left /= mesh_.SizeOf(axis);
+        out[d].push_back(axis);
+      }
+    };
+    const auto& wanted = *op.constraint;
+    for (size_t d = 0; d < wanted.size(); ++d) {
+      if (wanted[d]) add(d, WithoutTrivial(RefinedGroup(mesh_, *wanted[d])));
+    }
+    for (size_t d = 0; d < wanted.size(); ++d) {
+      if (!wanted[d]) add(d, given[d]);
     }
     return out;
   }
@@ -485,37 +245,71 @@ class Sharder {
       return CheckedProduct(program_.ShapeOf(op.in[a])) >
              CheckedProduct(program_.ShapeOf(op.in[b]));
     });
-    std::vector<AxisGroup> chosen(rule.factors.size());
-    std::set<std::string> used;
-    for (const size_t i : order) {
-      for (size_t d = 0; d < rule.in[i].size(); ++d) {
-        Take(rule, rule.in[i][d], WithoutTrivial(out_.specs[op.in[i]][d]),
-             chosen, used);
+    FactorAxes axes(rule, mesh_);
+    const auto* const preferred = op.out.size() == 1 && preferred_[op.out[0]]
+                                      ? &*preferred_[op.out[0]]
+                                      : nullptr;
+    // Where operands disagree, the one counts that has what the readers need.
+    for (size_t d = 0; preferred != nullptr && d < preferred->size(); ++d) {
+      if (Provided(op, rule, d, (*preferred)[d])) {
+        axes.Take(rule.out[0][d], (*preferred)[d]);
       }
     }
+    for (const size_t i : order) {
+      axes.Take(rule.in[i], WithoutTrivial(out_.specs[op.in[i]]));
+    }
+    // A device computes only the shard that all readers need.
+    if (preferred != nullptr) axes.Take(rule.out[0], *preferred);
     OpSharding out;
-    bool changed = true;
-    while (changed) {
-      changed = false;
-      out.in.clear();
-      out.out.clear();
-      const auto add = [&](const std::vector<Numbers>& dims) {
-        Spec spec;
-        for (const Numbers& dim : dims) {
-          spec.push_back(AxesOf(rule, dim, chosen, changed));
-        }
-        return spec;
-      };
-      for (const auto& dims : rule.in) out.in.push_back(add(dims));
-      for (const auto& dims : rule.out) out.out.push_back(add(dims));
+    axes.Set(out);
+    for (size_t f = 0; f < rule.factors.size(); ++f) {
+      const AxisGroup& own = axes.chosen()[f];
+      if (own.empty() || rule.factors[f].use == FactorUse::kPass) continue;
+      out.reductions.emplace_back(own, rule.factors[f].use);
     }
-    for (size_t f = 0; f < chosen.size(); ++f) {
-      if (chosen[f].empty() || rule.factors[f].use == FactorUse::kPass)
-        continue;
-      out.reductions.emplace_back(chosen[f], rule.factors[f].use);
-    }
+    if (preferred != nullptr) Scatter(*preferred, out);
     for (size_t i = 0; i < op.in.size(); ++i) AddGathered(op, rule, i, out);
     return out;
+  }
+
+  // Returns whether an operand has a dimension of the result with these axes.
+  bool Provided(const Op& op, const OpRule& rule, size_t dim,
+                const AxisGroup& axes) const {
+    if (axes.empty() || rule.out[0][dim].empty()) return false;
+    for (size_t i = 0; i < op.in.size(); ++i) {
+      const Spec& given = out_.specs[op.in[i]];
+      for (size_t d = 0; d < given.size(); ++d) {
+        if (rule.in[i][d] == rule.out[0][dim] &&
+            WithoutTrivial(given[d]) == axes) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // Replaces the reduction of a partial sum over axes by which the preferred
+  // sharding of the result extends its own.
+  static void Scatter(const Spec& preferred, OpSharding& one) {
+    for (size_t d = 0; d < preferred.size(); ++d) {
+      const AxisGroup& own = one.out[0][d];
+      const AxisGroup& whole = preferred[d];
+      Scattered made{d, {}};
+      for (size_t i = own.size(); Extends(whole, own) && i < whole.size();
+           ++i) {
+        const auto from =
+            std::ranges::find_if(one.reductions, [&](const auto& of) {
+              return of.second == FactorUse::kSum &&
+                     std::ranges::find(of.first, whole[i]) != of.first.end();
+            });
+        if (from == one.reductions.end()) break;
+        std::erase(from->first, whole[i]);
+        made.axes.push_back(whole[i]);
+      }
+      if (!made.axes.empty()) one.scattered.push_back(std::move(made));
+    }
+    std::erase_if(one.reductions,
+                  [](const auto& of) { return of.first.empty(); });
   }
 
   void AddGathered(const Op& op, const OpRule& rule, size_t i,
@@ -537,6 +331,181 @@ class Sharder {
         }
       }
       out.gathered.push_back(std::move(one));
+    }
+  }
+
+  // ---- preferred shardings
+
+  // Notes with which sharding a reader needs a value.
+  void Prefer(ValueId id, Spec need) {
+    need = WithoutTrivial(need);
+    auto& own = preferred_[id];
+    own = own ? Meet(*own, need) : std::move(need);
+  }
+
+  void Prefer(const std::vector<Op>& ops) {
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
+      const bool scan = op->kind == OpKind::kScan;
+      const size_t carry = AsIndex(op->NumberOf(Attr::kCarry));
+      for (const Body& body : op->bodies) {
+        if (op->kind == OpKind::kManual) break;
+        for (size_t i = 0; i < body.out.size(); ++i) {
+          Spec need = out_.specs[body.out[i]];
+          const bool known = scan && preferred_[op->out[i]];
+          // The stacked results of a scan have one more dimension.
+          if (known && i >= carry) {
+            need.assign(preferred_[op->out[i]]->begin() + 1,
+                        preferred_[op->out[i]]->end());
+          } else if (known && Extends(*preferred_[op->out[i]], need)) {
+            need = *preferred_[op->out[i]];
+          }
+          Prefer(body.out[i], need);
+        }
+        Prefer(body.ops);
+      }
+      for (size_t i = 0; i < op->in.size(); ++i) {
+        const auto need = NeedOf(*op, i);
+        if (need) Prefer(op->in[i], *need);
+      }
+    }
+  }
+
+  // Returns whether a value has so few elements that to reduce partial sums of
+  // it costs less than to have the other value on each device.
+  bool IsSmall(ValueId id, ValueId other) const {
+    constexpr double kSmall = 1.0 / 16;
+    const auto elements = [&](ValueId of) {
+      return static_cast<double>(
+          CheckedProduct(program_.ShapeOf(of)).value_or(0));
+    };
+    return elements(id) <= kSmall * elements(other);
+  }
+
+  // Returns the sharding with which an op needs an operand; nullopt if it can
+  // use any.
+  std::optional<Spec> NeedOf(const Op& op, size_t operand) const {
+    const OpSharding& chosen = out_.ops.at(&op);
+    if (op.kind == OpKind::kConstraint) return Constrained(op);
+    if (op.kind == OpKind::kScan &&
+        operand < AsIndex(op.NumberOf(Attr::kConsts))) {
+      return preferred_[op.bodies[0].in[operand]];
+    }
+    // Each device reduces its own shard, and the result is small.
+    if (op.kind == OpKind::kReduce && IsSmall(op.out[0], op.in[0])) {
+      return std::nullopt;
+    }
+    const bool known = op.out.size() == 1 && preferred_[op.out[0]];
+    if (!known && PassesAll(op)) return std::nullopt;
+    if (!known || !op.bodies.empty()) return chosen.in[operand];
+    const OpRule rule = RuleOf(program_, op);
+    FactorAxes axes(rule, mesh_);
+    for (size_t i = 0; i < op.in.size(); ++i) {
+      axes.Take(rule.in[i], chosen.in[i]);
+    }
+    axes.Take(rule.out[0], *preferred_[op.out[0]]);
+    OpSharding extended;
+    axes.Set(extended);
+    return extended.in[operand];
+  }
+
+  // Returns whether an op can run on any shards.
+  static bool PassesAll(const Op& op) {
+    return op.kind == OpKind::kMap || op.kind == OpKind::kTranspose ||
+           op.kind == OpKind::kReshape || op.kind == OpKind::kBroadcast ||
+           op.kind == OpKind::kSlice;
+  }
+
+  // ---- sums of partial sums
+
+  static void CountReaders(const std::vector<Op>& ops,
+                           std::vector<int>& readers) {
+    for (const Op& op : ops) {
+      for (const ValueId id : op.in) ++readers[id];
+      for (const Body& body : op.bodies) {
+        for (const ValueId id : body.out) ++readers[id];
+        CountReaders(body.ops, readers);
+      }
+    }
+  }
+
+  // The ops that compute a value from one partial sum: its own op and then ops
+  // that only move elements.
+  using Chain = std::vector<const Op*>;
+
+  bool Keeps(const Op& op) const {
+    const OpSharding& chosen = out_.ops.at(&op);
+    for (size_t i = 0; i < op.in.size(); ++i) {
+      if (chosen.in[i] != out_.specs[op.in[i]]) return false;
+    }
+    return true;
+  }
+
+  // Moves the reductions of two partial sums that are only added to one of
+  // their sum: a + b is reduced once. Both must be partial over the same axes.
+  void Defer(const std::vector<Op>& ops, const std::vector<int>& readers) {
+    std::unordered_map<ValueId, Chain> open;
+    for (const Op& op : ops) {
+      for (const Body& body : op.bodies) {
+        if (op.kind != OpKind::kManual) Defer(body.ops, readers);
+      }
+      if (op.kind == OpKind::kManual || op.out.size() != 1) continue;
+      const bool adds = op.kind == OpKind::kMap && op.in.size() == 2 &&
+                        (op.word == "add" || op.word == "sub");
+      const bool moves =
+          op.kind == OpKind::kReshape || op.kind == OpKind::kTranspose;
+      const auto chain_of = [&](size_t i) -> const Chain* {
+        const auto at = open.find(op.in[i]);
+        return at == open.end() || readers[op.in[i]] != 1 ? nullptr
+                                                          : &at->second;
+      };
+      if (moves && chain_of(0) != nullptr && Keeps(op)) {
+        Chain longer = *chain_of(0);
+        longer.push_back(&op);
+        open[op.out[0]] = std::move(longer);
+        continue;
+      }
+      if (adds && chain_of(0) != nullptr && chain_of(1) != nullptr &&
+          Keeps(op)) {
+        Join(op, *chain_of(0), *chain_of(1));
+      }
+      const OpSharding& chosen = out_.ops.at(&op);
+      const bool sums = std::ranges::all_of(
+          chosen.reductions,
+          [](const auto& of) { return of.second == FactorUse::kSum; });
+      if (sums && chosen.reductions.size() + chosen.scattered.size() > 0) {
+        open[op.out[0]] = {&op};
+      }
+    }
+  }
+
+  void Join(const Op& sum, const Chain& a, const Chain& b) {
+    OpSharding& from = out_.ops.at(a[0]);
+    OpSharding& other = out_.ops.at(b[0]);
+    OpSharding& to = out_.ops.at(&sum);
+    const bool same = from.reductions == other.reductions &&
+                      from.scattered == other.scattered && to.in[0] == to.in[1];
+    // Only the result of the sum has the scattered axes then.
+    const bool direct = a.size() == 1 && b.size() == 1 && from.out == other.out;
+    if (!same || a[0] == b[0] || (!from.scattered.empty() && !direct)) return;
+    AxisGroup axes;
+    for (const auto& [group, use] : from.reductions) {
+      axes.insert(axes.end(), group.begin(), group.end());
+    }
+    if (!from.scattered.empty()) {
+      for (const auto& [dim, group] : from.scattered) {
+        axes.insert(axes.end(), group.begin(), group.end());
+      }
+      to.in = {from.out[0], other.out[0]};
+      to.out = from.out;
+      out_.specs[a[0]->out[0]] = from.out[0];
+      out_.specs[b[0]->out[0]] = from.out[0];
+    }
+    to.reductions = std::exchange(from.reductions, {});
+    to.scattered = std::exchange(from.scattered, {});
+    other.reductions.clear();
+    other.scattered.clear();
+    for (const Chain* const chain : {&a, &b}) {
+      for (const Op* const op : *chain) out_.partial[op->out[0]] = axes;
     }
   }
 
@@ -594,6 +563,16 @@ class Sharder {
       out_.specs[body.in[i]] = std::move(inner);
     }
     const auto begin = out.in.begin() + static_cast<std::ptrdiff_t>(consts);
+    for (size_t i = 0; i < carry; ++i) {
+      // A total, such as of gradients, is kept as its reader after the loop
+      // needs it, if the loop needs no more of it.
+      const auto& needed = preferred_[op.out[i]];
+      Spec& start = out.in[consts + i];
+      if (needed && preferred_[body.in[consts + i]] == needed &&
+          Extends(*needed, WithoutTrivial(start))) {
+        start = *needed;
+      }
+    }
     const std::vector<Spec> carried =
         Fixed({begin, begin + static_cast<std::ptrdiff_t>(carry)},
               [&](const std::vector<Spec>& specs) {
@@ -662,13 +641,27 @@ class Sharder {
   const Program& program_;
   const Mesh& mesh_;
   const std::vector<uint8_t> depends_;
+  // Of each value the axes with which all of its readers need it; nullopt
+  // before the second walk, and if the readers can use any.
+  std::vector<std::optional<Spec>> preferred_;
   Sharding out_;
 };
 
 }  // namespace
 
-OpRule RuleOf(const Program& program, const Op& op) {
-  return RuleMaker(program, op).Make();
+bool SharesReshards(const Program& program) {
+  return !program.traced_by.starts_with("torch");
+}
+
+bool FollowsConstraint(const Op& op, const Mesh& mesh) {
+  if (!op.constraint) return true;
+  for (const auto& dim : *op.constraint) {
+    for (const std::string& axis :
+         RefinedGroup(mesh, dim.value_or(AxisGroup()))) {
+      if (!mesh.FindDigit(axis)) return false;
+    }
+  }
+  return true;
 }
 
 Sharding ShardProgram(const Program& program, const Mesh& mesh,

@@ -48,17 +48,42 @@ struct Gathered {
   bool needed = false;
 };
 
+// A reduce-scatter of a partial sum: each device gets the sums of its shard of
+// a dimension only.
+struct Scattered {
+  size_t dim = 0;
+  AxisGroup axes;
+
+  bool operator==(const Scattered&) const = default;
+};
+
 struct OpSharding {
+  // Of the operands and results with which devices run the op. A result that is
+  // scattered afterwards has the scattered axes too (Sharding::specs).
   std::vector<Spec> in, out;
-  // The axes over which the results are partial, and how they are combined.
+  // The axes over which the results are partial, and how they are combined,
+  // but for those of `scattered`.
   std::vector<std::pair<AxisGroup, FactorUse>> reductions;
+  // Run before `reductions`.
+  std::vector<Scattered> scattered;
   std::vector<Gathered> gathered;
 };
 
 struct Sharding {
   std::vector<Spec> specs;  // of each value, one entry for each dimension
   std::unordered_map<const Op*, OpSharding> ops;
+  // The axes over which values stay partial: the sum of two of them is reduced
+  // once.
+  std::unordered_map<ValueId, AxisGroup> partial;
 };
+
+// Returns whether a value is resharded once for all ops of a body that need it
+// with the same spec. XLA does this, and PyTorch reshards it for each op.
+bool SharesReshards(const Program& program);
+
+// Returns whether the mesh has all axes of an op's constraint. Otherwise the
+// constraint is not followed, and the result is sharded as the operand is.
+bool FollowsConstraint(const Op& op, const Mesh& mesh);
 
 // Chooses the sharding of each op in the order of the program. An op keeps the
 // axes of its operands: of those that depend on data first, then of the larger

@@ -283,7 +283,9 @@ std::vector<std::vector<ValueId>> StoredSources(const Program& program) {
   std::vector<const Op*> all;
   ForEachOp(program.ops, [&](const Op& op) { all.push_back(&op); });
   for (auto op = all.rbegin(); op != all.rend(); ++op) {
-    if (IsView(**op) && !readers[(*op)->out[0]].all_fuse) keep((*op)->in[0]);
+    if (!IsView(**op)) continue;
+    if (!readers[(*op)->out[0]].all_fuse) keep((*op)->in[0]);
+    readers[(*op)->in[0]].count += readers[(*op)->out[0]].count - 1;
   }
   std::vector<std::vector<ValueId>> out(program.values.size());
   for (size_t id = 0; id < out.size(); ++id) {
@@ -301,6 +303,11 @@ std::vector<std::vector<ValueId>> StoredSources(const Program& program) {
     }
     std::ranges::sort(sources);
     sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+    // To store a sum, such as that of a residual stream, frees its sources.
+    const auto large = std::ranges::count_if(sources, [&](ValueId from) {
+      return Elements(program.ShapeOf(from)) >= Elements(program.ShapeOf(id));
+    });
+    if (op->kind == OpKind::kMap && own.count > 1 && large > 1) continue;
     if (sources.size() <= kMostSources || IsView(*op)) {
       out[id] = std::move(sources);
     }

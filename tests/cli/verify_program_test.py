@@ -304,19 +304,38 @@ class Verdicts(Case):
         done = self.proved(self.PROGRAM)
         self.assertIn("gathered at own.py:4: `opaque` needs all of dimension", done.out)
 
+    def test_constraints_over_other_axes_are_noted(self):
+        """A constraint that the mesh can follow reshards its operand."""
+        program = copy.deepcopy(self.PROGRAM)
+        program["values"].append({"shape": [4, 4], "dtype": "F32"})
+        program["ops"] = [program["ops"][0], {
+            "op": "constraint", "in": [2], "out": [5], "at": [0, 6],
+            "spec": [[], ["rows"]]}]
+        program["outputs"] = [5]
+        note = "the constraint at own.py:6 is not followed, since the mesh lacks one"
+        self.assertIn(note, self.proved(program).out)
+        program["ops"][1]["spec"] = [["tp"], None]
+        done = self.proved(program)
+        self.assertNotIn(note, done.out)
+        self.assertIn("own.py:6  forward  constraint  all_to_all", done.out)
+        self.assertEqual(done.rc, 0, done)
+
     def test_a_step_on_64_devices_takes_seconds(self):
-        path = os.path.join(PROGRAMS, "llama.step.program.json.gz")
-        with tempfile.TemporaryDirectory() as folder:
-            rules = os.path.join(folder, "rules.yaml")
-            self.check(run("suggest", "--no-project", "--mesh", "fsdp:8,tp:8",
-                           "--program", path, "-o", rules), 0)
-            begin = os.times()
-            done = run("verify", "step", "--no-project", "--mesh", "fsdp:8,tp:8",
-                       "--program", path, "--rules", rules)
-            end = os.times()
-        self.check(done, 0)
-        self.assertIn("equal: ", done.out)
-        self.assertLess(end.children_user - begin.children_user, 5)
+        """Those of the recorded programs that take longest."""
+        for folder_of, name in (("programs", "dit.step"), ("programs", "llama.step"),
+                                ("torch_programs", "qwen3_next")):
+            path = os.path.join(TESTDATA, folder_of, name + ".program.json.gz")
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                rules = os.path.join(folder, "rules.yaml")
+                self.check(run("suggest", "--no-project", "--mesh", "fsdp:8,tp:8",
+                               "--program", path, "-o", rules), 0)
+                begin = os.times()
+                done = run("verify", "step", "--no-project", "--mesh", "fsdp:8,tp:8",
+                           "--program", path, "--rules", rules)
+                end = os.times()
+                self.check(done, 0)
+                self.assertIn("equal: ", done.out)
+                self.assertLess(end.children_user - begin.children_user, 5)
 
     def test_what_cannot_be_used_is_refused(self):
         """Exit status 2, one message and no output."""
@@ -389,6 +408,15 @@ class Verdicts(Case):
                        "--program", write(folder, "own.json", gather("wrap")))
             self.assertEqual((done.rc, done.out), (2, ""), done)
             self.assertIn("a mode is `promise_in_bounds`, `clip` or `fill`", done.err)
+            made = copy.deepcopy(self.PROGRAM)
+            made["values"].append({"shape": [4, 4], "dtype": "F32"})
+            made["ops"].append({"op": "constraint", "in": [2], "out": [5],
+                                "spec": [["tp"], [], []]})
+            done = run("verify", "step", "--mesh", "tp:4", "--rules", "builtin:llama",
+                       "--program", write(folder, "own.json", made))
+            self.assertEqual((done.rc, done.out), (2, ""), done)
+            self.assertIn("`spec` must be a list with an entry for each dimension at most",
+                          done.err)
 
     def test_large_programs_are_refused_with_a_way_out(self):
         large = copy.deepcopy(self.PROGRAM)

@@ -46,12 +46,12 @@ def drawn(tree, high, seed, state=False):
                 draws.normal(0, 0.4, x.shape)
         return jax.numpy.asarray(data, x.dtype)
 
-    graph, tree = program._split(tree)
+    graph, tree = program.split(tree)
     return program._merged(graph, jax.tree.map(draw, tree))
 
 
 def arrays_of(tree):
-    return [x for x in jax.tree.leaves(program._split(tree)[1]) if hasattr(x, "dtype")]
+    return [x for x in jax.tree.leaves(program.split(tree)[1]) if hasattr(x, "dtype")]
 
 
 class Live(unittest.TestCase):
@@ -67,7 +67,7 @@ class Live(unittest.TestCase):
         got = Interpreter(made.program, made.constants).run(flat)
         if eager:
             result = fn(*given)
-            changed = [one for one in given if program._split(one)[0] is not None]
+            changed = [one for one in given if program.split(one)[0] is not None]
             want = [x for one in (result, *changed) for x in arrays_of(one)]
         else:
             want = jax.jit(made.function)(*flat)

@@ -1,17 +1,20 @@
 """Writes testdata/program_costs: what XLA counts in the programs of this folder.
 
-Usage: SHARDC_BIN=... record_costs.py [PROGRAM...], in an environment with JAX, Flax and optax. The
-programs are those of testdata/programs, compiled for 4 CPU devices with the specs of
-the plan that `shardc suggest` makes. XLA.json.gz has of each: the rules, the floating
-point operations of the module before partitioning, the bytes of a device's arguments,
-results and temporaries, and with constraints on the activations the bytes that the
-busiest device sends by collective and axes, unless a loop sends.
-llama.step.hlo.txt.gz is the compiled module of one of them.
-llama3_8b.program.json.gz is a training step of Llama 3 8B's sizes, only traced.
-With names of programs XLA.json.gz stays as it is."""
+Usage: SHARDC_BIN=... record_costs.py [PROGRAM...], in an environment with JAX, Flax and
+optax. XLA.json.gz has `cases`, the programs of testdata/programs, compiled for 4 CPU
+devices with the specs of the plan that `shardc suggest` makes: the operations before
+partitioning, and the bytes of a device's arguments, results and temporaries; and
+`costed`, the functions of costed.py, which constrain their activations, under their
+rules: also the operations of a device's matmuls, and what the busiest device sends by
+collective and axes (compiled.py). NAME.program.json.gz is a traced function of
+costed.py, step.hlo.txt.gz the compiled module of one of them, and
+llama3_8b.program.json.gz a training step of Llama 3 8B's sizes, only traced. Prints how
+shardc's figures compare (tests/cli/xla_rules.py). With names of programs XLA.json.gz
+stays as it is."""
 
 import gzip
 import json
+import math
 import os
 import re
 import subprocess
@@ -25,7 +28,8 @@ os.environ["XLA_FLAGS"] = ("--xla_force_host_platform_device_count=8 "
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "python"),
-                os.path.join(ROOT, "tests", "runtimes")]
+                os.path.join(ROOT, "tests", "runtimes"),
+                os.path.join(ROOT, "tests", "cli")]
 FOLDER = os.path.join(ROOT, "testdata", "program_costs")
 SIZES = {"fsdp": 2, "tp": 2}
 
@@ -34,10 +38,11 @@ SIZES = {"fsdp": 2, "tp": 2}
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.source_info_util import user_context
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-import xla_hlo
+import costed
+import xla_rules
+from compiled import Compiled
 from layers import grouped_attention, next_token, rms, rope, shape, tokens
 from interpreter import DTYPES
 from dense_models import llama_shapes
@@ -50,7 +55,7 @@ def shardc(*arguments):
     subprocess.run([os.environ["SHARDC_BIN"], *arguments], check=True)
 
 
-def specs_of(made, plan):
+def specs_of(made, plan, sizes):
     """The sharding of each input, by the rules of `verify step --program`."""
     params = {name: one["spec"] for name, one in plan["params"].items()}
     shapes = {one["name"]: made["values"][one["value"]]["shape"]
@@ -59,10 +64,10 @@ def specs_of(made, plan):
         sides = made["values"][one["value"]]["shape"]
         if one["kind"] == "data":
             axes, parts = [], 1
-            for axis in ("fsdp",):
-                if sides and sides[0] % (parts * SIZES[axis]) == 0:
+            for axis in costed.BATCH:
+                if axis in sizes and sides and sides[0] % (parts * sizes[axis]) == 0:
                     axes.append(axis)
-                    parts *= SIZES[axis]
+                    parts *= sizes[axis]
             yield [axes] if axes else []
             continue
         of = max((name for name in params if one["name"].endswith(name)
@@ -70,103 +75,69 @@ def specs_of(made, plan):
         yield params[of] if of else []
 
 
-def with_batches(fn, given, grid, batch):
-    """The function with a constraint on each value whose first dimension is that of
-    the batch, as a user writes them: it is sharded over fsdp. Without them XLA may
-    move activations in place of weights."""
-    closed = jax.make_jaxpr(fn)(*given)
-    free = PartitionSpec.UNCONSTRAINED
-
-    def evaluate(jaxpr, constants, arrays):
-        values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arrays]))
-        for eqn in jaxpr.eqns:
-            given = [one.val if hasattr(one, "val") else values[one]
-                     for one in eqn.invars]
-            inner = next((eqn.params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr")
-                          if key in eqn.params), None)
-            if inner is not None and eqn.primitive.name not in ("scan", "while"):
-                open_jaxpr = getattr(inner, "jaxpr", inner)
-                made = evaluate(open_jaxpr, getattr(inner, "consts", ()), given)
-            else:
-                params = eqn.primitive.get_bind_params(eqn.params)
-                with user_context(eqn.source_info.traceback):
-                    made = eqn.primitive.bind(*given, **params)
-                if not eqn.primitive.multiple_results:
-                    made = [made]
-                made = [jax.lax.with_sharding_constraint(one, NamedSharding(
-                    grid, PartitionSpec("fsdp", *[free] * (one.ndim - 1))))
-                        if one.ndim > 1 and one.shape[0] == batch and
-                        batch % SIZES["fsdp"] == 0 else one for one in made]
-            values.update(zip(eqn.outvars, made))
-        return [one.val if hasattr(one, "val") else values[one] for one in jaxpr.outvars]
-
-    return lambda *arrays: evaluate(closed.jaxpr, closed.consts, arrays)
+def grid_of(sizes):
+    count = math.prod(sizes.values())
+    return Mesh(np.array(jax.devices()[:count]).reshape(list(sizes.values())),
+                list(sizes))
 
 
-def sent(text):
-    """Bytes of the busiest device by collective and axes; None where a loop sends."""
-    module = xla_hlo.Module(text, SIZES)
-    out = {}
-    entry = 0
-    for one in module.all.values():
-        kind = xla_hlo.KINDS.get(one.opcode.removesuffix("-start"))
-        if not kind:
-            continue
-        entry += 1
-        held = sum(xla_hlo.size(module.all[o].shape) for o in one.operands)
-        width = xla_hlo.WIDTHS[xla_hlo.sides(module.all[one.operands[0]].shape)[0]]
-        if kind == "ppermute":
-            axes, n = ("?",), 2
-        else:
-            axes = module.axes_of(one.groups()) or ("?",)
-            n = len(xla_hlo.groups_of(one.groups())[0])
-        key = f"{kind} {'+'.join(axes)}"
-        out[key] = out.get(key, 0) + xla_hlo.sent_bytes(kind, n, held, width)
-    everywhere = sum(f" {name}(" in line or f" {name}-start(" in line
-                     for line in text.splitlines() for name in xla_hlo.KINDS)
-    return out if entry == everywhere else None
-
-
-def answer(name, made, folder):
-    path = os.path.join(folder, "program.json")
-    program.write(made.program, path)
-    mesh = ",".join(f"{axis}:{size}" for axis, size in SIZES.items())
-    rules, plan, tree = (os.path.join(folder, one)
-                         for one in ("rules.yaml", "plan.json", "tree.json"))
-    shardc("suggest", "--no-project", "--mesh", mesh, "--program", path, "-o", rules, "-q")
-    values = made.program["values"]
+def given_of(made, rules, sizes, folder):
+    """The abstract inputs of a program, sharded by rules."""
+    mesh = ",".join(f"{axis}:{size}" for axis, size in sizes.items())
+    plan, tree = (os.path.join(folder, one) for one in ("plan.json", "tree.json"))
+    values = made["values"]
     with open(tree, "w", encoding="utf-8") as file:
-        json.dump({one["name"]: values[one["value"]] for one in made.program["inputs"]
+        json.dump({one["name"]: values[one["value"]] for one in made["inputs"]
                    if one["kind"] == "param"}, file)
     shardc("plan", "--no-project", "--mesh", mesh, "--rules", rules, "--manifest", tree,
            "-o", plan, "-q")
     with open(plan, encoding="utf-8") as file:
-        specs = list(specs_of(made.program, json.load(file)))
-    with open(rules, encoding="utf-8") as file:
-        rules_text = file.read()
-    grid = Mesh(np.array(jax.devices()[:4]).reshape(list(SIZES.values())), list(SIZES))
+        specs = list(specs_of(made, json.load(file), sizes))
 
     def sharding(spec):
-        return NamedSharding(grid, PartitionSpec(
+        return NamedSharding(grid_of(sizes), PartitionSpec(
             *(tuple(axes) if isinstance(axes, list) else axes for axes in spec)))
 
-    given = [jax.ShapeDtypeStruct(values[one["value"]]["shape"],
-                                  DTYPES[values[one["value"]]["dtype"]],
-                                  sharding=sharding(spec))
-             for one, spec in zip(made.program["inputs"], specs)]
-    batch = next(values[one["value"]]["shape"][0] for one in made.program["inputs"]
-                 if one["kind"] == "data")
-    constrained = with_batches(made.function, given, grid, batch)
-    text = kept(name, jax.jit(constrained).lower(*given).compile().as_text())
+    return [jax.ShapeDtypeStruct(values[one["value"]]["shape"],
+                                 DTYPES[values[one["value"]]["dtype"]],
+                                 sharding=sharding(spec))
+            for one, spec in zip(made["inputs"], specs)]
+
+
+def answer(name, made, folder):
+    """A program of testdata/programs under the rules that shardc suggests."""
+    path, rules = (os.path.join(folder, one) for one in ("program.json", "rules.yaml"))
+    program.write(made.program, path)
+    mesh = ",".join(f"{axis}:{size}" for axis, size in SIZES.items())
+    shardc("suggest", "--no-project", "--mesh", mesh, "--program", path, "-o", rules, "-q")
+    given = given_of(made.program, rules, SIZES, folder)
     whole = jax.jit(made.function).lower(
         *(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in given))
-    memory = jax.jit(made.function).lower(*given).compile().memory_analysis()
+    with open(rules, encoding="utf-8") as file:
+        rules_text = file.read()
     return {"name": name, "mesh": mesh, "rules": rules_text,
             "flops": whole.cost_analysis()["flops"],
-            "arguments": memory.argument_size_in_bytes,
-            "results": memory.output_size_in_bytes,
-            "temporaries": memory.temp_size_in_bytes,
-            "sent": sent(text)}
+            **Compiled(jax.jit(made.function).lower(*given), SIZES).memory()}
+
+
+def costed_answer(name, folder):
+    """A function of costed.py."""
+    fn, arguments, sizes = costed.COSTED[name]
+    costed.GRID[0] = grid_of(sizes)
+    made = program.traced(fn, arguments, f"costed:{name}")
+    path = os.path.join(FOLDER, name + ".program.json.gz")
+    program.write(made.program, path)
+    rules = os.path.join(folder, "rules.yaml")
+    with open(rules, "w", encoding="utf-8") as file:
+        file.write(costed.RULES)
+    given = given_of(made.program, rules, sizes, folder)
+    compiled = Compiled(jax.jit(made.function).lower(*given), sizes)
+    if name == "step":
+        keep(name, compiled.made.as_text())
+    return {"name": name, "rules": costed.RULES,
+            "mesh": ",".join(f"{axis}:{size}" for axis, size in sizes.items()),
+            "products": compiled.products(), **compiled.memory(),
+            "sent": compiled.sent()}
 
 
 def block(x, w):
@@ -201,15 +172,22 @@ def llama3_8b():
     return step, (params, tokens(8, 8192))
 
 
-def kept(name, text):
-    """Keeps the compiled module of one step, with paths from this repository."""
-    if name == "llama.step":
-        short = re.sub(r'"[^"]*/site-packages/', '"site-packages/',
-                       text.replace(ROOT + "/", ""))
-        with open(os.path.join(FOLDER, name + ".hlo.txt.gz"), "wb") as raw, \
-                gzip.GzipFile("", "wb", 9, raw, 0) as packed:
-            packed.write(short.encode())
-    return text
+def keep(name, text):
+    """Keeps a compiled module, with paths from this repository."""
+    short = re.sub(r'"[^"]*/site-packages/', '"site-packages/', text.replace(ROOT + "/", ""))
+    with open(os.path.join(FOLDER, name + ".hlo.txt.gz"), "wb") as raw, \
+            gzip.GzipFile("", "wb", 9, raw, 0) as packed:
+        packed.write(short.encode())
+
+
+def calls(names):
+    for name, build in MODELS.items():
+        model = build()
+        both = {f"{name}.step": model.step} if name not in FORWARD else {}
+        if name in FORWARD or name == "llama":
+            both[name] = model.call
+        yield from ((file, call) for file, call in both.items()
+                    if not names or file in names)
 
 
 def main(names):
@@ -218,27 +196,22 @@ def main(names):
     step, arguments = llama3_8b()
     made = program.traced(step, arguments, "record_costs:llama3_8b").program
     program.write(made, os.path.join(FOLDER, "llama3_8b.program.json.gz"))
-    cases = []
+    out = {"versions": versions(), "cases": [], "costed": []}
     with tempfile.TemporaryDirectory() as folder:
-        for name, build in MODELS.items():
-            model = build()
-            calls = [(f"{name}.step", model.step)] if name not in FORWARD else []
-            if name in FORWARD or name == "llama":
-                calls.append((name, model.call))
-            for file, call in calls:
-                if names and file not in names:
-                    continue
-                fn, params, batch, *state = call()
-                made = program.traced(fn, (params, *state, batch), f"models:{file}")
-                cases.append(answer(file, made, folder))
-                print(json.dumps({**cases[-1], "rules": ""}), flush=True)
+        for file, call in calls(names):
+            fn, params, batch, *state = call()
+            made = program.traced(fn, (params, *state, batch), f"models:{file}")
+            out["cases"].append(answer(file, made, folder))
+            print(json.dumps({**out["cases"][-1], "rules": ""}), flush=True)
+        for name in costed.COSTED:
+            if not names or name in names:
+                out["costed"].append(costed_answer(name, folder))
+    print(xla_rules.table(out["costed"]))
     if names:
         return
     with open(os.path.join(FOLDER, "XLA.json.gz"), "wb") as raw, \
             gzip.GzipFile("", "wb", 9, raw, 0) as packed:
-        lines = ",\n".join(json.dumps(one) for one in cases)
-        packed.write((json.dumps({"versions": versions()})[:-1] +
-                      f',"cases":[\n{lines}\n]}}\n').encode())
+        packed.write((json.dumps(out, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

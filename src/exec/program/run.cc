@@ -11,9 +11,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <set>
+#include <string>
 #include <utility>
 
+#include "comm/reshard.h"
 #include "exec/machine/collectives.h"
 #include "source/size.h"
 
@@ -32,6 +36,8 @@ using program::ValueId;
 // Replicas of a manual region may differ by the rounding of sums.
 constexpr double kReplicaTolerance = 1e-9;
 constexpr int kMostTurns = 100000;
+
+using Resharded = std::map<std::pair<ValueId, Spec>, ShardedTensor>;
 
 class Runner {
  public:
@@ -65,6 +71,9 @@ class Runner {
       };
       std::ranges::for_each(op.in, free);
       std::ranges::for_each(op.out, free);
+      std::erase_if(shared_, [&](const auto& one) {
+        return last[one.first.first] == &op;
+      });
     }
     return std::move(out_);
   }
@@ -77,8 +86,13 @@ class Runner {
     return false;
   }
 
+  // Runs the ops of a body.
   bool RunOps(const std::vector<Op>& ops) {
-    return std::ranges::all_of(ops, [&](const Op& op) { return RunOp(op); });
+    Resharded outer = std::exchange(shared_, {});
+    const bool good =
+        std::ranges::all_of(ops, [&](const Op& op) { return RunOp(op); });
+    shared_ = std::move(outer);
+    return good;
   }
 
   bool RunOp(const Op& op) {
@@ -134,6 +148,17 @@ class Runner {
     return out;
   }
 
+  // The same for an operand, which other ops of the body may need with the same
+  // sharding.
+  ShardedTensor Operand(const Op& op, ValueId id, const Spec& spec) {
+    const bool moves = !manual_ && program::SharesReshards(program_) &&
+                       ClassifyMove(mesh_.mesh(), At(id).spec, spec);
+    if (!moves) return Brought(op, id, spec);
+    const auto [at, fresh] = shared_.try_emplace({id, spec}, ShardedTensor());
+    if (fresh) at->second = Brought(op, id, spec);
+    return at->second;
+  }
+
   static ShardedTensor Whole(const Shape& shape, PerDevice local) {
     return {shape, Dtype::kF64, Spec(shape.size()), std::move(local)};
   }
@@ -141,15 +166,17 @@ class Runner {
   bool Local(const Op& op) {
     std::vector<ShardedTensor> in;
     AxisGroup reduced;
+    AxisGroup partial;
     FactorUse use = FactorUse::kSum;
     std::vector<ShardedTensor> out;
+    std::vector<program::Scattered> scattered;
     if (manual_) {
       for (const ValueId id : op.out)
         out.push_back(Whole(program_.ShapeOf(id), {}));
     } else {
       const OpSharding& chosen = sharding_.ops.at(&op);
       for (size_t i = 0; i < op.in.size(); ++i) {
-        in.push_back(Brought(op, op.in[i], chosen.in[i]));
+        in.push_back(Operand(op, op.in[i], chosen.in[i]));
       }
       for (size_t i = 0; i < op.out.size(); ++i) {
         out.push_back(
@@ -159,13 +186,20 @@ class Runner {
         reduced.insert(reduced.end(), axes.begin(), axes.end());
         use = of;
       }
+      scattered = chosen.scattered;
+      partial = reduced;
+      for (const auto& [dim, axes] : scattered) {
+        partial.insert(partial.end(), axes.begin(), axes.end());
+      }
     }
     const auto operand = [&](size_t i) -> const ShardedTensor& {
       return manual_ ? At(op.in[i]) : in[i];
     };
     std::vector<std::vector<Buffer>> results(AsIndex(machine_.devices()));
     const ProgramOpSeam& seam = machine_.Seam<ProgramOpSeam>();
+    const std::vector<int> first = FirstAlike(op, in, out, partial);
     machine_.Local([&](int device) {
+      if (first[AsIndex(device)] != device) return;
       std::vector<Buffer>& own = results[AsIndex(device)];
       for (const ShardedTensor& one : out) {
         own.push_back(
@@ -175,7 +209,7 @@ class Runner {
                       .op = &op,
                       .in = {},
                       .out = &own,
-                      .first = mesh_.Index(device, reduced) == 0,
+                      .first = mesh_.Index(device, partial) == 0,
                       .drawn = &inputs_.drawn};
       for (size_t i = 0; i < op.in.size(); ++i) {
         const ShardedTensor& one = operand(i);
@@ -184,8 +218,20 @@ class Runner {
       }
       seam.run(local);
     });
+    for (size_t device = 0; device < first.size(); ++device) {
+      if (results[device].empty()) {
+        results[device] = results[AsIndex(first[device])];
+      }
+    }
     for (size_t i = 0; i < out.size(); ++i) {
       for (auto& own : results) out[i].local.push_back(std::move(own[i]));
+      for (const auto& [dim, axes] : scattered) {
+        out[i].local =
+            ReduceScatter(machine_, axes, out[i].local, dim, "partial result");
+        AxisGroup& all = out[i].spec[dim];
+        all.insert(all.end(), axes.begin(), axes.end());
+        Note(op, op.out[i]);
+      }
       if (!reduced.empty()) {
         out[i].local = Reduced(use, reduced, out[i].local);
         Note(op, op.out[i]);
@@ -193,6 +239,37 @@ class Runner {
       At(op.out[i]) = std::move(out[i]);
     }
     return true;
+  }
+
+  // Returns for each device the first one that runs an op on the same shards.
+  // In a manual region that is the device itself.
+  std::vector<int> FirstAlike(const Op& op,
+                              const std::vector<ShardedTensor>& in,
+                              const std::vector<ShardedTensor>& out,
+                              const AxisGroup& partial) const {
+    std::set<std::string> used(partial.begin(), partial.end());
+    for (const ValueId id : op.in) {
+      const auto at = sharding_.partial.find(id);
+      if (at == sharding_.partial.end()) continue;
+      used.insert(at->second.begin(), at->second.end());
+    }
+    for (const auto* const list : {&in, &out}) {
+      for (const ShardedTensor& one : *list) {
+        for (const AxisGroup& axes : one.spec) {
+          used.insert(axes.begin(), axes.end());
+        }
+      }
+    }
+    const AxisGroup axes(used.begin(), used.end());
+    std::vector<int> alike(AsIndex(machine_.devices()));
+    std::map<int64_t, int> first;
+    for (int device = 0; device < machine_.devices(); ++device) {
+      alike[AsIndex(device)] =
+          manual_ ? device
+                  : first.try_emplace(mesh_.Index(device, axes), device)
+                        .first->second;
+    }
+    return alike;
   }
 
   static void Negate(PerDevice& values) {
@@ -228,7 +305,7 @@ class Runner {
     for (size_t i = 0; i < consts + carry; ++i) Bind(op, op.in[i], body.in[i]);
     std::vector<ShardedTensor> scanned;
     for (size_t i = consts + carry; i < op.in.size(); ++i) {
-      scanned.push_back(Brought(
+      scanned.push_back(Operand(
           op, op.in[i], manual_ ? Spec() : sharding_.ops.at(&op).in[i]));
     }
     std::vector<ShardedTensor> stacked;
@@ -371,7 +448,7 @@ class Runner {
     const OpSharding& chosen = sharding_.ops.at(&op);
     for (size_t i = 0; i < op.in.size(); ++i) {
       At(body.in[i]) = Whole(program_.ShapeOf(body.in[i]),
-                             Brought(op, op.in[i], chosen.in[i]).local);
+                             Operand(op, op.in[i], chosen.in[i]).local);
     }
     manual_ = true;
     const bool good = RunOps(body.ops);
@@ -483,6 +560,8 @@ class Runner {
   const ProgramInputs& inputs_;
   const AfterProgramOp& after_;
   ProgramRun out_;
+  // The operands of the current body's ops that were resharded.
+  Resharded shared_;
   size_t noted_ = 0;     // entries of the ledger that are counted
   bool manual_ = false;  // whether the body of a manual region runs
 };

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "dense/program/run.h"
+#include "exec/machine/collectives.h"
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
 #include "exec/program/run.h"
@@ -263,16 +264,15 @@ class Prover {
     const auto drawn = [this](ValueId id) {
       return DrawValue(program_, id, random_);
     };
-    const program::Sharding sharding =
-        program::ShardProgram(program_, request_.mesh, request_.specs);
-    NoteOps(program_.ops, sharding);
+    sharding_ = program::ShardProgram(program_, request_.mesh, request_.specs);
+    NoteOps(program_.ops);
     dense_ = dense::RunProgram(program_, dense_inputs_, drawn);
     if (dense_.fault) {
       Fail(*dense_.fault->op, dense_.fault->message + " (in the dense run)");
       return std::move(out_);
     }
     inputs.program = &program_;
-    inputs.sharding = &sharding;
+    inputs.sharding = &sharding_;
     inputs.drawn = drawn;
     exec::Machine machine(mesh_, request_.threads, request_.seams);
     const exec::ProgramRun run = exec::RunProgram(
@@ -335,7 +335,7 @@ class Prover {
 
   // ---- what the verdict must say
 
-  void NoteOps(const std::vector<Op>& ops, const program::Sharding& sharding) {
+  void NoteOps(const std::vector<Op>& ops) {
     for (const Op& op : ops) {
       if (op.kind == OpKind::kManual) ++out_.manual;
       const program::Value* const first =
@@ -351,13 +351,13 @@ class Prover {
       } else if (program::IsOpaque(program_, op)) {
         AddStandIn(op, op.word.empty() ? program::NameOf(op) : op.word, false);
       }
-      const auto at = sharding.ops.find(&op);
-      if (at != sharding.ops.end()) {
+      const auto at = sharding_.ops.find(&op);
+      if (at != sharding_.ops.end()) {
         for (const program::Gathered& one : at->second.gathered) {
           AddGather(op, one);
         }
       }
-      for (const Body& body : op.bodies) NoteOps(body.ops, sharding);
+      for (const Body& body : op.bodies) NoteOps(body.ops);
     }
   }
 
@@ -466,10 +466,23 @@ class Prover {
       return "";
     }
     exec::LayoutError why;
-    const auto got = exec::Gather(mesh_, value, why);
+    const auto partial = sharding_.partial.find(id);
+    const auto got =
+        partial == sharding_.partial.end()
+            ? exec::Gather(mesh_, value, why)
+            : exec::Gather(mesh_, Added(value, partial->second), why);
     if (!got) return why.message;
     const Compared one = Compare(got->wide, want[0].data);
     return one.Passes() ? "" : Text(one);
+  }
+
+  // Returns the sum of a partial value over the axes.
+  exec::ShardedTensor Added(exec::ShardedTensor value,
+                            const AxisGroup& axes) const {
+    exec::Machine machine(mesh_, 1, {});
+    value.local = exec::AllReduce(machine, axes, value.local,
+                                  exec::Reduce::kSum, "partial value");
+    return value;
   }
 
   static std::string Text(const Compared& one) {
@@ -604,6 +617,7 @@ class Prover {
   const exec::Random random_;
   std::vector<dense::Array> dense_inputs_;
   dense::ProgramRun dense_;
+  program::Sharding sharding_;
   ProgramProof out_;
 };
 
