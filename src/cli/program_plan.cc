@@ -10,14 +10,19 @@
 
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cost/traced_program.h"
 #include "model/mesh_layout.h"
 #include "plan/mesh_purposes.h"
 #include "plan/read.h"
 #include "program/read.h"
 #include "program/runnable.h"
+#include "program/sharding.h"
+#include "search/factors.h"
 #include "source/file.h"
 #include "source/join.h"
 #include "source/wording.h"
+#include "suggest/by_program.h"
+#include "suggest/parameter_groups.h"
 #include "verify/program/proof.h"
 
 namespace shardc::cli {
@@ -108,6 +113,25 @@ std::optional<NamedSpecs> SpecsOfRules(const InputFlags& flags,
   return out;
 }
 
+// Notes constraints over axes that the mesh lacks, once for each line.
+void NoteConstraints(const program::Program& program,
+                     const std::vector<program::Op>& ops, const Mesh& mesh,
+                     std::vector<std::string>& notes) {
+  for (const program::Op& op : ops) {
+    for (const program::Body& body : op.bodies) {
+      NoteConstraints(program, body.ops, mesh, notes);
+    }
+    if (program::FollowsConstraint(op, mesh)) continue;
+    const std::string line = program.LineText(op.at);
+    std::string note = "the constraint at " +
+                       (line.empty() ? "an unknown line" : Printable(line)) +
+                       " is not followed, since the mesh lacks one of its axes";
+    if (std::ranges::find(notes, note) == notes.end()) {
+      notes.push_back(std::move(note));
+    }
+  }
+}
+
 // Gives each input of the program its spec.
 ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan) {
   ProgramPlan out;
@@ -151,6 +175,7 @@ ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan) {
                         (plan.batch.empty() ? "none" : Join(plan.batch, ", ")) +
                         ") divides its first dimension");
   }
+  NoteConstraints(program, program.ops, plan.mesh, out.notes);
   out.mesh = std::move(plan.mesh);
   return out;
 }
@@ -174,6 +199,24 @@ std::optional<ProgramPlan> PlanOfProgram(const program::Program& program,
                   : SpecsOfFile(file, flags, mode, findings);
   if (!plan) return std::nullopt;
   return PlanOf(program, std::move(*plan));
+}
+
+std::set<uint32_t> CheapestFactors(const program::Program& program,
+                                   const program::Facts& facts,
+                                   const Mesh& mesh, const Manifest& manifest) {
+  const suggest::Tree tree = suggest::ParameterGroupsOf(manifest);
+  const suggest::MeshAxes axes = suggest::AxesOf(mesh);
+  const suggest::ByProgram by_program(tree, facts, axes);
+  const AxisGroup batch = axes.renamed.Value(AxisRule::kBatch).axes;
+  cost::ProgramRequest request;
+  request.program = &program;
+  request.mesh = mesh;
+  return search::CheapestFactors(
+      by_program, [&](const std::vector<Spec>& params) {
+        std::vector<std::string> notes;
+        request.specs = verify::InputSpecs(program, mesh, params, batch, notes);
+        return cost::CostOfProgram(request);
+      });
 }
 
 ProgramPlan PlanOfCompiled(const program::Program& program,

@@ -5,15 +5,18 @@
 
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/project.h"
 #include "plan/compile.h"
+#include "program/facts.h"
 #include "program/program.h"
 #include "source/finding.h"
 
@@ -41,6 +44,12 @@ std::optional<ProgramPlan> PlanOfProgram(const program::Program& program,
                                          const InputFlags& flags, Mode mode,
                                          const Common& common,
                                          Findings& findings);
+
+// Returns the factors that tensor parallelism should shard, by what the program
+// costs under the specs that follow (search/factors.h).
+std::set<uint32_t> CheapestFactors(const program::Program& program,
+                                   const program::Facts& facts,
+                                   const Mesh& mesh, const Manifest& manifest);
 
 // Returns the plan of compiled rules.
 ProgramPlan PlanOfCompiled(const program::Program& program,

@@ -8,6 +8,7 @@
 #include "cli/compared_program.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/program_plan.h"
 #include "cli/suggested.h"
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
@@ -126,6 +127,11 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
                                  traced ? &*traced : nullptr, common, findings);
   if (!inputs) return kFailed;
   if (inputs->refused) return kFound;
+  // The cost of a program does not know dimensions that are sharded in parts.
+  if (traced && !preferences.divides_parts) {
+    preferences.tensor_factors = CheapestFactors(
+        traced->program, traced->facts, inputs->mesh, inputs->manifest);
+  }
   const std::string name = flags.output.empty() ? "rules" : flags.output;
   const auto rules = SuggestFor(inputs->manifest, inputs->mesh, inputs->model,
                                 preferences, common, name);

@@ -4,6 +4,8 @@
 #define SHARDC_SUGGEST_CHOICE_H_
 
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +34,9 @@ struct Preferences {
   // sharded part by part (`parts` of a rule), which few runtimes can express.
   // Only the program shows such parts.
   bool divides_parts = false;
+  // The factors that tensor parallelism shards, as indices into Facts::factors;
+  // those with the best ratio if nullopt (suggest/by_program.h).
+  std::optional<std::set<uint32_t>> tensor_factors = {};
 };
 
 // A logical axis in a spec, such as FSDP or HEAD, spelled as in the rules file,

@@ -1,0 +1,358 @@
+// Chooses what tensor parallelism shards by the uses of factors. A factor can
+// be sharded if it leads a dimension of a parameter, so that contiguous ranges
+// have complete heads or experts. Each such factor has a cover, the share of
+// the model's multiplications that it would divide (or of its bytes, where
+// lookups multiply nothing), and a communication: the elements of the results
+// that devices would have to reduce. The factors with the best ratio are taken,
+// one after the other. A factor is left out if it occurs in a value together
+// with a factor that was taken, because an axis shards one dimension of a
+// value:
+//
+//   MLP     inner: 2 dots covered, one result reduced    -> taken
+//           stream: all dots covered, all results reduced
+//           -> not taken: the weights have both
+//
+// Without names this gives the usual sharding of attention by heads, of an MLP
+// by its inner width, and of tables by their vocabulary. The data axes then
+// shard another dimension, preferably that of the stream.
+#include "suggest/by_program.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "model/axis_rules.h"
+#include "source/size.h"
+
+namespace shardc::suggest {
+namespace {
+
+using program::Factor;
+using program::FactorList;
+using program::FactorRole;
+using program::Facts;
+using program::ParamFacts;
+
+// Vectors stay replicated unless tensor parallelism shards them, and so do
+// parameters with fewer elements than this.
+constexpr int64_t kSmallMatrix = 65536;
+constexpr int64_t kSmallMatrixFraction = 50;
+
+// Adds the factors of a dimension, and those of its parts.
+void Collect(const Facts& facts, const FactorList& dim,
+             std::set<uint32_t>& out) {
+  for (const uint32_t factor : dim) {
+    if (!out.insert(factor).second) continue;
+    for (const FactorList& part : facts.factors[factor].parts) {
+      Collect(facts, part, out);
+    }
+  }
+}
+
+// Returns the role that the factors of a parameter show.
+Role RoleOf(const Facts& facts, const ParamFacts& param) {
+  std::set<FactorRole> has;
+  bool fused = false;
+  size_t rank = 0;
+  for (const FactorList& dim : param.dims) {
+    std::set<uint32_t> all;
+    Collect(facts, dim, all);
+    bool layers = dim.empty();
+    for (const uint32_t factor : all) {
+      has.insert(facts.factors[factor].role);
+      layers = layers || facts.factors[factor].role == FactorRole::kLayers;
+    }
+    if (!layers) ++rank;
+    // The halves that a rotary embedding exchanges are no separate matrices.
+    fused = fused ||
+            (!dim.empty() && !facts.factors[dim[0]].parts.empty() &&
+             !std::ranges::all_of(
+                 facts.factors[dim[0]].parts, [&](const FactorList& part) {
+                   return part.size() == 1 &&
+                          facts.factors[part[0]].role == FactorRole::kHeadDim;
+                 }));
+  }
+  const bool contracted =
+      !param.contracted.empty() &&
+      std::ranges::none_of(param.contracted, [&](uint32_t factor) {
+        return facts.factors[factor].role == FactorRole::kStream;
+      });
+  const auto is = [&](FactorRole role) { return has.contains(role); };
+  using enum FactorRole;
+  if (rank < 2) return is(kStream) ? Role::kNorm : Role::kVector;
+  if (is(kVocab)) return param.looked_up ? Role::kEmbedding : Role::kHead;
+  if (is(kPosition) || is(kSequence)) return Role::kPosition;
+  if (is(kWindow)) return Role::kConvolution;
+  if (is(kExperts) && !is(kInner)) return Role::kRouter;
+  if (is(kInner)) {
+    return contracted ? Role::kDown : fused ? Role::kFusedGateUp : Role::kUp;
+  }
+  if (is(kHeads) || is(kKvHeads) || is(kHeadDim)) {
+    return contracted ? Role::kOutput : fused ? Role::kFusedQkv : Role::kQuery;
+  }
+  if (is(kLatent)) return Role::kLatentDown;
+  return is(kStream) ? Role::kProjection : Role::kOther;
+}
+
+// Returns the number of parts of a dimension if the tensor-parallel axis can
+// divide each of them, such as 2 for a gate and an up projection in one matrix.
+// The parts must have equal sizes, and `tensor` the leading factor of each.
+// Returns 1 for other dimensions.
+int64_t DividedParts(const Facts& facts, const FactorList& dim,
+                     const std::set<uint32_t>& tensor, int64_t axis) {
+  if (dim.size() != 1) return 1;
+  const auto& parts = facts.factors[dim[0]].parts;
+  const bool divided =
+      !parts.empty() && std::ranges::all_of(parts, [&](const FactorList& part) {
+        return !part.empty() && tensor.contains(part[0]) &&
+               facts.CanShard(part, axis) &&
+               facts.SizeOf(part) == facts.SizeOf(parts[0]);
+      });
+  return divided ? std::ssize(parts) : 1;
+}
+
+}  // namespace
+
+ByProgram::ByProgram(const Tree& tree, const Facts& facts, const MeshAxes& mesh)
+    : tree_(tree), facts_(facts), mesh_(mesh), together_(facts.factors.size()) {
+  std::unordered_map<std::string_view, const ParamFacts*> by_name;
+  for (const ParamFacts& param : facts.params) by_name[param.name] = &param;
+  for (const ParameterGroup& group : tree.groups) {
+    Members& members = members_.emplace_back();
+    for (const uint32_t member : tree.Members(group)) {
+      const auto at = by_name.find(tree.NameOf(member));
+      if (at != by_name.end() && at->second->shape == group.shape) {
+        members.push_back(at->second);
+      }
+    }
+  }
+  for (const FactorList& list : facts.together) {
+    for (const uint32_t factor : list) {
+      together_[factor].insert(list.begin(), list.end());
+    }
+  }
+  std::vector<double> elements(facts.factors.size());
+  double all_flops = 1;
+  double all_elements = 1;
+  for (const Factor& factor : facts.factors) {
+    all_flops = std::max(all_flops, factor.flops);
+  }
+  for (const ParamFacts& param : facts.params) {
+    double size = 1;
+    std::set<uint32_t> all;
+    for (size_t d = 0; d < param.dims.size(); ++d) {
+      size *= static_cast<double>(param.shape[d]);
+      Collect(facts, param.dims[d], all);
+    }
+    for (const uint32_t factor : all) elements[factor] += size;
+    all_elements += size;
+  }
+  std::vector<double> ratios(facts.factors.size());
+  for (uint32_t i = 0; i < ratios.size() && mesh.tp > 1; ++i) {
+    if (!MayShard(i)) continue;
+    const Factor& factor = facts.factors[i];
+    const double cover =
+        std::max(factor.flops / all_flops, elements[i] / all_elements);
+    ratios[i] = cover / std::max(1.0, factor.communicated);
+    candidates_.push_back(i);
+  }
+  std::ranges::stable_sort(candidates_, std::greater(),
+                           [&](uint32_t i) { return ratios[i]; });
+}
+
+bool ByProgram::MayShard(uint32_t index) const {
+  const Factor& factor = facts_.factors[index];
+  using enum FactorRole;
+  constexpr FactorRole kNever[] = {kBatch,  kSequence, kLayers,  kWindow,
+                                   kLatent, kParts,    kPosition};
+  if (!factor.parts.empty() || factor.size % mesh_.tp != 0 ||
+      factor.needs_replication || (mesh_.ep > 1 && factor.role == kExperts) ||
+      std::ranges::find(kNever, factor.role) != std::end(kNever)) {
+    return false;
+  }
+  return std::ranges::any_of(
+      factor.occurrences, [&](const program::Occurrence& one) {
+        const FactorList& dim = facts_.params[one.param].dims[one.dim];
+        return !dim.empty() && dim[0] == index;
+      });
+}
+
+bool ByProgram::IsFree(const std::set<uint32_t>& factors,
+                       uint32_t other) const {
+  return std::ranges::none_of(
+      factors, [&](uint32_t one) { return together_[other].contains(one); });
+}
+
+void ByProgram::Fill(std::set<uint32_t>& factors) const {
+  for (const uint32_t one : candidates_) {
+    if (IsFree(factors, one)) factors.insert(one);
+  }
+}
+
+std::set<uint32_t> ByProgram::With(std::set<uint32_t> factors,
+                                   uint32_t other) const {
+  std::erase_if(factors,
+                [&](uint32_t one) { return together_[other].contains(one); });
+  factors.insert(other);
+  return factors;
+}
+
+std::set<uint32_t> ByProgram::BestByRatio() const {
+  std::set<uint32_t> out;
+  Fill(out);
+  return out;
+}
+
+ModelDims ByProgram::Dims() const {
+  ModelDims out;
+  out.facts.by_program = true;
+  out.stacks.dims.resize(tree_.groups.size());
+  std::set<int64_t> widths, vocabularies;
+  for (size_t k = 0; k < tree_.groups.size(); ++k) {
+    const ParameterGroup& group = tree_.groups[k];
+    InferredDims inferred;
+    inferred.by_program = true;
+    for (const int64_t size : group.shape) {
+      inferred.dims.push_back({.size = size});
+    }
+    const Members& members = members_[k];
+    if (!members.empty()) {
+      inferred.role = RoleOf(facts_, *members[0]);
+      for (size_t d = 0; d < group.shape.size(); ++d) {
+        const FactorList& dim = members[0]->dims[d];
+        if (dim.size() != 1) continue;
+        const Factor& factor = facts_.factors[dim[0]];
+        if (factor.role == FactorRole::kStream) widths.insert(factor.size);
+        if (factor.role == FactorRole::kVocab) vocabularies.insert(factor.size);
+        if (factor.role == FactorRole::kExperts) {
+          inferred.experts = static_cast<int>(d);
+          out.facts.experts = factor.size;
+        }
+      }
+    }
+    out.groups.push_back(std::move(inferred));
+  }
+  out.facts.widths.assign(widths.begin(), widths.end());
+  out.facts.vocabularies.assign(vocabularies.begin(), vocabularies.end());
+  return out;
+}
+
+Choices ByProgram::Choose(const std::set<uint32_t>& tensor,
+                          bool divides_parts) const {
+  int64_t elements = 0;
+  for (const ParameterGroup& group : tree_.groups) {
+    elements += std::min(group.elements, kSmallMatrix) * group.count();
+  }
+  const int64_t small = std::min(kSmallMatrix, elements / kSmallMatrixFraction);
+  Choices out;
+  for (size_t k = 0; k < tree_.groups.size(); ++k) {
+    out.groups.push_back(ChooseFor(k, tensor, divides_parts, small));
+  }
+  return out;
+}
+
+Choice ByProgram::ChooseFor(size_t k, const std::set<uint32_t>& tensor,
+                            bool divides_parts, int64_t small) const {
+  const ParameterGroup& group = tree_.groups[k];
+  const Members& members = members_[k];
+  Choice choice;
+  choice.spec.resize(group.shape.size());
+  // Whether a test holds for a dimension of all tensors of the group.
+  const auto every = [&](size_t d, const auto& test) {
+    return !members.empty() &&
+           std::ranges::all_of(members, [&](const ParamFacts* member) {
+             const FactorList& dim = member->dims[d];
+             return !dim.empty() && test(dim, facts_.factors[dim[0]]);
+           });
+  };
+  std::vector<int> free;  // dimensions for data axes, the preferred one first
+  for (size_t d = 0; d < group.shape.size(); ++d) {
+    const bool experts =
+        every(d, [&](const FactorList& dim, const Factor& factor) {
+          return dim.size() == 1 && factor.role == FactorRole::kExperts;
+        });
+    if (experts && mesh_.ep > 1 && group.shape[d] % mesh_.ep == 0 &&
+        group.rank() > 2) {
+      choice.spec[d].push_back({"EXPERT", mesh_.ep});
+      continue;
+    }
+    const bool over_tensor =
+        every(d, [&](const FactorList& dim, const Factor&) {
+          return tensor.contains(dim[0]);
+        });
+    int64_t parts = 1;
+    if (divides_parts && !members.empty()) {
+      parts = DividedParts(facts_, members[0]->dims[d], tensor, mesh_.tp);
+    }
+    const bool in_parts =
+        parts > 1 && every(d, [&](const FactorList& dim, const Factor&) {
+          return DividedParts(facts_, dim, tensor, mesh_.tp) == parts;
+        });
+    if (in_parts && !choice.inner_sharded) {
+      choice.parts.resize(d + 1, 1);
+      choice.parts[d] = parts;
+    }
+    if ((over_tensor || in_parts) && !choice.inner_sharded) {
+      choice.spec[d].push_back({"TP", mesh_.tp});
+      choice.inner_sharded = true;
+      continue;
+    }
+    const bool layers = every(d, [&](const FactorList&, const Factor& factor) {
+      return factor.role == FactorRole::kLayers;
+    });
+    if (layers) continue;
+    const bool stream = every(d, [&](const FactorList&, const Factor& factor) {
+      return factor.role == FactorRole::kStream;
+    });
+    free.insert(stream ? free.begin() : free.end(), static_cast<int>(d));
+  }
+  const size_t first = free.empty() ? 0 : AsIndex(free[0]);
+  std::ranges::stable_sort(free, [&](int a, int b) {
+    // The dimension of the stream stays the first one.
+    if (AsIndex(a) == first || AsIndex(b) == first)
+      return AsIndex(a) == first && a != b;
+    return group.shape[AsIndex(a)] > group.shape[AsIndex(b)];
+  });
+  const bool sharded_matrix = group.rank() > 1 && group.elements >= small;
+  if (sharded_matrix) {
+    for (const auto& [axis, size] :
+         {std::pair("FSDP", mesh_.fsdp), std::pair("SP", mesh_.sp)}) {
+      for (const int d : free) {
+        auto& assigned = choice.spec[AsIndex(d)];
+        if (group.shape[AsIndex(d)] % (PartsOf(assigned) * size) != 0) {
+          continue;
+        }
+        assigned.push_back({axis, size});
+        break;
+      }
+    }
+  }
+  if (choice.replicated()) choice.spec.clear();
+  return choice;
+}
+
+std::vector<Spec> ByProgram::SpecsOf(const Choices& choices) const {
+  std::unordered_map<const ParamFacts*, Spec> by_param;
+  for (size_t k = 0; k < choices.groups.size(); ++k) {
+    Spec spec;
+    for (const auto& dim : choices.groups[k].spec) {
+      AxisGroup& axes = spec.emplace_back();
+      for (const AxisAssignment& one : dim) {
+        const Token* const token = FindToken(one.axis);
+        if (token == nullptr || !token->rule || one.size < 2) continue;
+        const AxisGroup own = mesh_.renamed.Value(*token->rule).axes;
+        axes.insert(axes.end(), own.begin(), own.end());
+      }
+    }
+    for (const ParamFacts* const param : members_[k]) by_param[param] = spec;
+  }
+  std::vector<Spec> out;
+  for (const ParamFacts& param : facts_.params) {
+    out.push_back(by_param[&param]);
+  }
+  return out;
+}
+
+}  // namespace shardc::suggest

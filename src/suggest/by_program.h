@@ -1,0 +1,68 @@
+// Chooses specs by the facts of a traced program, without names and sizes.
+#ifndef SHARDC_SUGGEST_BY_PROGRAM_H_
+#define SHARDC_SUGGEST_BY_PROGRAM_H_
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "model/mesh.h"
+#include "program/facts.h"
+#include "suggest/choice.h"
+#include "suggest/dims.h"
+#include "suggest/parameter_groups.h"
+
+namespace shardc::suggest {
+
+class ByProgram {
+ public:
+  // The arguments must outlive the object.
+  ByProgram(const Tree& tree, const program::Facts& facts,
+            const MeshAxes& mesh);
+
+  // Returns the role of each group, as the program shows it. Roles serve titles
+  // only: the specs follow from factors.
+  ModelDims Dims() const;
+
+  // The factors that tensor parallelism may shard, as indices into
+  // Facts::factors: those with the best ratio first.
+  const std::vector<uint32_t>& candidates() const { return candidates_; }
+  // Adds the candidates that occur in no value together with a factor of the
+  // set, one after the other.
+  void Fill(std::set<uint32_t>& factors) const;
+  // Returns the set with another factor, and without those that occur in a
+  // value together with it.
+  std::set<uint32_t> With(std::set<uint32_t> factors, uint32_t other) const;
+  // Returns the candidates with the best ratio, of which no two occur in one
+  // value.
+  std::set<uint32_t> BestByRatio() const;
+
+  // Returns a spec for each group if tensor parallelism shards these factors. A
+  // dimension that holds several parts is sharded over that axis only if
+  // `divides_parts` allows to divide each part. The `axes:` section is not set.
+  Choices Choose(const std::set<uint32_t>& tensor, bool divides_parts) const;
+  // Returns the specs of the choices on the mesh, one for each parameter of the
+  // program, in its order.
+  std::vector<Spec> SpecsOf(const Choices& choices) const;
+
+ private:
+  using Members = std::vector<const program::ParamFacts*>;
+
+  Choice ChooseFor(size_t group, const std::set<uint32_t>& tensor,
+                   bool divides_parts, int64_t small) const;
+  bool MayShard(uint32_t factor) const;
+  bool IsFree(const std::set<uint32_t>& factors, uint32_t other) const;
+
+  const Tree& tree_;
+  const program::Facts& facts_;
+  const MeshAxes& mesh_;
+  // The parameters of each group. Tensors without facts are left out.
+  std::vector<Members> members_;
+  std::vector<uint32_t> candidates_;
+  // The factors that occur in a value together with each factor.
+  std::vector<std::set<uint32_t>> together_;
+};
+
+}  // namespace shardc::suggest
+
+#endif  // SHARDC_SUGGEST_BY_PROGRAM_H_
