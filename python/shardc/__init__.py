@@ -17,6 +17,7 @@ import importlib
 from typing import Any
 
 from shardc.audits import Audit, audit
+from shardc.constraints import constrain
 from shardc.mesh import Axis, Mesh, PlanError, Spec
 from shardc.names import fold
 from shardc.parameter import Parameter, Placement
@@ -75,6 +76,7 @@ __all__ = [
     "audit",
     "check",
     "compile",
+    "constrain",
     "cost",
     "find_program",
     "fold",

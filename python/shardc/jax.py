@@ -109,7 +109,7 @@ def named_shardings(
 ) -> Any:
     """By name without `like`; else in the shape of its tree, with None where it
     has no array. `shard` describes which parameter an array belongs to."""
-    mesh = _mesh(plan, mesh)
+    mesh = mesh_of(plan, mesh)
     if like is None:
         return {
             name: sharding(parameter, mesh, mode) for name, parameter in plan.items()
@@ -130,11 +130,11 @@ def shard(
     their shardings. The tree is a model's parameters or a whole train state:
     moments are sharded as their parameters, scalars, random keys and other
     state are replicated, and leaves that are no arrays stay."""
-    mesh = _mesh(plan, mesh)
+    mesh = mesh_of(plan, mesh)
     return _mapped(plan, tree, mode, mesh, unmatched, put, lambda leaf: leaf)
 
 
-def _mesh(plan: Plan, mesh: Mesh | None) -> Mesh:
+def mesh_of(plan: Plan, mesh: Mesh | None) -> Mesh:
     if mesh is None:
         return jax_mesh(plan)
     check_mesh(mesh, plan.mesh.sizes, PlanError)
@@ -175,7 +175,7 @@ def constrain(
 ) -> jax.Array:
     """Inside jit: `x` as the plan has an activation, or by a spec."""
     spec = plan.activation(tensor, mode) if isinstance(tensor, str) else tensor
-    mesh = _mesh(plan, mesh)
+    mesh = mesh_of(plan, mesh)
     # Explicit axes are part of an array's type: no constraint may name them.
     if AxisType.Explicit in mesh.axis_types:
         explicit = _over(spec, mesh, AxisType.Explicit)
@@ -208,7 +208,7 @@ def abstract_tree(
     """ShapeDtypeStructs with shardings, for jax.eval_shape, ahead-of-time
     compilation and restoring: nested dicts by the parts of names, or in the
     shape of `like`, whose data types stay."""
-    mesh = _mesh(plan, mesh)
+    mesh = mesh_of(plan, mesh)
     if like is not None:
         return _mapped(
             plan,

@@ -41,7 +41,7 @@ import numpy as np
 from shardc import manifest
 from shardc.arrays import is_array, is_nnx_object, key_text
 from shardc.manifest import ManifestError, imported, is_factory
-from shardc.program_ops import Body, Op, Recorder
+from shardc.program_ops import Body, Op, Path, Recorder
 from shardc.program_places import Places, bodies_of, set_phases
 
 SCHEMA = "shardc.program/v1"
@@ -49,6 +49,20 @@ SCHEMA = "shardc.program/v1"
 
 class ProgramError(ValueError):
     """The function cannot be traced; the message has the call to write."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The jaxpr that a program was recorded from."""
+
+    jaxpr: Any
+    # The values of the results of each equation, by its path (program_ops.Recorder).
+    equations: dict[Path, list[int]]
+    # The program's number of each value; those that nothing reads have none.
+    numbers: dict[int, int]
+    # What the function returns, from the arrays of the results: objects of flax.nnx
+    # among the arguments get what the function changed in them.
+    result: Callable[[Sequence[Any], Sequence[Any]], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +76,8 @@ class Traced:
     function: Callable[..., list[Any]]
     # With PyTorch, the tensors of the inputs.
     given: list[Any] | None = None
+    # With JAX, what was recorded.
+    source: Source | None = None
 
 
 def trace(
@@ -73,7 +89,7 @@ def trace(
     trace(fn, *inputs, **named) is that of fn(*inputs, **named), where fn is a module
     or a function; tensors may be on the meta device."""
     if _is_torch(fn, *given, *named.values()):
-        return of_torch(fn, given, named, _name_of(fn)).program
+        return of_torch(fn, given, named, name_of(fn)).program
     return of_inputs(fn, _in_order(*given, **named), separator=separator)
 
 
@@ -86,8 +102,8 @@ def of_inputs(
 ) -> dict[str, Any]:
     """The program of fn(parameters, state..., batch), of its inputs in this order."""
     if _is_torch(fn, *inputs):
-        return of_torch(fn, inputs, {}, _name_of(fn)).program
-    return traced(fn, inputs, _name_of(fn), separator).program
+        return of_torch(fn, inputs, {}, name_of(fn)).program
+    return traced(fn, inputs, name_of(fn), separator).program
 
 
 def from_model(
@@ -96,9 +112,9 @@ def from_model(
     """The program of a module's call with example inputs: a module of PyTorch, of
     flax.nnx, or of Flax linen, which is initialised without allocating."""
     if _is_torch(module):
-        return of_torch(module, inputs, named, _name_of(module)).program
+        return of_torch(module, inputs, named, name_of(module)).program
     fn, params, batch = _of_module(module, inputs, named)
-    return traced(fn, (params, batch), _name_of(type(module)), separator).program
+    return traced(fn, (params, batch), name_of(type(module)), separator).program
 
 
 def write(program: dict[str, Any], path: str | None = None) -> None:
@@ -134,13 +150,13 @@ def _text(program: dict[str, Any]) -> str:
 # ---- Arguments
 
 
-def _name_of(fn: Any) -> str:
+def name_of(fn: Any) -> str:
     fn = getattr(fn, "__wrapped__", fn)
     name = getattr(fn, "__qualname__", type(fn).__qualname__)
     return f"{getattr(fn, '__module__', None) or type(fn).__module__}:{name}"
 
 
-def _split(tree: Any) -> tuple[Any, Any]:
+def split(tree: Any) -> tuple[Any, Any]:
     """A tree with the state of each object of flax.nnx in its place, and what
     _merged needs to make them again. It is None where there are no such objects."""
     import jax
@@ -166,6 +182,17 @@ def _merged(graph: Any, tree: Any) -> Any:
         for part, one in zip(graphs, form.flatten_up_to(tree))
     ]
     return jax.tree_util.tree_unflatten(form, flat)
+
+
+def _update(tree: Any, state: Any) -> None:
+    """Gives the objects of flax.nnx in a tree another state."""
+    import jax
+
+    nnx: Any = sys.modules["flax.nnx"]
+    flat, form = jax.tree_util.tree_flatten(tree, is_leaf=is_nnx_object)
+    for one, part in zip(flat, form.flatten_up_to(state)):
+        if is_nnx_object(one):
+            nnx.update(one, part)
 
 
 def _abstract(x: Any) -> Any:
@@ -226,8 +253,9 @@ def traced(
 
     flatten = jax.tree_util.tree_flatten_with_path
     graphs, flat, kinds, counts = [], [], [], []
+    returned: list[Any] = []
     for index, argument in enumerate(arguments):
-        graph, tree = _split(argument)
+        graph, tree = split(argument)
         tree = jax.tree_util.tree_map(_abstract, tree)
         last = index == len(arguments) - 1
         names = _parameters(graph, tree, separator) if index == 0 else {}
@@ -254,13 +282,24 @@ def traced(
             tree = jax.tree_util.tree_unflatten(form, full[:count])
             called.append(_merged(graph, tree))
             full = full[count:]
-        result = _split(fn(*called))[1]
+        graph, result = split(fn(*called))
         changed = [
-            _split(one)[1] for one, (g, _) in zip(called, graphs) if g is not None
+            split(one)[1] for one, (g, _) in zip(called, graphs) if g is not None
         ]
-        return [
-            x for x in jax.tree_util.tree_leaves((result, changed)) if _is_result(x)
-        ]
+        leaves, form = jax.tree_util.tree_flatten((result, changed))
+        returned[:] = [
+            graph, form, [None if _is_result(x) else x for x in leaves]]
+        return [x for x in leaves if _is_result(x)]
+
+    def result(arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        given = iter(arrays)
+        graph, form, leaves = returned
+        full = [next(given) if x is None else x for x in leaves]
+        made, changed = jax.tree_util.tree_unflatten(form, full)
+        held = [one for one, (g, _) in zip(arguments, graphs) if g is not None]
+        for one, state in zip(held, changed):
+            _update(one, state)
+        return _merged(graph, made)
 
     try:
         closed = jax.make_jaxpr(pure)(*filter(is_array, flat))
@@ -272,8 +311,9 @@ def traced(
             f"{name} cannot be traced with these arguments: {message}"
         ) from error
     inputs = [kind for kind, leaf in zip(kinds, flat) if is_array(leaf)]
-    program, constants = _recorded(closed, inputs, name)
-    return Traced(program, constants, pure)
+    made, equations = _recorded(closed, inputs, name)
+    source = Source(closed, equations, made.numbers, result)
+    return Traced(made.program, made.constants, pure, source=source)
 
 
 def _is_result(x: Any) -> bool:
@@ -282,8 +322,8 @@ def _is_result(x: Any) -> bool:
 
 def _recorded(
     closed: Any, inputs: list[tuple[str, str]], name: str
-) -> tuple[dict[str, Any], dict[int, np.ndarray[Any, Any]]]:
-    """A jaxpr as a program, and the elements of its constants."""
+) -> tuple[_Assembled, dict[Path, list[int]]]:
+    """A jaxpr as a program, and the values of its equations."""
     import jax
 
     places = Places()
@@ -291,7 +331,17 @@ def _recorded(
     given = [recorder.of_type(variable.aval) for variable in closed.jaxpr.invars]
     outputs = recorder.inline(body, closed, given)
     traced_by = {"by": f"jax {jax.__version__}", "function": name}
-    return _assembled(recorder, body.ops, list(zip(given, inputs)), outputs, traced_by)
+    made = _assembled(recorder, body.ops, list(zip(given, inputs)), outputs, traced_by)
+    return made, recorder.equations
+
+
+@dataclasses.dataclass(frozen=True)
+class _Assembled:
+    program: dict[str, Any]
+    # The elements of constants.
+    constants: dict[int, np.ndarray[Any, Any]]
+    # The program's numbers of the recorder's values.
+    numbers: dict[int, int]
 
 
 def _assembled(
@@ -300,9 +350,8 @@ def _assembled(
     inputs: list[tuple[int, tuple[str, str]]],
     outputs: list[int],
     traced_by: dict[str, str],
-) -> tuple[dict[str, Any], dict[int, np.ndarray[Any, Any]]]:
-    """A program of what was recorded, and the elements of its constants. Inputs have
-    a value, a kind and a name."""
+) -> _Assembled:
+    """A program of what was recorded. Inputs have a value, a kind and a name."""
     ops = _without_unread(ops, set(outputs))
     set_phases(ops, [value for value, (kind, _) in inputs if kind != "data"])
     numbers = _numbered([value for value, _ in inputs], ops)
@@ -330,7 +379,7 @@ def _assembled(
     constants = {
         numbers[v]: data for v, data in recorder.constants.items() if v in numbers
     }
-    return program, constants
+    return _Assembled(program, constants, numbers)
 
 
 def _without_unread(ops: list[Op], read: set[int]) -> list[Op]:
@@ -396,15 +445,17 @@ def of_torch(
         ) from error
     recording = made.recording
     traced_by = {"by": torch_trace.VERSION, "function": name}
-    program, constants = _assembled(
+    assembled = _assembled(
         recording.recorder,
         recording.values.body.ops,
         made.inputs,
         made.outputs,
         traced_by,
     )
-    program["assumptions"] += _never_read(program)
-    return Traced(program, constants, made.function, made.given)
+    assembled.program["assumptions"] += _never_read(assembled.program)
+    return Traced(
+        assembled.program, assembled.constants, made.function, made.given
+    )
 
 
 def _never_read(program: dict[str, Any]) -> list[str]:
@@ -505,7 +556,7 @@ def _made(factory: Callable[[], Any]) -> Any:
     def arrays() -> list[Any]:
         made = factory()
         parts = (
-            [_split(one) for one in made] if isinstance(made, tuple) else [(None, made)]
+            [split(one) for one in made] if isinstance(made, tuple) else [(None, made)]
         )
         flat, form = jax.tree_util.tree_flatten([tree for _, tree in parts])
         kept[:] = [

@@ -34,6 +34,7 @@ ELEMENTS = 64
 LARGE = 1 << 20
 
 Op = dict[str, Any]
+Path = tuple[int, ...]
 # Writes an equation: (recorder, body, equation's parameters, operands, types of
 # the results) -> values of the results.
 Writer = Callable[["Recorder", "Body", dict[str, Any], list[int], list[Any]], list[int]]
@@ -66,6 +67,11 @@ class Recorder:
         self.first: dict[str, list[int] | None] = {}
         self.assumptions: list[str] = []
         self.modules: list[str] = []
+        # The values of the results of equations, by the equation's path: its number
+        # in a jaxpr, and before it those of the calls and loops around it, each with
+        # the identity of the jaxpr.
+        self.equations: dict[Path, list[int]] = {}
+        self.path: Path = ()
 
     # ---- Values
 
@@ -187,7 +193,7 @@ class Recorder:
         its place unless they come from a function of the user's own."""
         if hasattr(jaxpr, "consts"):
             jaxpr, consts = jaxpr.jaxpr, jaxpr.consts
-        call = (body.at, body.passes)
+        call, path = (body.at, body.passes), (*self.path, id(jaxpr))
         values: dict[Any, int] = dict(zip(jaxpr.invars, ins))
         # Written where they are read first, whose place they get.
         constants = dict(zip(jaxpr.constvars, consts))
@@ -201,7 +207,8 @@ class Recorder:
             return values[atom]
 
         inner = self.places.of_function(jaxpr)
-        for equation in jaxpr.eqns:
+        for number, equation in enumerate(jaxpr.eqns):
+            self.path = (*path, number)
             source = equation.source_info
             body.at = self.places.find(source.traceback, inner) or call[0]
             body.passes = call[1] | passes_of(source.name_stack)
@@ -216,7 +223,8 @@ class Recorder:
                 reason = "no class of operations describes it"
                 outs = self.opaque(body, _shown(equation), reason, operands, avals)
             values.update(zip(equation.outvars, outs))
-        body.at, body.passes = call
+            self.equations[*path, number] = outs
+        (body.at, body.passes), self.path = call, path[:-1]
         return [read(atom) for atom in jaxpr.outvars]
 
     def body(self, outer: Body, jaxpr: Any) -> Op:

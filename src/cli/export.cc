@@ -19,6 +19,7 @@
 #include "emit/exports/exporter.h"
 #include "importers/rules/exact.h"
 #include "plan/planned_stages.h"
+#include "program/sharding.h"
 #include "program/unsharded.h"
 #include "source/file.h"
 #include "source/join.h"
@@ -395,6 +396,38 @@ std::optional<exports::PipelineChoice> PipelineOf(
   return out;
 }
 
+// Exports a traced program under a plan.
+int ExportProgram(const exports::Exporter& exporter, const ExportFlags& flags,
+                  const exports::Options& options, const Common& common,
+                  Findings& findings) {
+  if (flags.program.empty()) {
+    findings.Add(code::kUsage, {},
+                 "`" + flags.format + "` needs a traced program",
+                 "write `--program FILE`; `python3 -m shardc.program` writes "
+                 "the file");
+    return kFailed;
+  }
+  const auto program = ReadTracedProgram(flags.program, findings);
+  if (!program) return kFailed;
+  const auto plan = PlanOfProgram(*program, flags.plan, flags.inputs,
+                                  options.mode, common, findings);
+  if (!plan) return kFailed;
+  if (plan->found) return kFound;
+  if (!CanRunOn(*program, plan->mesh, findings)) return kFailed;
+  for (const std::string& note : plan->notes) {
+    PrintMessage(common, "note: " + note + "\n");
+  }
+  const program::Sharding sharding =
+      program::ShardProgram(*program, plan->mesh, plan->specs);
+  const exports::ShardedProgram of = {*program, plan->mesh, sharding};
+  const ReadPlan none;
+  const std::string text = TextOf([&](Sink& out) {
+    exporter.write({.plan = none, .options = options, .sharded = &of}, out,
+                   findings);
+  });
+  return PutResult(text, flags.output, findings) ? kDone : kFailed;
+}
+
 int RunExport(const ExportFlags& flags, const Common& common,
               Findings& findings) {
   const exports::Exporter* exporter = FindExporter(flags.format, findings);
@@ -409,6 +442,9 @@ int RunExport(const ExportFlags& flags, const Common& common,
     const auto mode = ParseModeFlag(flags.mode, findings);
     if (!mode) return kFailed;
     options.mode = *mode;
+  }
+  if (exporter->of_program) {
+    return ExportProgram(*exporter, flags, options, common, findings);
   }
   const auto names = NamesOf(flags, findings);
   if (!names && !flags.names.empty()) return kFailed;
@@ -533,8 +569,9 @@ Options OptionsOf(ExportFlags& flags) {
        {.name = "--program",
         .to = &flags.program,
         .value = "FILE",
-        .help = "hf-tp-plan: traced program of your module, in place of a "
-                "plan, rules and a manifest"},
+        .help = "constraints: traced program of your function; hf-tp-plan: "
+                "that of your module, in place of a plan, rules and a "
+                "manifest"},
        {.name = "--names",
         .to = &flags.names,
         .value = "FILE",

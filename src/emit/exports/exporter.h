@@ -22,6 +22,8 @@
 #include "model/mesh.h"
 #include "model/rules.h"
 #include "plan/read.h"
+#include "program/program.h"
+#include "program/sharding.h"
 #include "program/unsharded.h"
 #include "roles/role.h"
 #include "schedule/table.h"
@@ -71,6 +73,13 @@ struct ProgramNotes {
   std::set<std::string, std::less<>> tables;
 };
 
+// A traced program on the mesh of a plan.
+struct ShardedProgram {
+  const program::Program& program;
+  const Mesh& mesh;
+  const program::Sharding& sharding;
+};
+
 struct Request {
   const ReadPlan& plan;
   Options options;
@@ -86,6 +95,9 @@ struct Request {
   // Null if the plan does not follow from a traced program. With a program,
   // `parts` of the plan are all that a dimension has.
   const ProgramNotes* program = nullptr;
+  // The program of `--program`, if the format describes a program. The plan
+  // then has no parameters.
+  const ShardedProgram* sharded = nullptr;
 };
 
 // How a format states replicated KV heads.
@@ -127,6 +139,8 @@ struct Exporter {
   std::string_view no_kv_replicas =
       "it shards a dimension over complete axes of the mesh";
   PartsForm parts_form = PartsForm::kNone;
+  // True if the format describes a traced program under a plan.
+  bool of_program = false;
 };
 
 #define SHARDC_EXPORT(name) extern const Exporter name;

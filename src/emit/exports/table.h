@@ -3,6 +3,7 @@
 // this table must define SHARDC_EXPORT first.
 SHARDC_EXPORT(kJax)
 SHARDC_EXPORT(kJaxJson)
+SHARDC_EXPORT(kConstraints)
 SHARDC_EXPORT(kShardy)
 SHARDC_EXPORT(kHlo)
 SHARDC_EXPORT(kOrbax)
