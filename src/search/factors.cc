@@ -1,6 +1,6 @@
 // Hill climbing over sets of factors. The ratio that orders the candidates
 // (suggest/by_program.cc) does not depend on sizes, so it is wrong where
-// activations are small beside weights, or where a small factor excludes a
+// activations are smaller than weights, or where a small factor excludes a
 // large one:
 //
 //   patches [8, 16 tokens, 256]: by the ratio tp shards the 16 tokens' learned
@@ -15,7 +15,7 @@ namespace shardc::search {
 namespace {
 
 // The operations that a device computes in the time in which it sends a byte:
-// about 400 TFLOP/s beside 300 GB/s. Only the order of sets depends on it.
+// about 400 TFLOP/s and 300 GB/s. Only the order of sets depends on it.
 constexpr double kFlopsPerByte = 1333;
 
 // A device may compute this multiple of what it computes under the factors with

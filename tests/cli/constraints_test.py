@@ -1,4 +1,4 @@
-"""Plans and constraints from programs, beside what XLA made of them
+"""Plans and constraints from programs, and what XLA compiled of them
 (testdata/constraints, which tests/traced/record_constraints.py writes)."""
 
 import gzip

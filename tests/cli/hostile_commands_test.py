@@ -129,6 +129,7 @@ OTHERS = [
     f"report --plan {{P}} --compiled {AUDITED} --step {{F}} -o {{O}}/r",
     "export csv --plan {F}",
     f"export hf-tp-plan {MESH} --program {{F}} -o {{O}}/e",
+    f"export constraints {MESH} --rules builtin:llama --program {{F}} -o {{O}}/e",
     f"export eformer {MESH} {RULES} {TREE} --names {{F}} -o {{O}}/e",
     "init {F} --devices 4", "init {D} --devices 4",
     f"init {MANIFEST} --model {{F}} --devices 4",

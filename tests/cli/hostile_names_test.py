@@ -153,6 +153,8 @@ EXPORTS = ["jax", "jax-json", "shardy", "hlo", "orbax", "dtensor", "eformer",
            "tree", "dot"]
 STAGED_EXPORTS = ["torch-pipeline", "megatron-pipeline", "maxtext-pipeline",
                   "vllm-pipeline"]
+# Formats of a traced program, whose texts are in tests/cli/program_test.py.
+PROGRAM_EXPORTS = ["constraints"]
 SEARCH = ["--prove", "0", "--seconds", "1"]
 # What each command prints of the inputs, each line in all formats that the
 # command offers. The first four are run with every hostile text by itself.
@@ -288,7 +290,7 @@ class HostileNames(Case):
         about = re.sub(r"\s+", " ", help_of[1].split("FORMAT ", 1)[1].split(
             "(required)")[0])
         self.assertEqual(set(re.findall(r"(?:^|; ) ?([a-z0-9-]+):", about)),
-                         set(EXPORTS + STAGED_EXPORTS))
+                         {*EXPORTS, *STAGED_EXPORTS, *PROGRAM_EXPORTS})
 
     def test_each_text_of_each_input_by_itself(self):
         """Alone, and after the text that was there; either may be refused."""

@@ -731,7 +731,7 @@ def capacity():
 
 @model
 def shared_expert():
-    """Experts with a shared one beside them and a gate."""
+    """Experts with a shared one next to them and a gate."""
     def block(w, x):
         x = attended(w, x)
         h = rms(x, w["norm2"])

@@ -1,8 +1,8 @@
-// Exports what a compiler should be told about the activations of a traced
-// program: the sharding of each value from which that of the others follows.
+// Exports the shardings that a compiler needs for the activations of a traced
+// program: that of each value from which that of the others follows.
 // Without it, XLA may gather activations where a plan gathers weights, or
-// rematerialise values. The text is the recipe for people who write constraints
-// by hand. The Python package adds those of the JSON to a function
+// replicate values to reshard them. The text is the recipe for people who write
+// constraints by hand. The Python package adds those of the JSON to a function
 // (shardc.constrain). For example:
 //
 //   h = x @ up      at ffn.py:12, on fsdp=2 tp=4
@@ -118,7 +118,7 @@ void WriteText(const ShardedProgram& of, const std::vector<Constraint>& all,
              "computes such an x:\n"
              "#   x = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, "
              "P(...)))\n");
-  // The number of values, by what a line says of them.
+  // The number of values, by the text of their line.
   std::map<std::string, int64_t> counts;
   std::vector<std::string> lines;
   for (const Constraint& one : all) {
