@@ -96,6 +96,8 @@ class MeshSearch {
     if (flags_.cost.inputs.asked.rules.empty()) {
       suggest::Preferences preferences;
       preferences.facts = &traced_.facts;
+      preferences.tensor_factors =
+          CheapestFactors(traced_.program, traced_.facts, mesh, manifest_);
       const auto rules = SuggestFor(manifest_, mesh, std::nullopt, preferences,
                                     common_, "rules");
       if (rules.Good() && rules.compiled != nullptr) {

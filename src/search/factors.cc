@@ -18,10 +18,10 @@ namespace {
 // about 400 TFLOP/s and 300 GB/s. Only the order of sets depends on it.
 constexpr double kFlopsPerByte = 1333;
 
-// A device may compute this multiple of what it computes under the factors with
-// the best ratio. Where the sizes of a program are small, the least traffic
-// would otherwise leave the axis unused.
-constexpr double kMostFlops = 1.5;
+// A set must save this share of what the factors with the best ratio save of a
+// device's multiplications, and of its bytes of parameters. Where the sizes of
+// a program are small, the least traffic would otherwise leave the axis unused.
+constexpr double kLeastSaved = 0.875;
 
 // The most sets whose cost is computed. Programs have about ten candidates.
 constexpr size_t kMostSets = 100;
@@ -30,6 +30,8 @@ struct Result {
   std::set<uint32_t> factors;
   double flops = 0;
   double sent = 0;
+  double parameters = 0;  // bytes of a device
+  bool suits = false;     // whether the mesh suits the model then
 
   double time() const { return flops / kFlopsPerByte + sent; }
 };
@@ -41,6 +43,7 @@ class Climber {
 
   std::set<uint32_t> Climb() {
     Add(by_program_.BestByRatio());
+    none_ = ResultOf({});
     std::set<uint32_t> best = Best();
     while (true) {
       for (const uint32_t factor : by_program_.candidates()) {
@@ -71,17 +74,32 @@ class Climber {
 
   void Add(std::set<uint32_t> factors) {
     if (results_.size() >= kMostSets || !seen_.insert(factors).second) return;
-    const cost::ProgramCost cost = cost_of_(by_program_.SpecsOf(
-        by_program_.Choose(factors, /*divides_parts=*/false)));
-    results_.push_back({std::move(factors), cost.device_flops,
-                        static_cast<double>(cost.Sent())});
+    results_.push_back(ResultOf(std::move(factors)));
+  }
+
+  Result ResultOf(std::set<uint32_t> factors) const {
+    const suggest::Choices choices =
+        by_program_.Choose(factors, /*divides_parts=*/false);
+    const cost::ProgramCost cost = cost_of_(by_program_.SpecsOf(choices));
+    const int64_t parameters =
+        cost.memory[static_cast<size_t>(cost::ProgramMemory::kParameters)];
+    return {std::move(factors), cost.device_flops,
+            static_cast<double>(cost.Sent()), static_cast<double>(parameters),
+            by_program_.Suits(choices)};
+  }
+
+  bool Saves(const Result& one) const {
+    const Result& first = results_.front();
+    const auto saves = [&](double Result::*of) {
+      return none_.*of - one.*of >= kLeastSaved * (none_.*of - first.*of);
+    };
+    return one.suits && saves(&Result::flops) && saves(&Result::parameters);
   }
 
   std::set<uint32_t> Best() const {
     const Result* best = &results_.front();
-    const double most = kMostFlops * best->flops;
     for (const Result& one : results_) {
-      if (one.flops <= most && one.time() < best->time()) best = &one;
+      if (Saves(one) && one.time() < best->time()) best = &one;
     }
     return best->factors;
   }
@@ -90,6 +108,7 @@ class Climber {
   const CostOfSpecs& cost_of_;
   std::set<std::set<uint32_t>> seen_;
   std::vector<Result> results_;
+  Result none_;  // without tensor parallelism
 };
 
 }  // namespace

@@ -25,6 +25,7 @@
 
 #include "model/axis_rules.h"
 #include "source/size.h"
+#include "suggest/suggest.h"
 
 namespace shardc::suggest {
 namespace {
@@ -331,6 +332,10 @@ Choice ByProgram::ChooseFor(size_t k, const std::set<uint32_t>& tensor,
   }
   if (choice.replicated()) choice.spec.clear();
   return choice;
+}
+
+bool ByProgram::Suits(const Choices& choices) const {
+  return MisfitOf(tree_, mesh_, choices).empty();
 }
 
 std::vector<Spec> ByProgram::SpecsOf(const Choices& choices) const {

@@ -41,6 +41,8 @@ class ByProgram {
   // dimension that holds several parts is sharded over that axis only if
   // `divides_parts` allows to divide each part. The `axes:` section is not set.
   Choices Choose(const std::set<uint32_t>& tensor, bool divides_parts) const;
+  // Returns whether the mesh suits the model under the choices (MisfitOf).
+  bool Suits(const Choices& choices) const;
   // Returns the specs of the choices on the mesh, one for each parameter of the
   // program, in its order.
   std::vector<Spec> SpecsOf(const Choices& choices) const;

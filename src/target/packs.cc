@@ -33,14 +33,14 @@ namespace shardc {
 namespace {
 
 // How to recognise a family by the names of its parameters. All elements of
-// `has` must occur in the names, and no element of `lacks` may. An element is a
-// part of a name, or the last two parts of a name (`norm bias`). The model's
-// own name must contain the word `model` and must not contain the word `other`;
-// an empty word is not checked.
+// `has` must occur in the names, and no element of `lacks` may. A comma is
+// between two elements. An element is a part of a name, or the last two parts
+// of a name (`norm bias`). The model's own name must contain the word `model`
+// and must not contain the word `other`; an empty word is not checked.
 struct Kin {
   std::string_view family;
-  std::array<std::string_view, 4> has;
-  std::array<std::string_view, 3> lacks = {};
+  std::string_view has;
+  std::string_view lacks = {};
   std::string_view model = {};
   std::string_view other = {};
 };
@@ -48,80 +48,63 @@ struct Kin {
 // The first row that fits is selected. A row for special models comes before a
 // more general row that fits these models too.
 constexpr std::array kKin = {
-    Kin{"gpt_bigcode", {"c_attn", "wpe"}, {}, "bigcode"},
-    Kin{"gpt2", {"c_attn", "wpe"}, {}, {}, "bigcode"},
-    Kin{"qwen", {"c_attn", "w1", "w2", "ln_1"}},
-    Kin{"deepseek", {"self_attn", "kv_a_proj_with_mqa"}},
-    Kin{"deepseek", {"self_attn", "experts", "shared_experts"}},
-    Kin{"gpt_oss", {"self_attn", "sinks", "router", "experts"}},
-    Kin{"granitemoe", {"self_attn", "block_sparse_moe", "router"}},
-    Kin{"llama4", {"self_attn", "feed_forward", "router", "shared_expert"}},
-    Kin{"phimoe", {"self_attn", "block_sparse_moe", "norm bias"}},
-    Kin{"phimoe", {"self_attn", "router", "experts", "norm bias"}},
-    Kin{"mixtral", {"self_attn", "block_sparse_moe"}},
-    Kin{"qwen_moe",
-        {"self_attn", "experts", "gate", "shared_expert"},
-        {"linear_attn"}},
-    Kin{"olmoe", {"self_attn", "experts", "gate", "q_norm"}, {}, "olmoe"},
-    Kin{"qwen_moe",
-        {"self_attn", "experts", "gate", "q_norm"},
-        {"linear_attn"}},
-    Kin{"mixtral",
-        {"self_attn", "experts", "gate", "gate_up_proj"},
-        {"linear_attn"}},
-    Kin{"phi3", {"self_attn", "gate_up_proj"}, {"experts"}},
-    Kin{"gemma",
-        {"self_attn", "gate_proj", "pre_feedforward_layernorm"},
-        {"experts"}},
+    Kin{"gpt_bigcode", "c_attn, wpe", {}, "bigcode"},
+    Kin{"gpt2", "c_attn, wpe", {}, {}, "bigcode"},
+    Kin{"qwen", "c_attn, w1, w2, ln_1"},
+    Kin{"deepseek", "self_attn, kv_a_proj_with_mqa"},
+    Kin{"deepseek", "self_attn, experts, shared_experts"},
+    Kin{"gpt_oss", "self_attn, sinks, router, experts"},
+    Kin{"granitemoe", "self_attn, block_sparse_moe, router"},
+    Kin{"llama4", "self_attn, feed_forward, router, shared_expert"},
+    Kin{"phimoe", "self_attn, block_sparse_moe, norm bias"},
+    Kin{"phimoe", "self_attn, router, experts, norm bias"},
+    Kin{"mixtral", "self_attn, block_sparse_moe"},
+    Kin{"qwen_moe", "self_attn, experts, gate, shared_expert", "linear_attn"},
+    Kin{"olmoe", "self_attn, experts, gate, q_norm", {}, "olmoe"},
+    Kin{"qwen_moe", "self_attn, experts, gate, q_norm", "linear_attn"},
+    Kin{"mixtral", "self_attn, experts, gate, gate_up_proj", "linear_attn"},
+    Kin{"phi3", "self_attn, gate_up_proj", "experts"},
+    Kin{"gemma", "self_attn, gate_proj, pre_feedforward_layernorm", "experts"},
     // Gemma 1 has the same parameter names as Llama, so the model's own name
     // must decide.
-    Kin{"gemma", {"self_attn", "gate_proj"}, {"experts"}, "gemma"},
-    Kin{"qwen2_vl", {"self_attn", "gate_proj", "visual", "merger"}},
-    Kin{"stablelm", {"self_attn", "gate_proj", "norm bias"}, {"experts"}},
-    Kin{"cohere",
-        {"self_attn", "gate_proj", "input_layernorm"},
-        {"experts", "post_attention_layernorm"}},
+    Kin{"gemma", "self_attn, gate_proj", "experts", "gemma"},
+    Kin{"qwen2_vl", "self_attn, gate_proj, visual, merger"},
+    Kin{"stablelm", "self_attn, gate_proj, norm bias", "experts"},
+    Kin{"cohere", "self_attn, gate_proj, input_layernorm",
+        "experts, post_attention_layernorm"},
     Kin{"olmo",
-        {"self_attn", "gate_proj", "embed_tokens"},
-        {"experts", "input_layernorm"},
+        "self_attn, gate_proj, embed_tokens",
+        "experts, input_layernorm",
         {},
         "exaone"},
-    Kin{"llava",
-        {"self_attn", "gate_proj", "vision_tower", "multi_modal_projector"},
-        {"experts"}},
-    Kin{"llava", {"self_attn", "gate_proj", "cross_attn_attn_gate"}},
-    Kin{"llama", {"self_attn", "gate_proj"}, {"experts"}},
-    Kin{"nemotron",
-        {"self_attn", "up_proj", "norm bias"},
-        {"gate_proj", "experts", "mixer"}},
-    Kin{"starcoder2", {"self_attn", "c_fc", "c_proj"}},
-    Kin{"phi", {"self_attn", "fc1", "dense"}},
-    Kin{"whisper", {"self_attn", "encoder_attn", "conv1", "fc1"}},
-    Kin{"opt",
-        {"self_attn", "fc1", "embed_positions", "self_attn_layer_norm"},
-        {"encoder_attn", "layernorm_embedding"}},
-    Kin{"clip",
-        {"text_model", "vision_model", "visual_projection", "text_projection"}},
-    Kin{"t5", {"SelfAttention", "DenseReluDense", "layer_norm"}},
-    Kin{"vit", {"cls_token", "patch_embeddings", "layernorm_before"}},
-    Kin{"bert",
-        {"word_embeddings", "token_type_embeddings", "self", "intermediate"}},
+    Kin{"llava", "self_attn, gate_proj, vision_tower, multi_modal_projector",
+        "experts"},
+    Kin{"llava", "self_attn, gate_proj, cross_attn_attn_gate"},
+    Kin{"llama", "self_attn, gate_proj", "experts"},
+    Kin{"nemotron", "self_attn, up_proj, norm bias",
+        "gate_proj, experts, mixer"},
+    Kin{"starcoder2", "self_attn, c_fc, c_proj"},
+    Kin{"phi", "self_attn, fc1, dense"},
+    Kin{"whisper", "self_attn, encoder_attn, conv1, fc1"},
+    Kin{"opt", "self_attn, fc1, embed_positions, self_attn_layer_norm",
+        "encoder_attn, layernorm_embedding"},
+    Kin{"clip", "text_model, vision_model, visual_projection, text_projection"},
+    Kin{"t5", "SelfAttention, DenseReluDense, layer_norm"},
+    Kin{"vit", "cls_token, patch_embeddings, layernorm_before"},
+    Kin{"bert", "word_embeddings, token_type_embeddings, self, intermediate"},
     // If the embeddings are tied, they are stored under the name of the output
     // head.
-    Kin{"bert", {"token_type_embeddings", "self", "intermediate", "lm_head"}},
-    Kin{"distilbert", {"q_lin", "lin1", "sa_layer_norm"}},
-    Kin{"dbrx", {"norm_attn_norm", "Wqkv", "experts"}},
-    Kin{"mpt", {"Wqkv", "ffn", "norm_1"}, {"experts", "norm_attn_norm"}},
-    Kin{"gpt_neo", {"attn", "attention", "c_fc"}},
-    Kin{"gpt_neox", {"query_key_value", "embed_in"}},
-    Kin{"bloom", {"query_key_value", "word_embeddings_layernorm"}},
-    Kin{"falcon",
-        {"query_key_value", "self_attention", "word_embeddings"},
-        {"post_attention_norm"}},
-    Kin{"gptj", {"attn", "fc_in", "fc_out"}},
-    Kin{"maxtext",
-        {"token_embedder", "self_attention", "wo"},
-        {"wkv_b", "encoder"}},
+    Kin{"bert", "token_type_embeddings, self, intermediate, lm_head"},
+    Kin{"distilbert", "q_lin, lin1, sa_layer_norm"},
+    Kin{"dbrx", "norm_attn_norm, Wqkv, experts"},
+    Kin{"mpt", "Wqkv, ffn, norm_1", "experts, norm_attn_norm"},
+    Kin{"gpt_neo", "attn, attention, c_fc"},
+    Kin{"gpt_neox", "query_key_value, embed_in"},
+    Kin{"bloom", "query_key_value, word_embeddings_layernorm"},
+    Kin{"falcon", "query_key_value, self_attention, word_embeddings",
+        "post_attention_norm"},
+    Kin{"gptj", "attn, fc_in, fc_out"},
+    Kin{"maxtext", "token_embedder, self_attention, wo", "wkv_b, encoder"},
 };
 
 // All parts of the parameters' names, and the pair of the last two parts of
@@ -177,15 +160,23 @@ std::string_view NamingOf(char separator) {
   return separator == '.' ? kHf : kFlax;
 }
 
+// Returns whether the names have each element of a list, or none if `has` is
+// false.
+bool HaveEach(const Parts& parts, std::string_view list, bool has) {
+  constexpr std::string_view kComma = ", ";
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(kComma), list.size());
+    if (parts.Has(list.substr(0, end)) != has) return false;
+    list.remove_prefix(std::min(end + kComma.size(), list.size()));
+  }
+  return true;
+}
+
 bool Fits(const Kin& kin, const Parts& parts, std::string_view model) {
-  const auto has = [&](std::string_view part) { return parts.Has(part); };
   const auto said = [&](std::string_view word) {
     return model.find(word) != model.npos;
   };
-  return std::all_of(kin.has.begin(), kin.has.end(),
-                     [&](auto part) { return part.empty() || has(part); }) &&
-         std::none_of(kin.lacks.begin(), kin.lacks.end(),
-                      [&](auto part) { return !part.empty() && has(part); }) &&
+  return HaveEach(parts, kin.has, true) && HaveEach(parts, kin.lacks, false) &&
          said(kin.model) && (kin.other.empty() || !said(kin.other));
 }
 

@@ -96,7 +96,7 @@ class Finder {
   std::vector<Constraint> out_;
 };
 
-std::string SpecText(const Spec& spec) {
+std::string PartitionSpecText(const Spec& spec) {
   return "P(" +
          Join(spec, ", ",
               [](const AxisGroup& axes) -> std::string {
@@ -128,7 +128,7 @@ void WriteText(const ShardedProgram& of, const std::vector<Constraint>& all,
         program::NameOf(*one.op) + "  [" +
         Join(of.program.ShapeOf(one.value), ", ",
              [](int64_t size) { return std::to_string(size); }) +
-        "]  " + SpecText(of.sharding.specs[one.value]);
+        "]  " + PartitionSpecText(of.sharding.specs[one.value]);
     if (counts[line]++ == 0) lines.push_back(line);
   }
   for (const std::string& line : lines) {
