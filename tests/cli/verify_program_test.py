@@ -12,6 +12,7 @@ import unittest
 from driver import ROOT, TESTDATA, Case, run
 
 PROGRAMS = os.path.join(TESTDATA, "programs")
+STEPS = os.path.join(TESTDATA, "steps")
 REGIONS = os.path.join(TESTDATA, "regions")
 EVERY = os.environ.get("SHARDC_PROGRAMS_EVERY") == "1"
 MESHES = ("fsdp:2,tp:2", "tp:2", "fsdp:4", "dp:2,fsdp:2,tp:2", "tp:4")
@@ -21,6 +22,12 @@ ODD = {"fsdp": "rows", "tp": "columns"}
 def load(path):
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return json.load(file)
+
+
+def names_of(folder):
+    """The programs of a folder."""
+    ending = ".program.json.gz"
+    return sorted(one[:-len(ending)] for one in os.listdir(folder) if one.endswith(ending))
 
 
 def manifest_of(program):
@@ -57,11 +64,12 @@ class Programs(Case):
     """Every recorded program equals the dense one under the plans that `suggest`
     makes of it."""
 
-    def proved(self, name, mesh, folder, odd):
-        path = os.path.join(PROGRAMS, name + ".program.json.gz")
+    def proved(self, record, name, mesh, folder, odd):
+        path = os.path.join(record, name + ".program.json.gz")
         program = name
-        # The odd plan has files of its own, since both run at the same time.
-        name += "." + mesh.replace(":", "").replace(",", ".") + ".odd" * odd
+        # Each has files of its own, since several run at the same time.
+        name = ".".join((os.path.basename(record), name,
+                         mesh.replace(":", "").replace(",", ".") + ".odd" * odd))
         rules = os.path.join(folder, name + ".yaml")
         done = run("suggest", "--no-project", "--mesh", mesh, "--program", path, "-o",
                    rules)
@@ -90,7 +98,7 @@ class Programs(Case):
             return name, "the verdict is " + report["status"]
         if not report["collectives"]:
             return name, "nothing is sent"
-        if off(program, report) > 5e-5:
+        if off(record, program, report) > 5e-5:
             return name, "JAX computes other values"
         # `cost` walks the program without its numbers, and must send the same.
         done = run("cost", "--program", path, "--plan", plan, "--format", "json")
@@ -103,30 +111,30 @@ class Programs(Case):
         return name, ""
 
     def test_recorded_programs_equal_the_dense_ones(self):
-        names = sorted(one[:-len(".program.json.gz")] for one in os.listdir(PROGRAMS)
-                       if one.endswith(".program.json.gz"))
-        self.assertEqual(len(names), 36)
         jobs = []
-        for i, name in enumerate(names):
-            meshes = MESHES if EVERY else (MESHES[i % len(MESHES)],)
-            jobs += [(name, mesh, False) for mesh in meshes]
-            if EVERY or i % 6 == 0:
-                jobs.append((name, MESHES[0], True))
+        for record, count in ((PROGRAMS, 36), (STEPS, 33)):
+            names = names_of(record)
+            self.assertEqual(len(names), count)
+            for i, name in enumerate(names):
+                meshes = MESHES if EVERY else (MESHES[i % len(MESHES)],)
+                jobs += [(record, name, mesh, False) for mesh in meshes]
+                if EVERY or i % 6 == 0:
+                    jobs.append((record, name, MESHES[0], True))
         with tempfile.TemporaryDirectory() as folder, \
                 concurrent.futures.ThreadPoolExecutor(2) as pool:
-            made = [pool.submit(self.proved, name, mesh, folder, odd)
-                    for name, mesh, odd in jobs]
+            made = [pool.submit(self.proved, record, name, mesh, folder, odd)
+                    for record, name, mesh, odd in jobs]
             for one in made:
                 name, fault = one.result()
                 with self.subTest(name):
                     self.assertEqual(fault, "")
 
 
-def off(program, report):
+def off(record, program, report):
     """How far the dense results are from those of JAX for the same inputs
     (tests/traced/record_values.py): of the sum and of the sum of the squares, in parts of
     the largest that the sum could be. JAX computes in float32."""
-    with open(os.path.join(PROGRAMS, "VALUES.json"), encoding="utf-8") as file:
+    with open(os.path.join(record, "VALUES.json"), encoding="utf-8") as file:
         values = json.load(file)["values"][program]
     results = report["results"]
     assert len(values) == len(results)
@@ -227,7 +235,7 @@ class Regions(Case):
                 report = done.json()
                 self.assertEqual(report["status"], "equal")
                 self.assertEqual(report["manual_regions"], 1)
-                self.assertLess(off(name, report), 1e-5)
+                self.assertLess(off(PROGRAMS, name, report), 1e-5)
 
     def test_faults_are_detected_at_the_line_of_the_region(self):
         """Each fault is detected, either since devices disagree or by the

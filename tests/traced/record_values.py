@@ -74,18 +74,22 @@ def values_of(path, function, folder):
             for one in map(np.asarray, results)]
 
 
+def written(path, values):
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}"
+                       for name, one in values.items())
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f'{{"versions": {json.dumps(versions())},\n"values": {{\n{lines}}}}}\n')
+
+
 def main():
     os.chdir(ROOT)
-    out = {"versions": versions(), "values": {}}
+    values = {}
     with tempfile.TemporaryDirectory() as folder:
         for path, function in functions():
             name = os.path.basename(path)[:-len(".program.json.gz")]
-            out["values"][name] = values_of(path, function, folder)
-            print(name, out["values"][name][-1], flush=True)
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}"
-                       for name, one in out["values"].items())
-    with open(os.path.join(FOLDER, "VALUES.json"), "w", encoding="utf-8") as file:
-        file.write(f'{{"versions": {json.dumps(out["versions"])},\n"values": {{\n{lines}}}}}\n')
+            values[name] = values_of(path, function, folder)
+            print(name, values[name][-1], flush=True)
+    written(os.path.join(FOLDER, "VALUES.json"), values)
 
 
 if __name__ == "__main__":
