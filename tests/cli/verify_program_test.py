@@ -163,7 +163,8 @@ def bodies(ops):
 # left out, as the last step of the ring is, whose block a causal mask hides.
 NEUTRAL = ([0.0], [100000000.0])
 OTHERS = {"mul": "add", "sub": "mul", "div": "mul", "exp": "abs", "sin": "cos",
-          "sqrt": "abs", "ge": "lt", "square": "abs", "rem": "max"}
+          "sqrt": "abs", "ge": "lt", "square": "abs", "rem": "max", "tanh": "sin",
+          "rsqrt": "sqrt"}
 
 
 def faults(program):
@@ -189,6 +190,10 @@ def faults(program):
             changes += [{"perm": [[b, a] for a, b in op["perm"]]},
                         {"perm": [[a, a] for a, _ in op["perm"]]},
                         {"perm": op["perm"][1:]}]
+        if op["op"] == "collective" and op["kind"] == "all_to_all" and \
+                values[op["in"][0]]["shape"] == values[op["out"][0]]["shape"]:
+            changes.append({"op": "map", "fn": "convert", **dict.fromkeys(
+                ("kind", "axes", "split_dim", "concat_dim", "tiled"))})
         if op["op"] == "collective" and op["kind"] == "axis_index":
             changes.append({"axes": ["fsdp"]})
         if op["op"] == "scan":
@@ -230,41 +235,56 @@ class Regions(Case):
             REGIONS, name + "_reference.program.json.gz")
 
     def test_regions_equal_their_references(self):
-        for name in ("ring", "mlp", "ulysses"):
+        names = [one for one in names_of(REGIONS) if not one.endswith("_reference")]
+        self.assertEqual(len(names), 13)
+        for name in names:
             with self.subTest(name):
                 path, _, plan, reference = self.given(name)
                 done = prove(path, plan, "--reference", reference)
                 self.assertEqual(done.rc, 0, done)
                 report = done.json()
                 self.assertEqual(report["status"], "equal")
-                self.assertEqual(report["manual_regions"], 1)
+                # A training step has one for the gradients as well.
+                self.assertEqual(report["manual_regions"], 2 if "step" in name else 1)
                 self.assertLess(off(PROGRAMS, name, report), 1e-5)
 
-    def test_faults_are_detected_at_their_line(self):
+    # Of the faults of a region: how many there are, how many are found at their line,
+    # and how many change no result. Others are found at another line of the region,
+    # which has the first value that the reference lacks: a ring goes round in a loop,
+    # rows of experts travel, a pipeline's values are of several microbatches, and whole
+    # numbers occur in many values. The pipeline does not need what leaves its last turns.
+    FAULTS = {"ring": (23, 0, 0), "mlp": (14, 14, 0), "ulysses": (6, 6, 0),
+              "vocabulary": (13, 9, 0), "flash_decode": (12, 11, 0),
+              "experts": (3, 1, 0), "scattered": (9, 9, 0), "stages": (29, 2, 2)}
+
+    def test_faults_are_detected_at_lines_of_the_region(self):
         """Each fault is detected, either since devices disagree or by the
-        reference. The line is that of the fault, where the values of the region are
-        values of the reference: a ring's are not, which goes round in a loop, so that
-        the line is that of the region's call."""
+        reference."""
         with open(os.path.join(ROOT, "tests", "traced", "regions.py"),
                   encoding="utf-8") as file:
             lines = file.read().splitlines()
-        counts = {"ring": 0, "mlp": 0, "ulysses": 0}
-        for name in counts:
+        for name, want in self.FAULTS.items():
             _, program, plan, reference = self.given(name)
+            begin = lines.index(f"def {name}(p, b):") + 1
+            end = begin + next(i for i, line in enumerate(lines[begin:])
+                               if line.startswith("def "))
+            counts = [0, 0, 0]
             for what, made, at in faults(program):
                 with self.subTest(name, what=what):
-                    counts[name] += 1
-                    wrong = write(self.folder, "wrong.json", made)
-                    done = prove(wrong, plan, "--reference", reference)
+                    counts[0] += 1
+                    done = prove(write(self.folder, "wrong.json", made), plan,
+                                 "--reference", reference)
+                    if done.rc == 0:
+                        counts[2] += 1
+                        continue
                     self.assertEqual(done.rc, 1, done)
                     failure = done.json()["failure"]
                     file, line = failure["line"].split(":")
                     self.assertEqual(file, "tests/traced/regions.py")
-                    if name == "ring":
-                        self.assertIn("local(", lines[int(line) - 1], failure)
-                    else:
-                        self.assertEqual(int(line), at, failure)
-        self.assertEqual(counts, {"ring": 23, "mlp": 14, "ulysses": 6})
+                    self.assertTrue(begin < int(line) < end, failure)
+                    counts[1] += int(line) == at
+            with self.subTest(name):
+                self.assertEqual(tuple(counts), want)
 
     def test_the_mesh_must_have_the_axes_of_the_region(self):
         path, program, _, _ = self.given("mlp")

@@ -266,7 +266,7 @@ class Prover {
     if (dense_.fault) {
       Fail(*dense_.fault->op, dense_.fault->message + " (in the dense run)");
       const auto reference = ReferenceRun();
-      if (reference && !reference->fault) Locate(*reference);
+      if (reference && !reference->fault) Locate(*reference, std::nullopt);
       return std::move(out_);
     }
     inputs.program = &program_;
@@ -602,15 +602,16 @@ class Prover {
       out_.failure = {"", name + " differs by " + ErrorText(one.difference) +
                               " from that of the reference, where " +
                               ErrorText(one.Allowed()) + " is allowed"};
-      Locate(*run);
+      Locate(*run, program_.outputs[i]);
       return;
     }
   }
 
   // Adds to the failure the line of the first op whose result the reference
   // lacks.
-  void Locate(const dense::ProgramRun& reference) {
-    const Op* const op = FirstStrange(program_, dense_, reference);
+  void Locate(const dense::ProgramRun& reference,
+              std::optional<ValueId> wrong) {
+    const Op* const op = FirstStrange(program_, dense_, reference, wrong);
     if (op == nullptr || program_.LineText(op->at).empty()) return;
     out_.failure->line = program_.LineText(op->at);
     out_.failure->message +=

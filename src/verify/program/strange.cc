@@ -96,29 +96,35 @@ class Finder {
     }
   }
 
-  const Op* Find() {
+  const Op* Find(std::optional<ValueId> wrong) {
     for (const Op& op : program_.ops) {
       if (op.kind != OpKind::kManual) continue;
-      if (std::ranges::none_of(op.out, [&](ValueId id) { return Lacks(id); })) {
-        continue;
+      std::set<ValueId> results;
+      for (size_t i = 0; i < op.out.size(); ++i) {
+        if (op.out[i] == wrong || Lacks(op.out[i])) {
+          results.insert(op.bodies[0].out[i]);
+        }
       }
+      if (results.empty()) continue;
       const auto& manual = op.region->manual_axes;
       for (const auto& [name, size] : op.region->mesh) {
         if (manual.empty() || std::ranges::find(manual, name) != manual.end()) {
           sizes_.push_back(AsIndex(size));
         }
       }
-      const Op* const inner = FirstOf(op.bodies[0].ops, op.bodies[0].out);
+      const Op* const inner = FirstOf(op.bodies[0].ops, std::move(results));
       return inner != nullptr && inner->bodies.empty() ? inner : &op;
     }
-    return FirstOf(program_.ops, program_.outputs);
+    std::set<ValueId> results(program_.outputs.begin(), program_.outputs.end());
+    std::erase_if(results,
+                  [&](ValueId id) { return id != wrong && !Lacks(id); });
+    return FirstOf(program_.ops, std::move(results));
   }
 
  private:
   // Returns the first of the ops that compute strange values, on which the
-  // given ones depend, from others.
-  const Op* FirstOf(const std::vector<Op>& ops,
-                    const std::vector<ValueId>& values) {
+  // given strange ones depend, from others.
+  const Op* FirstOf(const std::vector<Op>& ops, std::set<ValueId> strange) {
     for (const Op& op : ops) {
       // The same numbers in another form need not be a value of the reference.
       if (op.kind == OpKind::kBroadcast || op.kind == OpKind::kReshape ||
@@ -126,26 +132,27 @@ class Finder {
         const auto of = same_.find(op.in[0]);
         same_[op.out[0]] = of == same_.end() ? op.in[0] : of->second;
       }
+      if (op.kind == OpKind::kConst) constants_.insert(op.out[0]);
     }
-    std::set<ValueId> strange;
     // Whether some of the values are strange, which are looked into then.
     const auto lack = [&](const std::vector<ValueId>& ids, bool partial) {
       bool any = false;
       for (const ValueId id : ids) {
         const auto of = same_.find(id);
         const ValueId source = of == same_.end() ? id : of->second;
-        if (!Lacks(source, partial)) continue;
+        if (constants_.contains(source) || !Lacks(source, partial)) continue;
         any = true;
         strange.insert(source);
       }
       return any;
     };
-    lack(values, false);
     const Op* first = nullptr;
     for (size_t i = ops.size(); i > 0; --i) {
       const Op& op = ops[i - 1];
-      const bool computes = std::ranges::any_of(
-          op.out, [&](ValueId id) { return strange.contains(id); });
+      const bool computes = op.kind != OpKind::kConst &&
+                            std::ranges::any_of(op.out, [&](ValueId id) {
+                              return strange.contains(id);
+                            });
       // A collective may add partial sums; other ops need whole values.
       if (computes && !lack(op.in, op.kind == OpKind::kCollective)) first = &op;
     }
@@ -214,14 +221,16 @@ class Finder {
   std::vector<size_t> sizes_;  // of the region's axes
   // Of what has the numbers of another value in another form: that value.
   std::map<ValueId, ValueId> same_;
+  std::set<ValueId> constants_;
 };
 
 }  // namespace
 
 const Op* FirstStrange(const program::Program& program,
                        const dense::ProgramRun& run,
-                       const dense::ProgramRun& reference) {
-  return Finder(program, run, reference).Find();
+                       const dense::ProgramRun& reference,
+                       std::optional<program::ValueId> wrong) {
+  return Finder(program, run, reference).Find(wrong);
 }
 
 }  // namespace shardc::verify

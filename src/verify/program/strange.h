@@ -2,6 +2,8 @@
 #ifndef SHARDC_VERIFY_PROGRAM_STRANGE_H_
 #define SHARDC_VERIFY_PROGRAM_STRANGE_H_
 
+#include <optional>
+
 #include "dense/program/run.h"
 #include "program/program.h"
 
@@ -16,11 +18,13 @@ inline constexpr double kFloor = 1e-12;
 // Returns the first op with a result that equals no value of the reference: of
 // the first manual region with such results, or if there is none, of the
 // program. A region's values are compared as wholes, whose shards the devices
-// have. Returns the region itself if it differs from the reference within a
-// loop, and nullptr if nothing differs.
+// have. `wrong` is a result of the program that counts as such a value. Returns
+// the region itself if it differs from the reference within a loop, and nullptr
+// if nothing differs.
 const program::Op* FirstStrange(const program::Program& program,
                                 const dense::ProgramRun& run,
-                                const dense::ProgramRun& reference);
+                                const dense::ProgramRun& reference,
+                                std::optional<program::ValueId> wrong);
 
 }  // namespace shardc::verify
 
