@@ -1,4 +1,4 @@
-"""Thirty-three models at sizes that a mesh of eight devices divides, whose plans are
+"""Models at sizes that a mesh of eight devices divides, whose plans are
 compared with XLA (record_constraints.py). Their parameters have natural names too, for
 plans that names decide; a plan by hand follows from the answers.
 
