@@ -275,6 +275,62 @@ class Commands(Case):
                          r"3 parts one after the other.*\.py:\d+")
         self.assertEqual(found[0]["code"], "SHD230")
 
+    def checked(self, folder, rules, out=4, ops=()):
+        """The findings about y = (x a) b, whose inner width is 64, and further ops of
+        y, for these rules."""
+        f32 = {"dtype": "F32"}
+        program = {
+            "schema": "shardc.program/v1", "traced": {"by": "test", "function": "own:f"},
+            "files": ["own.py"], "assumptions": [], "unknown": [],
+            "values": [{"shape": shape, **f32} for shape in (
+                [8, 4], [4, 64], [64, out], [8, 64], [8, out], [8, out])],
+            "inputs": [{"value": 0, "kind": "data", "name": "x"},
+                       {"value": 1, "kind": "param", "name": "a"},
+                       {"value": 2, "kind": "param", "name": "b"}],
+            "ops": [{"op": "dot", "in": [left, right], "out": [to], "at": [0, line],
+                     "lhs_contract": [1], "rhs_contract": [0], "lhs_batch": [],
+                     "rhs_batch": []}
+                    for left, right, to, line in ((0, 1, 3, 7), (3, 2, 4, 8))] +
+            list(ops),
+            "outputs": [4 + len(ops)]}
+        texts = {"own.json": json.dumps(program), "rules.yaml": rules,
+                 "tree.json": json.dumps({"a": program["values"][1],
+                                          "b": program["values"][2]})}
+        for name, text in texts.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        found = run("check", "--no-project", "--mesh", "fsdp:2,tp:2", "--rules",
+                    os.path.join(folder, "rules.yaml"), "--manifest",
+                    os.path.join(folder, "tree.json"), "--program",
+                    os.path.join(folder, "own.json"), "--format", "json",
+                    "--fail-on", "never", "--select", "SHD237").json()
+        return [(one["line"], one["message"], one.get("help")) for one in found]
+
+    def test_a_dot_that_reshards_a_weight_is_found_if_less_can_be_sent(self):
+        """A device of tp has 2 columns of b [64, 4], and needs 32 rows: it sends 256 of
+        its 512 bytes. The partial sums of 4 rows are 64 bytes."""
+        clash = ("rules:\n  - match: a\n    spec: [null, tp]\n"
+                 "  - match: b\n    spec: [null, tp]\n")
+        right = clash.replace("match: b\n    spec: [null, tp]",
+                              "match: b\n    spec: [tp, null]")
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.checked(folder, clash), [
+                (4, "a dot at own.py:8 reshards its weight `b` over `tp`, which shards its "
+                    "activation [8, 64] on another dimension. The program sends 320 B a "
+                    "device, and 64 B with `tp` on dimension 0 of the weight",
+                 "shard dimension 0 over `tp`")])
+            self.assertEqual(self.checked(folder, right), [])
+
+    def test_an_unknown_op_that_gathers_its_operand_is_found(self):
+        op = {"op": "opaque", "primitive": "my_kernel", "reason": "no class",
+              "in": [4], "out": [5], "at": [0, 9]}
+        rules = "rules:\n  - match: '.*'\n    spec: Replicated\n"
+        with tempfile.TemporaryDirectory() as folder:
+            found = self.checked(folder, rules, ops=[op])
+        self.assertEqual([(message, way) for _, message, way in found], [
+            ("an op that is not known, `my_kernel` at own.py:9, gathers dimension 0 of "
+             "its operand [8, 4] over `fsdp` of size 2", "run the op in `jax.shard_map`")])
+
 
 if __name__ == "__main__":
     unittest.main()
