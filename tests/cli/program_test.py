@@ -275,6 +275,27 @@ class Commands(Case):
                          r"3 parts one after the other.*\.py:\d+")
         self.assertEqual(found[0]["code"], "SHD230")
 
+    def test_a_program_is_the_manifest_of_its_parameters(self):
+        """In each command, from a file or standard input; `check --program` alone."""
+        path = self.program("llama.step")
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            given = ["--mesh", "fsdp:2,tp:2", "--rules", rules]
+            self.check(run("suggest", *given[:2], "--program", path, "-o", rules), 0)
+            plan = self.check(run("plan", *given, "--manifest", path), 0).json()
+            self.assertEqual(sorted(plan["params"]), sorted(self.params("llama.step")))
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                read = self.check(run("plan", *given, "--manifest", "-",
+                                      stdin=file.read()), 0).json()
+            self.assertEqual(read["params"], plan["params"])
+            named = self.check(run("check", *given, "--manifest", path, "--program",
+                                   path), 0)
+            alone = self.check(run("check", *given, "--program", path), 0)
+            self.assertEqual(alone.out, named.out)
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("rules:\n  - match: nothing\n    spec: [TP]\n")
+            self.assertIn("SHD", self.check(run("check", *given, "--program", path), 1).out)
+
     def checked(self, folder, rules, out=4, ops=()):
         """The findings about y = (x a) b, whose inner width is 64, and further ops of
         y, for these rules."""

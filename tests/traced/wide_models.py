@@ -1,5 +1,5 @@
-"""Thirty-four models at sizes that a mesh of eight devices divides, whose plans are
-compared with XLA (constraints_answers.py). Their parameters have natural names too, for
+"""Models at sizes that a mesh of eight devices divides, whose plans are
+compared with XLA (record_constraints.py). Their parameters have natural names too, for
 plans that names decide; a plan by hand follows from the answers.
 
 `kept` marks the residual stream: whoever plans by hand constrains it there, as authors
