@@ -1,6 +1,7 @@
 """What shardc concludes from traced programs: the recorded ones in
 testdata/programs against their answers, and the commands that read one."""
 
+import collections
 import gzip
 import json
 import os
@@ -13,6 +14,8 @@ import jsonschema
 from driver import ROOT, TESTDATA, Case, run
 
 PROGRAMS = os.path.join(TESTDATA, "programs")
+# Those of models of JAX libraries (tests/traced/record_libraries.py).
+LIBRARIES = os.path.join(TESTDATA, "library_programs")
 
 
 def load(name):
@@ -141,37 +144,67 @@ class Answers(Case):
                 return "unknown"
         return "wrong" if answer or found else "right"
 
+    def judged(self, path, answers, sizes, schema):
+        """How many dimensions of a program are as the answers have them, and how many
+        are not."""
+        counts = collections.Counter()
+        names = {}
+        facts = self.check(run("explain", "--program", path, "--format", "json"),
+                           0).json()
+        self.assertEqual(list(schema.iter_errors(facts)), [])
+        found = {one["param"]: one["dims"] for one in facts["params"]}
+        self.assertEqual(set(found), set(answers))
+        for param, dims in answers.items():
+            for answer, dim in zip(dims, found[param], strict=True):
+                verdict = self.verdict(
+                    parse(answer, sizes),
+                    self.product(dim["factors"], facts["factors"]), names)
+                counts[verdict] += 1
+                with self.subTest(path=path, param=param, answer=answer):
+                    self.assertEqual(verdict, "right")
+        # One factor of the program is one of the model.
+        for number, known in names.items():
+            with self.subTest(path=path, factor=number):
+                self.assertEqual(len(known), 1, known)
+        return counts
+
     def test_recorded_programs_have_the_structure_of_their_models(self):
         sizes = load("SIZES.json")
-        counts = {"right": 0, "unknown": 0, "wrong": 0}
+        with open(os.path.join(LIBRARIES, "ANSWERS.json"), encoding="utf-8") as file:
+            libraries = json.load(file)
         with open(os.path.join(ROOT, "schemas", "param-facts.schema.json"),
                   encoding="utf-8") as file:
             schema = jsonschema.Draft7Validator(json.load(file))
+        cases = [(os.path.join(LIBRARIES, name + ".program.json.gz"), one["params"],
+                  one["sizes"]) for name, one in libraries.items()]
         for file in sorted(os.listdir(PROGRAMS)):
+            if file.endswith(".program.json.gz"):
+                model = file.split(".")[0]
+                cases.append((os.path.join(PROGRAMS, file),
+                              load(model + ".answers.json"), sizes[model]))
+        self.assertEqual(len(libraries), 23)
+        counts = sum((self.judged(*one, schema) for one in cases),
+                     collections.Counter())
+        self.assertGreater(counts["right"], 2900, counts)
+        self.assertEqual(set(counts), {"right"})
+
+    def test_programs_of_libraries_have_lines_and_name_what_is_not_known(self):
+        """Each operation has a line of the library, and what has no class is listed."""
+        unknown = {}
+        for file in sorted(os.listdir(LIBRARIES)):
             if not file.endswith(".program.json.gz"):
                 continue
-            model = file.split(".")[0]
-            names = {}
-            facts = self.check(
-                run("explain", "--program", os.path.join(PROGRAMS, file),
-                    "--format", "json"), 0).json()
-            self.assertEqual(list(schema.iter_errors(facts)), [])
-            found = {one["param"]: one["dims"] for one in facts["params"]}
-            answers = load(model + ".answers.json")
-            self.assertEqual(set(found), set(answers))
-            for param, dims in answers.items():
-                for answer, dim in zip(dims, found[param], strict=True):
-                    verdict = self.verdict(
-                        parse(answer, sizes[model]),
-                        self.product(dim["factors"], facts["factors"]), names)
-                    counts[verdict] += 1
-                    with self.subTest(file=file, param=param, answer=answer):
-                        self.assertEqual(verdict, "right")
-            # One factor of the program is one of the model.
-            for number, known in names.items():
-                with self.subTest(file=file, factor=number):
-                    self.assertEqual(len(known), 1, known)
-        self.assertGreater(counts["right"], 1600, counts)
+            with gzip.open(os.path.join(LIBRARIES, file)) as opened:
+                program = json.load(opened)
+            for op in program["ops"]:
+                self.assertTrue("at" in op or op["op"] == "const", (file, op))
+            for name in program["files"]:
+                self.assertRegex(name, r"^(bonsai|flax/examples|google_tunix|tests)/")
+            if program["unknown"]:
+                unknown[file.split(".")[0]] = [o["primitive"] for o in program["unknown"]]
+        self.assertEqual(unknown, {
+            "flax_imagenet": ["reduce_window_max"], "flax_mnist": ["reduce_window_sum"],
+            "flax_seq2seq": ["constant"], "tunix_gemma4": ["approx_top_k"]})
 
 
 class Commands(Case):
