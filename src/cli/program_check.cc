@@ -242,10 +242,53 @@ class ProgramCheck {
   };
   using Clashes = std::map<std::tuple<int32_t, std::string, size_t>, Clash>;
 
+  // Reports the dots of a program of JAX of which an axis shards two
+  // dimensions, and whose results no constraint fixes.
+  void CheckUnfixed(const program::Ties& ties,
+                    const program::Sharding& sharding) {
+    if (!program::SharesReshards(program_)) return;
+    std::set<program::ValueId> fixed;
+    for (const program::Op* const op : ties.ops) {
+      if (op->kind == program::OpKind::kConstraint) fixed.insert(op->in[0]);
+    }
+    const program::Op* first = nullptr;
+    AxisGroup axes;
+    int64_t dots = 0;
+    for (const program::Op* const op : ties.ops) {
+      const auto at = sharding.ops.find(op);
+      if (op->phase != program::Phase::kForward ||
+          op->kind != program::OpKind::kDot || at == sharding.ops.end() ||
+          fixed.contains(op->out[0])) {
+        continue;
+      }
+      const auto clash = std::ranges::find_if(
+          at->second.gathered,
+          [](const program::Gathered& one) { return !one.needed; });
+      if (clash == at->second.gathered.end()) continue;
+      if (++dots > 1) continue;
+      first = op;
+      axes = clash->axes;
+    }
+    if (first == nullptr) return;
+    Add(kConstraintMissing, {}, -1, "",
+        AxesText(axes) +
+            " shards different dimensions of the operands of a dot" +
+            LineText(first->at) +
+            ", and no constraint fixes how its result is sharded" +
+            (dots > 1 ? ", nor those of " + Counted(dots - 1, "more dot")
+                      : "") +
+            ": XLA chooses what is gathered",
+        "use `shardc.constrain`, or write the shardings that `shardc export "
+        "constraints` prints");
+  }
+
   // Reports dots that reshard a weight because their activation is sharded on
   // another dimension, and ops that gather because nothing is known of them.
   void CheckClashes() {
-    if (!selection_.Selects(kClashMovesActivation)) return;
+    if (!selection_.Selects(kClashMovesActivation) &&
+        !selection_.Selects(kConstraintMissing)) {
+      return;
+    }
     const std::vector<Mode>& modes = compiled_.options.modes;
     if (modes.empty()) return;
     const ProgramPlan plan = PlanOfCompiled(program_, compiled_, modes.front());
@@ -254,6 +297,7 @@ class ProgramCheck {
     const program::Sharding sharding =
         program::ShardProgram(program_, plan.mesh, plan.specs);
     const program::Ties ties = program::TieDimensions(program_);
+    CheckUnfixed(ties, sharding);
     Clashes clashes;
     for (const program::Op* const op : ties.ops) {
       const auto at = sharding.ops.find(op);
@@ -326,8 +370,8 @@ class ProgramCheck {
     }
   }
 
-  // Reports the conflicts for which the program sends less if the axis shards the
-  // weights as it shards the activations.
+  // Reports the conflicts for which the program sends less if the axis shards
+  // the weights as it shards the activations.
   void ReportClashes(const ProgramPlan& plan, const Clashes& clashes) {
     if (clashes.empty() || clashes.size() > kMostChanges) return;
     cost::ProgramRequest request;
