@@ -38,10 +38,11 @@ OFFLOADED = "deepseek-v3 on 256 H100"
 # The winner is faster than the published layout. On GB200, the last rank of that
 # layout has the output head and its layers, and takes 10 % longer than the
 # others; without stages no rank does. On H100, the published run overlaps its
-# all-to-alls without graphs, which is expected to take more of the host's time.
+# all-to-alls without graphs, so that the host is expected to decide the time of
+# its layers, but not that of the winner's layers.
 FAR = {"qwen3-235b on 256 GB200": "mb-qwen235-gb200-01",
        "qwen3-235b on 256 H100": "zoo-qwen235-h100-02"}
-FAR_LIMIT = 0.11
+FAR_LIMIT = {"qwen3-235b on 256 GB200": 0.11, "qwen3-235b on 256 H100": 0.15}
 # Published layouts are divided evenly where no recipe of theirs is listed.
 LAYERS = {"mixtral-8x22b": 56, "mixtral-8x7b": 32}
 # What the search chooses itself.
@@ -92,7 +93,7 @@ class PublishedJobs(Case):
                 self.assertIsNone(winner["unmeasured"])
                 self.assertLess(abs(self.runs.seconds(row) /
                                     winner["expected_s"] - 1),
-                                FAR_LIMIT if name in FAR else CLOSE)
+                                FAR_LIMIT.get(name, CLOSE))
 
     def test_the_layout_of_a_published_run_is_found(self):
         """Seven stages on each of eight ranks, as published."""
