@@ -35,6 +35,8 @@ SLOW = {"deepseek-v3 on 256 GB200": "mb-dsv3-gb200-01",
 # DeepSeek-V3 on 256 H100s, with the options of the run on 1,024 and with the
 # optimizer's states on the host, as its recipe has them.
 OFFLOADED = "deepseek-v3 on 256 H100"
+# The same model on 512 H100s, tp 2, pp 8 and ep 32.
+HALF = "deepseek-v3 on 512 H100"
 # The winner is faster than the published layout. On GB200, the last rank of that
 # layout has the output head and its layers, and takes 10 % longer than the
 # others; without stages no rank does. On H100, the published run overlaps its
@@ -81,11 +83,14 @@ class PublishedJobs(Case):
             **rows[SLOW["deepseek-v3 on 1024 H100"]], "id": "offloaded",
             "n": "256", "tp": "1", "ep": "32", "gbs": "2048", "ga": "64",
             "optimizer": "host"}
+        rows[HALF] = {**rows[SLOW["deepseek-v3 on 1024 H100"]], "id": "half",
+                      "n": "512", "ep": "32", "ga": "256"}
         runs = dict(RUNS)
         if os.environ.get("SHARDC_SEARCH_EVERY") == "1":
             runs.update(SLOW)
             runs.update(FAR)
             runs[OFFLOADED] = OFFLOADED
+            runs[HALF] = HALF
         jobs = {**JOBS, **{name: rows[row] for name, row in runs.items()}}
         for name, row in jobs.items():
             winner = self.winner(row)

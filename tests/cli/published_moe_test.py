@@ -19,6 +19,8 @@ from driver import Case, ROOT, TESTDATA, run
 from published_moe import PACKS, Runs
 
 FIRST_SOFTWARE = "NeMo 25.05"
+# What the mesh of a run is.
+MESH = ("tp", "etp", "pp", "vp", "cp", "ep", "fsdp", "mbs")
 # The row sends tokens to more devices than a stage has.
 REFUSED = {"mb-dsv3-gb200-11": 1}
 STATED = re.compile(r"kept apart have a median error of (\d+) %, and 90 of 100 "
@@ -114,11 +116,10 @@ class PublishedMoe(Case):
                    + (row["prec"] == "bf16",)].append(
                        (row, expected / tokens, real / tokens))
         right = total = 0
-        keys = ("tp", "etp", "pp", "vp", "cp", "ep", "fsdp", "mbs")
         settings = ("graphs", "dispatcher", "overlap", "remat")
         for own in groups.values():
             for (a, x, real_a), (b, y, real_b) in itertools.combinations(own, 2):
-                same = all(a[key] == b[key] for key in keys)
+                same = all(a[key] == b[key] for key in MESH)
                 differ = any(a[key] != b[key] for key in settings)
                 if abs(real_a / real_b - 1) <= 0.05 or same == mesh:
                     continue
@@ -144,6 +145,22 @@ class PublishedMoe(Case):
                   for row, one in ((row, self.runs.times(row))
                                    for row, _, _ in self.priced)]
         self.assertGreaterEqual(sum(inside), 0.9 * len(inside))
+
+    def test_the_loss_of_the_mesh_that_is_expected_to_be_fastest(self):
+        """Among published runs of one model, device, number of devices, length
+        and precision class on several meshes."""
+        groups = collections.defaultdict(list)
+        for row, expected, real in self.priced:
+            tokens = int(row["gbs"]) * int(row["seq"])
+            groups[tuple(row[key] for key in ("model", "device", "n", "seq"))
+                   + (row["prec"] == "bf16",)].append(
+                       (expected / tokens, real / tokens,
+                        tuple(row[key] for key in MESH)))
+        losses = [min(own)[1] / min(real for _, real, _ in own) - 1
+                  for own in groups.values()
+                  if len({mesh for _, _, mesh in own}) > 1]
+        self.assertGreater(len(losses), 10)
+        self.assertLess(statistics.mean(losses), 0.03)
 
     def test_the_step_of_one_run(self):
         """Published 15.16 s; the same formulas by hand give 14.97 s."""
