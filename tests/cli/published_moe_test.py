@@ -306,7 +306,11 @@ class PublishedMoe(Case):
     def test_settings_that_are_refused(self):
         for more, words in (
                 (("--matmul-dtype", "float8_e8m0"),
-                 "is the dtype of the scales of blocks"),
+                 "is the dtype of the scales of blocks, and no matmul has "
+                 "operands of it"),
+                (("--dtype", "float8_e8m0fnu"),
+                 "is the dtype of the scales of blocks, and no matmul has "
+                 "operands of it"),
                 (("--matmul-dtype", "float4_e2m1fn"), "has no scales"),
                 (("--matmul-dtype", "nvfp4", "--profile", "h100-sxm"),
                  "has no rate of matmuls in 4 bits"),
