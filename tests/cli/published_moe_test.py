@@ -277,6 +277,27 @@ class PublishedMoe(Case):
             with self.subTest(family, errors=errors):
                 self.assertLess(statistics.median(map(abs, errors)), 0.05)
 
+    def test_the_capacity_of_a_measured_run_is_a_number(self):
+        """As a number and as a text; another value is refused at its place."""
+        rows = {row["id"]: row for row in self.rows}
+        path = self.measured_run(rows["mb-qwen30-b300-05"])
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+        fitted = []
+        for factor in (1.25, "1.25"):
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({**value, "capacity_factor": factor}, file)
+            fitted.append(self.check(run(
+                "calibrate", "--profile", "b300", "--run", path), 0).out)
+        self.assertEqual(*fitted)
+        for factor in (0, 65, True, "much"):
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({**value, "capacity_factor": factor}, file)
+            done = self.check(run("calibrate", "--profile", "b300", "--run",
+                                  path), 2)
+            self.assertIn("is no number from 0.1 to 64", done.err)
+            self.assertIn(os.path.basename(path), done.err)
+
     def refused(self, *more):
         return self.check(run("cost", "--no-project", "--rules",
                               "builtin:mixtral/hf", "--model", os.path.join(
