@@ -119,7 +119,11 @@ void SetExperts(const Settings& settings, const Stack& stack, Rates& out) {
   const Graphs graphs = settings.graphs.value_or(stack.graphs);
   out.expert_half = kExpertHalf;
   out.permutation_passes = stack.permutation_passes;
-  out.skew = settings.routing == Routing::kNatural ? kNaturalSkew : 1;
+  // With a capacity, each expert computes all places of its queue, however
+  // many tokens choose it.
+  const bool skewed =
+      settings.routing == Routing::kNatural && !settings.capacity_factor;
+  out.skew = skewed ? kNaturalSkew : 1;
   out.copies_near = kCopiesNear;
   out.copies_far = kCopiesFar;
   const bool rack = settings.profile->fabric_chips > 0;

@@ -221,6 +221,20 @@ class PublishedMoe(Case):
                                     (1000 * elements / (0.7 * 3.35e12)) - 1),
                                 0.01)
 
+    def test_a_queue_of_rows_is_as_long_with_either_routing(self):
+        balanced, natural = (
+            self.layer("ep:16,tp:2", "--capacity-factor", "1.25", "--routing",
+                       routing)[0] for routing in ("balanced", "natural"))
+        self.assertEqual(balanced, natural)
+
+    def test_what_only_the_expected_time_takes_into_account_is_stated(self):
+        row = next(one for one in self.rows if one["id"] == "zoo-qwen235-h100-06")
+        said = " ".join(json.loads(self.runs.cost(
+            {**row, "pp": "1", "vp": "1", "n": "32", "ga": "16",
+             "balance": "natural"}, "--explain").out)["assumptions"])
+        self.assertIn("that a trained router does not", said)
+        self.assertIn("the bytes of all-to-alls are those of a copy", said)
+
     def seconds(self, mesh, *more):
         return self.layer(mesh, *more, batch=128)[1]["expected_s"]
 
