@@ -407,6 +407,13 @@ class PublishedMoe(Case):
         notes = [text for text in one["assumptions"]
                  if "num_nextn_predict_layers" in text]
         self.assertEqual(len(notes), 1)
+        for value in (-1, 9, "1", 1.5):
+            with self.subTest(value):
+                self.assertIn(
+                    "the layers that predict further tokens: "
+                    "`num_nextn_predict_layers` is no number from 0 to 8",
+                    json.dumps(cost(value)["not_known"]))
+        self.assertEqual(cost(None)["not_known"], none["not_known"])
 
     def test_no_mesh_sends_tokens_over_more_than_eight_hosts(self):
         """32 devices with two on a host are 16 hosts, and a model has 32
