@@ -25,6 +25,9 @@ MESH = ("tp", "etp", "pp", "vp", "cp", "ep", "fsdp", "mbs")
 REFUSED = {"mb-dsv3-gb200-11": 1}
 STATED = re.compile(r"kept apart have a median error of (\d+) %, and 90 of 100 "
                     r"are within (\d+) %")
+STATED_MESHES = re.compile(r"(\d+) of (\d+) have the expected order; .* is (\d+) % "
+                           r"slower than the fastest on average, and (\d+) % at "
+                           r"worst")
 # Families of runs on one device, with the runs of three releases that calibrate
 # it, and those of other releases. After such a calibration of GB200, steps of
 # later releases with graphs of the whole step are 9 to 12 % too long: it corrects
@@ -104,6 +107,17 @@ class PublishedMoe(Case):
         self.assertLessEqual(100 * statistics.median(map(abs, errors)), median)
         self.assertLessEqual(100 * percentile(map(abs, errors), 0.9), most)
 
+    def test_the_statement_about_meshes(self):
+        with open(os.path.join(ROOT, "src", "search", "request.cc"),
+                  encoding="utf-8") as file:
+            text = re.sub(r'"\s*\n\s*"', "", file.read())
+        found = STATED_MESHES.search(text)
+        right, total, mean, worst = map(int, found.groups())
+        self.assertEqual((right, total), self.pairs(True))
+        losses = self.losses()
+        self.assertEqual(mean, round(100 * statistics.mean(losses)))
+        self.assertEqual(worst, round(100 * max(losses)))
+
     def pairs(self, mesh):
         """The numbers of pairs in the expected order and of all pairs: of runs of
         one model, device, number of devices, length, batch and precision whose
@@ -146,9 +160,10 @@ class PublishedMoe(Case):
                                    for row, _, _ in self.priced)]
         self.assertGreaterEqual(sum(inside), 0.9 * len(inside))
 
-    def test_the_loss_of_the_mesh_that_is_expected_to_be_fastest(self):
-        """Among published runs of one model, device, number of devices, length
-        and precision class on several meshes."""
+    def losses(self):
+        """By how much longer the mesh that is expected to be the fastest takes
+        than the fastest: among published runs of one model, device, number of
+        devices, length and precision class on several meshes."""
         groups = collections.defaultdict(list)
         for row, expected, real in self.priced:
             tokens = int(row["gbs"]) * int(row["seq"])
@@ -156,9 +171,12 @@ class PublishedMoe(Case):
                    + (row["prec"] == "bf16",)].append(
                        (expected / tokens, real / tokens,
                         tuple(row[key] for key in MESH)))
-        losses = [min(own)[1] / min(real for _, real, _ in own) - 1
-                  for own in groups.values()
-                  if len({mesh for _, _, mesh in own}) > 1]
+        return [min(own)[1] / min(real for _, real, _ in own) - 1
+                for own in groups.values()
+                if len({mesh for _, _, mesh in own}) > 1]
+
+    def test_the_loss_of_the_mesh_that_is_expected_to_be_fastest(self):
+        losses = self.losses()
         self.assertGreater(len(losses), 10)
         self.assertLess(statistics.mean(losses), 0.03)
 
@@ -389,6 +407,13 @@ class PublishedMoe(Case):
         notes = [text for text in one["assumptions"]
                  if "num_nextn_predict_layers" in text]
         self.assertEqual(len(notes), 1)
+        for value in (-1, 9, "1", 1.5):
+            with self.subTest(value):
+                self.assertIn(
+                    "the layers that predict further tokens: "
+                    "`num_nextn_predict_layers` is no number from 0 to 8",
+                    json.dumps(cost(value)["not_known"]))
+        self.assertEqual(cost(None)["not_known"], none["not_known"])
 
     def test_no_mesh_sends_tokens_over_more_than_eight_hosts(self):
         """32 devices with two on a host are 16 hosts, and a model has 32
