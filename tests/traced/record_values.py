@@ -1,7 +1,7 @@
 """Writes testdata/programs/VALUES.json: what JAX computes from the numbers that a proof
 draws for the programs of this folder.
 
-Usage: SHARDC_BIN=... record_values.py, in an environment with JAX, Flax and optax. A
+Usage: SHARDC_BIN=... record_values.py [PROGRAM...], in an environment with JAX, Flax and optax. A
 proof draws the inputs from a seed (src/exec/machine/random.cc, Philox), and its report
 has the bound of each input's integers. The file has, of each result of each program, the sum
 of its numbers and of their squares in float32, by jax.jit of the user's function."""
@@ -74,19 +74,28 @@ def values_of(path, function, folder):
             for one in map(np.asarray, results)]
 
 
-def main():
+def written(path, values):
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}"
+                       for name, one in values.items())
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f'{{"versions": {json.dumps(versions())},\n"values": {{\n{lines}}}}}\n')
+
+
+def main(names):
     os.chdir(ROOT)
-    out = {"versions": versions(), "values": {}}
+    values = {}
+    if names:
+        with open(os.path.join(FOLDER, "VALUES.json"), encoding="utf-8") as file:
+            values = json.load(file)["values"]
     with tempfile.TemporaryDirectory() as folder:
         for path, function in functions():
             name = os.path.basename(path)[:-len(".program.json.gz")]
-            out["values"][name] = values_of(path, function, folder)
-            print(name, out["values"][name][-1], flush=True)
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}"
-                       for name, one in out["values"].items())
-    with open(os.path.join(FOLDER, "VALUES.json"), "w", encoding="utf-8") as file:
-        file.write(f'{{"versions": {json.dumps(out["versions"])},\n"values": {{\n{lines}}}}}\n')
+            if names and name not in names:
+                continue
+            values[name] = values_of(path, function, folder)
+            print(name, values[name][-1], flush=True)
+    written(os.path.join(FOLDER, "VALUES.json"), values)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -184,10 +184,14 @@ ENCODERS = {
 RECORDED = {
     **{name: (lambda name=name: prefill(name)) for name in (
         "llama", "gpt2", "phi3", "qwen3_next", "gpt_oss", "mamba2", "falcon",
-        "llama4_text", "olmo2", "deepseek_v3")},
+        "llama4_text", "olmo2", "deepseek_v3", "gpt_neox", "gemma2", "mixtral",
+        "qwen3_moe", "glm4", "cohere2", "mamba", "starcoder2", "olmoe", "stablelm",
+        "jamba", "bloom")},
     **{f"{name}.decode": (lambda name=name: decode(name)) for name in (
-        "llama", "deepseek_v3")},
+        "llama", "deepseek_v3", "gemma3_text", "mixtral", "gpt2", "falcon", "mamba",
+        "qwen2_moe", "gpt_oss", "qwen3")},
     **ENCODERS,
     "own": own,
-    **{f"{name}.step": (lambda name=name: step(name)) for name in ("llama", "own")},
+    **{f"{name}.step": (lambda name=name: step(name)) for name in (
+        "llama", "own", "mistral", "mixtral", "olmo", "nanochat", "granitemoe", "mamba")},
 }

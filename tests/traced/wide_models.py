@@ -12,10 +12,10 @@ from layers import (
     attention, grouped_attention, layer_norm, next_token, plain, rms, rope,
     shape, squares, tokens)
 from other_models import short_conv
+from wide_sizes import B, D, E, F, GROUP, KV, T, V, W
 
-W, KV, GROUP, D, F, V, E = 256, 4, 2, 32, 1024, 2048, 8
 N = KV * GROUP
-B, T = 8, 64
+
 
 # The sharding of the residual stream, while a plan by hand is compiled.
 by_hand = []
@@ -683,7 +683,7 @@ def perceiver():
 @model
 def dlrm():
     """Tables of a recommender, and two stacks of layers."""
-    tables, width = 6, 64
+    tables, width = 6, W // 4
 
     def forward(w, batch):
         x = batch["dense"]
@@ -697,11 +697,11 @@ def dlrm():
         return (x @ w["top.1"])[:, 0]
 
     return plain(forward, {
-        **{f"table.{i}": (4096, width) for i in range(tables)},
+        **{f"table.{i}": (2 * V, width) for i in range(tables)},
         "bottom.0": (16, F), "bottom.1": (F, width),
         "top.0": (width + (tables + 1) ** 2, F), "top.1": (F, 1)},
-        batch={"dense": shape(512, 16), "ids": shape(512, tables, dtype=jnp.int32),
-               "target": shape(512)}, loss=squares, high=4096, answers={
+        batch={"dense": shape(B * T, 16), "ids": shape(B * T, tables, dtype=jnp.int32),
+               "target": shape(B * T)}, loss=squares, high=2 * V, answers={
             "table.*": "vocab | stream", "bottom.0": "in | inner",
             "bottom.1": "inner | stream", "top.0": "in2 | inner2", "top.1": "inner2 | 1"})
 
@@ -709,7 +709,7 @@ def dlrm():
 @model
 def capacity():
     """GShard's experts: tokens in buffers of a capacity."""
-    slots = 256
+    slots = 4 * T
 
     def block(w, x):
         x = attended(w, x)

@@ -66,12 +66,14 @@ std::string ProgramProofText(const ProofTexts& texts,
   }
   for (const verify::ProgramStandIn& one : proof.stand_ins) {
     out += "not proved at " + Printable(ShownLine(one.line)) + ": " +
-           (one.drawn ? Printable(one.what) +
-                            " are not in the program; drawn numbers replace "
-                            "them on all devices"
-                      : "nothing is known of `" + Printable(one.what) +
-                            "`; its operands are gathered, and a stand-in runs "
-                            "in its place") +
+           (one.drawn
+                ? Printable(one.what) +
+                      " are not in the program; drawn numbers replace "
+                      "them on all devices"
+                : "nothing is known of `" + Printable(one.what) +
+                      (one.region ? "`; a stand-in runs on each device's shards"
+                                  : "`; its operands are gathered, and a "
+                                    "stand-in runs in its place")) +
            (one.count > 1 ? " (" + Counted(one.count, "op") + ")" : "") + "\n";
   }
   if (proof.failure) {

@@ -27,6 +27,7 @@
 #include "source/size.h"
 #include "source/wording.h"
 #include "verify/judge/explain.h"
+#include "verify/program/strange.h"
 
 namespace shardc::verify {
 namespace {
@@ -39,11 +40,6 @@ using program::OpKind;
 using program::Program;
 using program::ValueId;
 
-// The part of a value's largest number by which its elements may differ, and
-// what they may differ in any case. Results of the recorded programs differ by
-// at most 1e-14 of it.
-constexpr double kTolerance = 1e-8;
-constexpr double kFloor = 1e-12;
 // About a minute of the dense run.
 constexpr double kMostWork = 2e9;
 // The elements of all values, which the dense run keeps: 256 MiB.
@@ -265,10 +261,12 @@ class Prover {
       return DrawValue(program_, id, random_);
     };
     sharding_ = program::ShardProgram(program_, request_.mesh, request_.specs);
-    NoteOps(program_.ops);
+    NoteOps(program_.ops, false);
     dense_ = dense::RunProgram(program_, dense_inputs_, drawn);
     if (dense_.fault) {
       Fail(*dense_.fault->op, dense_.fault->message + " (in the dense run)");
+      const auto reference = ReferenceRun();
+      if (reference && !reference->fault) Locate(*reference, std::nullopt);
       return std::move(out_);
     }
     inputs.program = &program_;
@@ -283,7 +281,7 @@ class Prover {
     if (run.error) Fail(*run.error->op, run.error->message);
     AddTraffic(run);
     if (!run.error) CheckResults(run);
-    if (request_.reference != nullptr) CheckReference();
+    CheckReference();
     return std::move(out_);
   }
 
@@ -335,7 +333,8 @@ class Prover {
 
   // ---- what the verdict must say
 
-  void NoteOps(const std::vector<Op>& ops) {
+  // `region` is whether a manual region has the ops.
+  void NoteOps(const std::vector<Op>& ops, bool region) {
     for (const Op& op : ops) {
       if (op.kind == OpKind::kManual) ++out_.manual;
       const program::Value* const first =
@@ -347,9 +346,10 @@ class Prover {
         AddStandIn(
             op,
             unstated ? "constant " + ShapeText(first->shape) : "random numbers",
-            true);
+            true, region);
       } else if (program::IsOpaque(program_, op)) {
-        AddStandIn(op, op.word.empty() ? program::NameOf(op) : op.word, false);
+        AddStandIn(op, op.word.empty() ? program::NameOf(op) : op.word, false,
+                   region);
       }
       const auto at = sharding_.ops.find(&op);
       if (at != sharding_.ops.end()) {
@@ -357,18 +357,24 @@ class Prover {
           AddGather(op, one);
         }
       }
-      for (const Body& body : op.bodies) NoteOps(body.ops);
+      for (const Body& body : op.bodies) {
+        NoteOps(body.ops, region || op.kind == OpKind::kManual);
+      }
     }
   }
 
-  void AddStandIn(const Op& op, const std::string& what, bool drawn) {
+  void AddStandIn(const Op& op, const std::string& what, bool drawn,
+                  bool region) {
     const std::string line = program_.LineText(op.at);
     for (ProgramStandIn& one : out_.stand_ins) {
-      if (one.line != line || one.what != what || one.drawn != drawn) continue;
+      if (one.line != line || one.what != what || one.drawn != drawn ||
+          one.region != region) {
+        continue;
+      }
       ++one.count;
       return;
     }
-    out_.stand_ins.push_back({line, what, drawn, 1});
+    out_.stand_ins.push_back({line, what, drawn, region, 1});
   }
 
   void AddGather(const Op& op, const program::Gathered& gathered) {
@@ -537,9 +543,9 @@ class Prover {
     return "";
   }
 
-  // Runs the reference on the inputs of the same names and compares results.
-  void CheckReference() {
-    if (out_.failure) return;
+  // Runs the reference, if there is one, on the inputs of the same names.
+  std::optional<dense::ProgramRun> ReferenceRun() {
+    if (request_.reference == nullptr) return std::nullopt;
     const Program& other = *request_.reference;
     std::vector<dense::Array> inputs;
     for (const program::Input& input : other.inputs) {
@@ -551,20 +557,28 @@ class Prover {
         ++at;
       }
       if (at == program_.inputs.size()) {
+        if (out_.failure) return std::nullopt;
         out_.failure = {"", "the program has no input " +
                                 ShortQuote(input.name) + " of shape " +
                                 ShapeText(other.ShapeOf(input.value)) +
                                 ", which the reference has"};
-        return;
+        return std::nullopt;
       }
       inputs.push_back(dense_inputs_[at]);
     }
-    const dense::ProgramRun run = dense::RunProgram(
-        other, inputs,
-        [&](ValueId id) { return DrawValue(other, id, random_); });
-    if (run.fault) {
-      out_.failure = {other.LineText(run.fault->op->at),
-                      "the reference: " + run.fault->message};
+    return dense::RunProgram(other, inputs, [&](ValueId id) {
+      return DrawValue(other, id, random_);
+    });
+  }
+
+  void CheckReference() {
+    if (out_.failure) return;
+    const auto run = ReferenceRun();
+    if (!run) return;
+    const Program& other = *request_.reference;
+    if (run->fault) {
+      out_.failure = {other.LineText(run->fault->op->at),
+                      "the reference: " + run->fault->message};
       return;
     }
     if (other.outputs.size() != program_.outputs.size()) {
@@ -577,7 +591,7 @@ class Prover {
     }
     for (size_t i = 0; i < other.outputs.size(); ++i) {
       const dense::Array& got = dense_.values[program_.outputs[i]][0];
-      const dense::Array& want = run.values[other.outputs[i]][0];
+      const dense::Array& want = run->values[other.outputs[i]][0];
       const std::string name = "result " + std::to_string(i);
       if (got.shape != want.shape) {
         out_.failure = {"", name + " of the reference has another shape"};
@@ -585,30 +599,25 @@ class Prover {
       }
       const Compared one = Compare(got.data, want.data);
       if (one.Passes()) continue;
-      out_.failure = {FirstStrange(run),
-                      name + " differs by " + ErrorText(one.difference) +
-                          " from that of the reference, where " +
-                          ErrorText(one.Allowed()) + " is allowed"};
+      out_.failure = {"", name + " differs by " + ErrorText(one.difference) +
+                              " from that of the reference, where " +
+                              ErrorText(one.Allowed()) + " is allowed"};
+      Locate(*run, program_.outputs[i]);
       return;
     }
   }
 
-  // Returns the line of the first manual region with a result that equals no
-  // value of the reference, or an empty text if there is none.
-  std::string FirstStrange(const dense::ProgramRun& reference) const {
-    for (const Op& op : program_.ops) {
-      if (op.kind != OpKind::kManual) continue;
-      for (const ValueId id : op.out) {
-        const dense::Array& own = dense_.values[id][0];
-        const bool known = std::ranges::any_of(
-            reference.values, [&](const dense::ProgramValue& value) {
-              return value.size() == 1 && value[0].shape == own.shape &&
-                     Compare(own.data, value[0].data).Passes();
-            });
-        if (!known) return program_.LineText(op.at);
-      }
-    }
-    return "";
+  // Adds to the failure the line of the first op whose result the reference
+  // lacks.
+  void Locate(const dense::ProgramRun& reference,
+              std::optional<ValueId> wrong) {
+    const Op* const op = FirstStrange(program_, dense_, reference, wrong);
+    if (op == nullptr || program_.LineText(op->at).empty()) return;
+    out_.failure->line = program_.LineText(op->at);
+    out_.failure->message +=
+        "; the first value that the reference lacks is a "
+        "result of `" +
+        program::NameOf(*op) + "` there";
   }
 
   const ProgramRequest& request_;

@@ -70,6 +70,7 @@ struct ProgramStandIn {
   std::string line;
   std::string what;  // such as "fft"
   bool drawn = false;
+  bool region = false;  // it runs on the shards of a manual region
   int64_t count = 1;
 };
 
