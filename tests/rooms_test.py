@@ -54,7 +54,7 @@ MAY_INCLUDE = {
         "lint/analysis", "lint/rules"},
     "checkpoint": {"source", "model", "floats", "stored", "importers", "plan"},
     "target": {"source", "model", "parse", "families", "importers", "match",
-        "resolve", "roles", "plan"},
+        "resolve", "roles", "program", "plan"},
 #What judges exec knows nothing of it.
     "dense": {"source", "model"},
     "dense/program": {"source", "program", "dense"},

@@ -25,7 +25,7 @@ NEEDS = {"shapes": "kNeedsShapes", "model": "kNeedsModel",
 # The files and the sizes of a lint's example, with their members of LintExample.
 FILES = {"mesh": "mesh", "rules": "rules", "manifest": "manifest",
          "config.json": "model", "committed plan": "locked",
-         "target": "target"}
+         "target": "target", "program": "program"}
 SIZES = {"batch": "batch", "kv_len": "kv_len",
          "memory in bytes": "memory_bytes"}
 LINT = ["What it does", "Why that is bad", "Example", "What to write instead"]

@@ -23,12 +23,20 @@ from typing import Any
 
 Op = dict[str, Any]
 
+# The folders into which packages are installed, of this environment or another.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
 
 def _libraries() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     folders = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= {*site.getsitepackages(), site.getusersitepackages()}
     folders |= {os.path.dirname(os.path.abspath(__file__))}
+    # Libraries may also be in folders that only the path of modules names.
+    for name in ("jax", "flax", "optax", "torch", "numpy"):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file:
+            folders.add(os.path.dirname(os.path.abspath(file)))
     # A folder of Python itself that is no folder of libraries would hide all.
     return tuple(sorted(folder + os.sep for folder in folders if folder != sys.prefix))
 
@@ -78,7 +86,9 @@ class Places:
         if file not in self._own:
             real = os.path.abspath(file)
             self._own[file] = not (
-                file.startswith("<") or real.startswith(self._libraries)
+                file.startswith("<")
+                or real.startswith(self._libraries)
+                or _INSTALLED.intersection(real.split(os.sep))
             )
         return self._own[file]
 

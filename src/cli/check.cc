@@ -290,6 +290,11 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
       !OnlyWritesBaseline(flags, findings)) {
     return kFailed;
   }
+  // A traced program has the parameters that its findings are about.
+  TargetRequest& asked = flags.options.inputs.asked;
+  if (!asked.mesh.empty() && asked.manifest.empty()) {
+    asked.manifest = flags.program;
+  }
   auto work = FindWork(flags.options.inputs, findings);
   if (!work || !ApplyFlags(flags, work->settings, findings)) return kFailed;
   const auto selection =

@@ -115,8 +115,9 @@ int ExplainTraced(const SourceRef& source, const std::string& name,
 
 // Returns the selected findings about specs that the program contradicts, with
 // the lines of the user's code. They have the codes of the lints that report
-// the same from names: SHD220, SHD230, SHD214, SHD215 and SHD237. Parameters
-// that the program lacks, or has in another shape, are left out.
+// the same from names: SHD220, SHD230, SHD214, SHD215 and SHD237; SHD218 is
+// about programs alone. Parameters that the program lacks, or has in another
+// shape, are left out.
 FindingSink ProgramFindings(const TracedProgram& traced,
                             const Compiled& compiled,
                             const Selection& selection);

@@ -137,11 +137,24 @@ void ReadOptimizer(const CostFlags& flags, cost::Settings& out,
   }
 }
 
+// Refuses the dtype of scales as that of the operands of matmuls.
+void RefuseScales(std::string_view flag, const std::string& text,
+                  const std::optional<Dtype>& dtype, Findings& findings) {
+  if (dtype != Dtype::kF8E8M0) return;
+  findings.Add(code::kUsage, FlagPlace(flag, text),
+               ShortQuote(text) +
+                   " is the dtype of the scales of blocks, and no matmul has "
+                   "operands of it",
+               "write `--matmul-dtype mxfp8` for 8-bit matmuls with a scale "
+               "for each 32 numbers, or float8_e4m3fn");
+}
+
 void ReadActivations(const CostFlags& flags, cost::Settings& out,
                      Findings& findings) {
   CostFlagParser reader(findings);
   std::optional<Dtype> activations, cache, logits;
   reader.Type("--dtype", flags.dtype, activations);
+  RefuseScales("--dtype", flags.dtype, activations, findings);
   reader.Type("--kv-dtype", flags.kv_dtype, cache);
   reader.Type("--logits-dtype", flags.logits_dtype, logits);
   out.activations = activations.value_or(out.activations);
@@ -193,13 +206,7 @@ void ReadProducts(const std::string& text, cost::Settings& out,
                  "write `nvfp4` for 4-bit matmuls with a scale for each 16 "
                  "numbers");
   }
-  if (out.matmuls != Dtype::kF8E8M0) return;
-  findings.Add(code::kUsage, FlagPlace("--matmul-dtype", text),
-               ShortQuote(text) +
-                   " is the dtype of the scales of blocks, and no matmul has "
-                   "operands of it",
-               "write `mxfp8` for 8-bit matmuls with a scale for each 32 "
-               "numbers, or float8_e4m3fn");
+  RefuseScales("--matmul-dtype", text, out.matmuls, findings);
 }
 
 // Reads the options of models with experts.

@@ -203,8 +203,8 @@ Options ManifestInputs(InputFlags& flags) {
       {{.name = "--manifest",
         .to = &flags.asked.manifest,
         .value = "FILE",
-        .help = "parameters of the model: JSON, safetensors, an index or a "
-                "directory; - is standard input"},
+        .help = "parameters of the model: JSON, safetensors, an index, a "
+                "directory or a traced program; - is standard input"},
        {.name = "--stdin-filename",
         .to = &flags.stdin_filename,
         .value = "NAME",

@@ -464,6 +464,8 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
     Candidate what = tensor.what;
     what.spares = what.spares || stack.keeps_unread;
     tensor.kept = train && Keeps(settings.remat, what);
+    tensor.repeated =
+        !tensor.kept && (what.read || !KeepsUnlisted(settings.remat));
     const auto bytes = CheckedMul(tensor.bytes, tensor.layers);
     if (tensor.kept) {
       kept = kept && bytes ? CheckedAdd(*kept, *bytes) : std::nullopt;
@@ -495,7 +497,7 @@ double RecomputedShare(const Activations& activations) {
     const double bytes =
         static_cast<double>(tensor.bytes) * static_cast<double>(tensor.layers);
     all += bytes;
-    if (!tensor.kept && tensor.what.spares) again += bytes;
+    if (tensor.repeated && tensor.what.spares) again += bytes;
   }
   return all > 0 ? again / all : 0;
 }

@@ -16,10 +16,11 @@ namespace shardc::cost {
 
 struct LayerTensor {
   Candidate what;
-  int64_t layers = 0;    // number of layers that have this tensor
-  int64_t bytes = 0;     // bytes of one layer's tensor on one device
-  bool kept = false;     // true if it is kept for the backward pass
-  bool encoder = false;  // true if the tensor is of an encoder's layers
+  int64_t layers = 0;     // number of layers that have this tensor
+  int64_t bytes = 0;      // bytes of one layer's tensor on one device
+  bool kept = false;      // true if it is kept for the backward pass
+  bool repeated = false;  // true if the backward pass rematerialises it
+  bool encoder = false;   // true if the tensor is of an encoder's layers
 };
 
 struct Activations {

@@ -475,13 +475,12 @@ class StepTime {
     }
   }
 
-  // Returns whether some layer has a tensor of this name that is not kept, so
-  // that the backward pass recomputes it.
+  // Returns whether the backward pass recomputes a tensor of this name.
   bool IsRecomputed(std::string_view name) const {
     const auto& tensors = memory_.activations->tensors;
     return std::any_of(tensors.begin(), tensors.end(),
                        [&](const LayerTensor& tensor) {
-                         return tensor.what.name == name && !tensor.kept;
+                         return tensor.what.name == name && tensor.repeated;
                        });
   }
 

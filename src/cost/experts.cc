@@ -40,11 +40,16 @@ constexpr double kRouterShare = 0.3, kChoiceBytes = 24;
 // of its result.
 constexpr double kActivationPasses = 3;
 
-std::optional<int64_t> NumberOf(const JsonDocument& config,
-                                std::string_view key) {
+std::optional<JsonValue> ValueOf(const JsonDocument& config,
+                                 std::string_view key) {
   const auto text = config.root().Find("text_config");
   const JsonValue root = text && text->IsObject() ? *text : config.root();
-  const auto found = root.Find(key);
+  return root.Find(key);
+}
+
+std::optional<int64_t> NumberOf(const JsonDocument& config,
+                                std::string_view key) {
+  const auto found = ValueOf(config, key);
   if (!found || found->kind() != JsonKind::kInteger) return std::nullopt;
   return found->integer();
 }
@@ -86,8 +91,9 @@ AxisGroup ExpertAxes(const CostInputs& work, const ParamClass& param) {
   return out;
 }
 
-int64_t NextTokenLayers(const std::vector<ParamClass>& params,
-                        const std::optional<ModelConfig>& model) {
+std::optional<int64_t> NextTokenLayers(
+    const std::vector<ParamClass>& params,
+    const std::optional<ModelConfig>& model) {
   if (!model || !model->experts) return 0;
   const bool present =
       std::any_of(params.begin(), params.end(), [](const ParamClass& param) {
@@ -96,8 +102,14 @@ int64_t NextTokenLayers(const std::vector<ParamClass>& params,
   if (present) return 0;
   const auto config = ConfigOf(model);
   if (config == nullptr) return 0;
-  return std::clamp<int64_t>(
-      NumberOf(*config, "num_nextn_predict_layers").value_or(0), 0, 8);
+  constexpr int64_t kMost = 8;
+  const auto stated = ValueOf(*config, "num_nextn_predict_layers");
+  if (!stated || stated->IsNull()) return 0;
+  if (stated->kind() != JsonKind::kInteger || stated->integer() < 0 ||
+      stated->integer() > kMost) {
+    return std::nullopt;
+  }
+  return stated->integer();
 }
 
 ExpertLayers::ExpertLayers(const CostInputs& work, const Settings& settings,

@@ -31,9 +31,10 @@ AxisGroup ExpertAxes(const CostInputs& work, const ParamClass& param);
 // Returns the number of layers that Megatron adds behind the last layer of a
 // model with experts to predict further tokens (`num_nextn_predict_layers`).
 // Returns 0 if the parameters of the step contain such layers, if the model has
-// no experts, or if the configuration does not state it.
-int64_t NextTokenLayers(const std::vector<ParamClass>& params,
-                        const std::optional<ModelConfig>& model);
+// no experts, or if the configuration does not state it, and nullopt if it
+// states no number from 0 to 8.
+std::optional<int64_t> NextTokenLayers(const std::vector<ParamClass>& params,
+                                       const std::optional<ModelConfig>& model);
 
 class ExpertLayers {
  public:

@@ -517,7 +517,14 @@ void NoteQuantisedTraining(CostInputs& work) {
 // Sets the layers that predict further tokens, and adds a note about them.
 void AddNextTokenLayers(CostInputs& work) {
   if (work.mode != Mode::kTrain) return;
-  work.next_token_layers = NextTokenLayers(work.params, work.model);
+  const auto layers = NextTokenLayers(work.params, work.model);
+  if (!layers) {
+    work.not_known.push_back(
+        {.what = "the layers that predict further tokens: "
+                 "`num_nextn_predict_layers` is no number from 0 to 8",
+         .settled_by = "`num_nextn_predict_layers` in config.json"});
+  }
+  work.next_token_layers = layers.value_or(0);
   if (work.next_token_layers == 0) return;
   work.notes.push_back(
       "`num_nextn_predict_layers` is " + CountText(work.next_token_layers) +

@@ -187,7 +187,20 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
       chosen += ", and a step reads " + FactorText(100 * *share) +
                 " % of the experts of a device";
     }
+    if (s.routing == Routing::kNatural && !s.capacity_factor) {
+      chosen +=
+          "; only the expected time takes into account that a trained router "
+          "does not";
+    }
     out.push_back(std::move(chosen));
+    if (expected != nullptr &&
+        s.dispatcher.value_or(expected->stack->dispatcher) !=
+            Dispatcher::kAllToAll) {
+      out.emplace_back(
+          "the bytes of all-to-alls are those of a copy of each token for each "
+          "of its experts; only the expected time takes into account that the "
+          "dispatcher sends it once to a device and once to a host");
+    }
     if (from_program && !IsGeneration(work.mode) &&
         work.Parts(work.Length()) > 1) {
       out.push_back("tokens of complete sequences are routed over " +

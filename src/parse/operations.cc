@@ -345,7 +345,11 @@ class RunReader {
     }
     for (const std::string_view key : kTexts) {
       std::string text;
-      if (Text(key, text)) out_.options.emplace_back(OptionOf(key), text);
+      // `cost` reads the number, as it reads that of its option.
+      const bool strict = key != "capacity_factor";
+      if (Text(key, text, strict)) {
+        out_.options.emplace_back(OptionOf(key), text);
+      }
     }
     for (const std::string_view key : kCounts) {
       const YamlNode* node = fields_.Find(key);
@@ -367,10 +371,10 @@ class RunReader {
   }
 
  private:
-  bool Text(std::string_view key, std::string& to) {
+  bool Text(std::string_view key, std::string& to, bool strict = true) {
     const YamlNode* node = fields_.Find(key);
     if (node == nullptr) return false;
-    auto text = ReadText(context_, *node, Quoted(key), true);
+    auto text = ReadText(context_, *node, Quoted(key), strict);
     if (!text) return false;
     if (text->empty() && key != "name") {
       context_.Add(code::kSchema, *node, Quoted(key) + " is empty",

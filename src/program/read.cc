@@ -633,7 +633,12 @@ std::optional<Program> ReadProgram(const SourceRef& source,
                                    Findings& findings) {
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return std::nullopt;
-  return ProgramReader(findings).Read(document->root());
+  return ReadProgram(*document, findings);
+}
+
+std::optional<Program> ReadProgram(const JsonDocument& document,
+                                   Findings& findings) {
+  return ProgramReader(findings).Read(document.root());
 }
 
 }  // namespace shardc::program

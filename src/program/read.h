@@ -10,6 +10,7 @@
 
 #include "program/program.h"
 #include "source/finding.h"
+#include "source/json.h"
 #include "source/source.h"
 
 namespace shardc::program {
@@ -22,6 +23,8 @@ bool IsProgram(const SourceRef& source);
 // before its use, and every shape follows from those of the operands. Returns
 // nullopt after a finding.
 std::optional<Program> ReadProgram(const SourceRef& source, Findings& findings);
+std::optional<Program> ReadProgram(const JsonDocument& document,
+                                   Findings& findings);
 
 // What the numbers of an attribute count, and so what they are checked against.
 enum class AttrForm : uint8_t {

@@ -473,4 +473,21 @@ bool Keeps(const Remat& policy, const Candidate& tensor) {
   return true;
 }
 
+bool KeepsUnlisted(const Remat& policy) {
+  switch (policy.keep) {
+    case Keep::kEverything:
+    case Keep::kAnythingExcept:
+      return true;
+    case Keep::kFromBoth:
+      return KeepsUnlisted(policy.both[0]) || KeepsUnlisted(policy.both[1]);
+    case Keep::kNothing:
+    case Keep::kDots:
+    case Keep::kDotsWithoutBatch:
+    case Keep::kAnyNamesBut:
+    case Keep::kOnlyNames:
+      break;
+  }
+  return false;
+}
+
 }  // namespace shardc::step

@@ -76,6 +76,10 @@ struct Candidate {
   bool read = true, spares = true;
 };
 bool Keeps(const Remat& policy, const Candidate& tensor);
+// Returns whether the policy keeps all tensors that the backward pass reads,
+// except those that it lists. Tensors that only the forward pass reads are then
+// not rematerialised, although they are not kept.
+bool KeepsUnlisted(const Remat& policy);
 
 // Changes a graph so that its backward phase rematerialises values. The graph
 // must have its backward phase (vjp.h) and no optimizer. The rematerialising

@@ -31,6 +31,8 @@
 #include "plan/kv_layout.h"
 #include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"
+#include "program/program.h"
+#include "program/read.h"
 #include "resolve/resolve.h"
 #include "source/file.h"
 #include "source/process.h"
@@ -198,7 +200,15 @@ std::optional<Manifest> OpenManifest(const std::string& path,
   };
   const auto parse = [&](const JsonDocument& document, Findings& own) {
     alone = true;
-    return ParseManifest(document, own);
+    if (!program::IsProgram(document.source())) {
+      return ParseManifest(document, own);
+    }
+    // A traced program has the parameters of its function.
+    const auto traced = program::ReadProgram(document, own);
+    if (!traced) return std::optional<Manifest>();
+    Manifest params = program::ManifestOf(*traced);
+    params.source = document.source();
+    return std::optional(std::move(params));
   };
   const FileStamp stamp = cache == nullptr ? FileStamp{} : StampOf(path);
   if (cache != nullptr) {

@@ -7,7 +7,8 @@ import subprocess
 from transcript import Section, Step
 
 FILES = {"rules": "rules.yaml", "manifest": "manifest.json",
-         "config.json": "config.json", "committed plan": "locked.json"}
+         "config.json": "config.json", "committed plan": "locked.json",
+         "program": "program.json"}
 FORMATS = ("concise", "json", "sarif", "github", "junit", "markdown")
 
 
@@ -85,6 +86,8 @@ def setup(example):
         files.append(("shardc.yaml", project))
     if "config.json" in example:
         flags += " --model config.json"
+    if "program" in example:
+        flags += " --program program.json"
     for key, option in (("batch", "--batch"), ("kv_len", "--kv-len")):
         if key in example:
             flags += f" {option} {example[key]}"

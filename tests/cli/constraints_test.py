@@ -13,6 +13,7 @@ import jsonschema
 from driver import ROOT, TESTDATA, Case, run
 
 FOLDER = os.path.join(TESTDATA, "constraints")
+GUIDE = os.path.join(ROOT, "docs", "guides", "program.md")
 PROGRAMS = os.path.join(TESTDATA, "programs")
 REGION = os.path.join(TESTDATA, "regions", "mlp.program.json.gz")
 
@@ -69,6 +70,25 @@ class Constraints(Case):
         # Natural names alone do not prevent it.
         self.assertGreater(sum(one["names"]["rematerialised"] > 0
                                for one in models.values()), len(models) / 2)
+
+    def test_the_guide_has_the_record_as_a_table(self):
+        """SHARDC_WRITE_TABLES=1 writes it."""
+        rows = ["| model | values replicated to reshard them | KiB that a device sends |",
+                "|---|---|---|"]
+        for name, one in self.record["models"].items():
+            plans = [one[plan] for plan in ("facts", "names", "hand")]
+            rows.append(
+                f"| {name} | " + ", ".join(str(p["rematerialised"]) for p in plans) +
+                " | " + ", ".join(f"{p['sent'] / 1024:,.0f}" for p in plans) + " |")
+        with open(GUIDE, encoding="utf-8") as file:
+            text = file.read()
+        begin = text.index(rows[0])
+        end = text.index("\n\n", begin)
+        if os.environ.get("SHARDC_WRITE_TABLES"):
+            with open(GUIDE, "w", encoding="utf-8") as file:
+                file.write(text[:begin] + "\n".join(rows) + text[end:])
+            return
+        self.assertEqual(text[begin:end].splitlines(), rows)
 
     def test_constraints_are_products_and_lookups_of_the_forward_pass(self):
         with gzip.open(path("llama")) as file:

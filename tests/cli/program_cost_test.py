@@ -81,14 +81,15 @@ class ByXla(Case):
 
     def test_peaks_are_near_those_of_xla(self):
         """XLA chooses the shardings of the results. Its compiler for CPUs copies
-        operands of matmuls and windows to other layouts, and keeps values that are
-        computed twice here, such as dequantised weights."""
+        operands of matmuls and windows to other layouts, and keeps dequantised weights,
+        which are computed where they are used here."""
         for one, sharded, _ in self.each():
             with self.subTest(one["name"]):
                 memory = sharded["memory"]
                 ratio = (memory["results"] + memory["temporaries"]) / (
                     one["results"] + one["temporaries"])
-                self.assertTrue(0.53 < ratio < 1.2, ratio)
+                least = 0.5 if one["name"] == "int8" else 0.6
+                self.assertTrue(least < ratio < 1.2, ratio)
 
 
 class Compiled(Case):

@@ -1,6 +1,7 @@
 """What shardc concludes from traced programs: the recorded ones in
 testdata/programs against their answers, and the commands that read one."""
 
+import collections
 import gzip
 import json
 import os
@@ -13,6 +14,8 @@ import jsonschema
 from driver import ROOT, TESTDATA, Case, run
 
 PROGRAMS = os.path.join(TESTDATA, "programs")
+# Those of models of JAX libraries (tests/traced/record_libraries.py).
+LIBRARIES = os.path.join(TESTDATA, "library_programs")
 
 
 def load(name):
@@ -141,37 +144,67 @@ class Answers(Case):
                 return "unknown"
         return "wrong" if answer or found else "right"
 
+    def judged(self, path, answers, sizes, schema):
+        """How many dimensions of a program are as the answers have them, and how many
+        are not."""
+        counts = collections.Counter()
+        names = {}
+        facts = self.check(run("explain", "--program", path, "--format", "json"),
+                           0).json()
+        self.assertEqual(list(schema.iter_errors(facts)), [])
+        found = {one["param"]: one["dims"] for one in facts["params"]}
+        self.assertEqual(set(found), set(answers))
+        for param, dims in answers.items():
+            for answer, dim in zip(dims, found[param], strict=True):
+                verdict = self.verdict(
+                    parse(answer, sizes),
+                    self.product(dim["factors"], facts["factors"]), names)
+                counts[verdict] += 1
+                with self.subTest(path=path, param=param, answer=answer):
+                    self.assertEqual(verdict, "right")
+        # One factor of the program is one of the model.
+        for number, known in names.items():
+            with self.subTest(path=path, factor=number):
+                self.assertEqual(len(known), 1, known)
+        return counts
+
     def test_recorded_programs_have_the_structure_of_their_models(self):
         sizes = load("SIZES.json")
-        counts = {"right": 0, "unknown": 0, "wrong": 0}
+        with open(os.path.join(LIBRARIES, "ANSWERS.json"), encoding="utf-8") as file:
+            libraries = json.load(file)
         with open(os.path.join(ROOT, "schemas", "param-facts.schema.json"),
                   encoding="utf-8") as file:
             schema = jsonschema.Draft7Validator(json.load(file))
+        cases = [(os.path.join(LIBRARIES, name + ".program.json.gz"), one["params"],
+                  one["sizes"]) for name, one in libraries.items()]
         for file in sorted(os.listdir(PROGRAMS)):
+            if file.endswith(".program.json.gz"):
+                model = file.split(".")[0]
+                cases.append((os.path.join(PROGRAMS, file),
+                              load(model + ".answers.json"), sizes[model]))
+        self.assertEqual(len(libraries), 23)
+        counts = sum((self.judged(*one, schema) for one in cases),
+                     collections.Counter())
+        self.assertGreater(counts["right"], 2900, counts)
+        self.assertEqual(set(counts), {"right"})
+
+    def test_programs_of_libraries_have_lines_and_name_what_is_not_known(self):
+        """Each operation has a line of the library, and what has no class is listed."""
+        unknown = {}
+        for file in sorted(os.listdir(LIBRARIES)):
             if not file.endswith(".program.json.gz"):
                 continue
-            model = file.split(".")[0]
-            names = {}
-            facts = self.check(
-                run("explain", "--program", os.path.join(PROGRAMS, file),
-                    "--format", "json"), 0).json()
-            self.assertEqual(list(schema.iter_errors(facts)), [])
-            found = {one["param"]: one["dims"] for one in facts["params"]}
-            answers = load(model + ".answers.json")
-            self.assertEqual(set(found), set(answers))
-            for param, dims in answers.items():
-                for answer, dim in zip(dims, found[param], strict=True):
-                    verdict = self.verdict(
-                        parse(answer, sizes[model]),
-                        self.product(dim["factors"], facts["factors"]), names)
-                    counts[verdict] += 1
-                    with self.subTest(file=file, param=param, answer=answer):
-                        self.assertEqual(verdict, "right")
-            # One factor of the program is one of the model.
-            for number, known in names.items():
-                with self.subTest(file=file, factor=number):
-                    self.assertEqual(len(known), 1, known)
-        self.assertGreater(counts["right"], 1600, counts)
+            with gzip.open(os.path.join(LIBRARIES, file)) as opened:
+                program = json.load(opened)
+            for op in program["ops"]:
+                self.assertTrue("at" in op or op["op"] == "const", (file, op))
+            for name in program["files"]:
+                self.assertRegex(name, r"^(bonsai|flax/examples|google_tunix|tests)/")
+            if program["unknown"]:
+                unknown[file.split(".")[0]] = [o["primitive"] for o in program["unknown"]]
+        self.assertEqual(unknown, {
+            "flax_imagenet": ["reduce_window_max"], "flax_mnist": ["reduce_window_sum"],
+            "flax_seq2seq": ["constant"], "tunix_gemma4": ["approx_top_k"]})
 
 
 class Commands(Case):
@@ -274,6 +307,83 @@ class Commands(Case):
         self.assertRegex(found[0]["message"],
                          r"3 parts one after the other.*\.py:\d+")
         self.assertEqual(found[0]["code"], "SHD230")
+
+    def test_a_program_is_the_manifest_of_its_parameters(self):
+        """In each command, from a file or standard input; `check --program` alone."""
+        path = self.program("llama.step")
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            given = ["--mesh", "fsdp:2,tp:2", "--rules", rules]
+            self.check(run("suggest", *given[:2], "--program", path, "-o", rules), 0)
+            plan = self.check(run("plan", *given, "--manifest", path), 0).json()
+            self.assertEqual(sorted(plan["params"]), sorted(self.params("llama.step")))
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                read = self.check(run("plan", *given, "--manifest", "-",
+                                      stdin=file.read()), 0).json()
+            self.assertEqual(read["params"], plan["params"])
+            named = self.check(run("check", *given, "--manifest", path, "--program",
+                                   path), 0)
+            alone = self.check(run("check", *given, "--program", path), 0)
+            self.assertEqual(alone.out, named.out)
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("rules:\n  - match: nothing\n    spec: [TP]\n")
+            self.assertIn("SHD", self.check(run("check", *given, "--program", path), 1).out)
+
+    def checked(self, folder, rules, out=4, ops=()):
+        """The findings about y = (x a) b, whose inner width is 64, and further ops of
+        y, for these rules."""
+        f32 = {"dtype": "F32"}
+        program = {
+            "schema": "shardc.program/v1", "traced": {"by": "test", "function": "own:f"},
+            "files": ["own.py"], "assumptions": [], "unknown": [],
+            "values": [{"shape": shape, **f32} for shape in (
+                [8, 4], [4, 64], [64, out], [8, 64], [8, out], [8, out])],
+            "inputs": [{"value": 0, "kind": "data", "name": "x"},
+                       {"value": 1, "kind": "param", "name": "a"},
+                       {"value": 2, "kind": "param", "name": "b"}],
+            "ops": [{"op": "dot", "in": [left, right], "out": [to], "at": [0, line],
+                     "lhs_contract": [1], "rhs_contract": [0], "lhs_batch": [],
+                     "rhs_batch": []}
+                    for left, right, to, line in ((0, 1, 3, 7), (3, 2, 4, 8))] +
+            list(ops),
+            "outputs": [4 + len(ops)]}
+        texts = {"own.json": json.dumps(program), "rules.yaml": rules,
+                 "tree.json": json.dumps({"a": program["values"][1],
+                                          "b": program["values"][2]})}
+        for name, text in texts.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        found = run("check", "--no-project", "--mesh", "fsdp:2,tp:2", "--rules",
+                    os.path.join(folder, "rules.yaml"), "--manifest",
+                    os.path.join(folder, "tree.json"), "--program",
+                    os.path.join(folder, "own.json"), "--format", "json",
+                    "--fail-on", "never", "--select", "SHD237").json()
+        return [(one["line"], one["message"], one.get("help")) for one in found]
+
+    def test_a_dot_that_reshards_a_weight_is_found_if_less_can_be_sent(self):
+        """A device of tp has 2 columns of b [64, 4], and needs 32 rows: it sends 256 of
+        its 512 bytes. The partial sums of 4 rows are 64 bytes."""
+        clash = ("rules:\n  - match: a\n    spec: [null, tp]\n"
+                 "  - match: b\n    spec: [null, tp]\n")
+        right = clash.replace("match: b\n    spec: [null, tp]",
+                              "match: b\n    spec: [tp, null]")
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.checked(folder, clash), [
+                (4, "a dot at own.py:8 reshards its weight `b` over `tp`, which shards its "
+                    "activation [8, 64] on another dimension. The program sends 320 B a "
+                    "device, and 64 B with `tp` on dimension 0 of the weight",
+                 "shard dimension 0 over `tp`")])
+            self.assertEqual(self.checked(folder, right), [])
+
+    def test_an_unknown_op_that_gathers_its_operand_is_found(self):
+        op = {"op": "opaque", "primitive": "my_kernel", "reason": "no class",
+              "in": [4], "out": [5], "at": [0, 9]}
+        rules = "rules:\n  - match: '.*'\n    spec: Replicated\n"
+        with tempfile.TemporaryDirectory() as folder:
+            found = self.checked(folder, rules, ops=[op])
+        self.assertEqual([(message, way) for _, message, way in found], [
+            ("an op that is not known, `my_kernel` at own.py:9, gathers dimension 0 of "
+             "its operand [8, 4] over `fsdp` of size 2", "run the op in `jax.shard_map`")])
 
 
 if __name__ == "__main__":

@@ -35,13 +35,16 @@ SLOW = {"deepseek-v3 on 256 GB200": "mb-dsv3-gb200-01",
 # DeepSeek-V3 on 256 H100s, with the options of the run on 1,024 and with the
 # optimizer's states on the host, as its recipe has them.
 OFFLOADED = "deepseek-v3 on 256 H100"
+# The same model on 512 H100s, tp 2, pp 8 and ep 32.
+HALF = "deepseek-v3 on 512 H100"
 # The winner is faster than the published layout. On GB200, the last rank of that
 # layout has the output head and its layers, and takes 10 % longer than the
 # others; without stages no rank does. On H100, the published run overlaps its
-# all-to-alls without graphs, which is expected to take more of the host's time.
+# all-to-alls without graphs, so that the host is expected to decide the time of
+# its layers, but not that of the winner's layers.
 FAR = {"qwen3-235b on 256 GB200": "mb-qwen235-gb200-01",
        "qwen3-235b on 256 H100": "zoo-qwen235-h100-02"}
-FAR_LIMIT = 0.11
+FAR_LIMIT = {"qwen3-235b on 256 GB200": 0.11, "qwen3-235b on 256 H100": 0.15}
 # Published layouts are divided evenly where no recipe of theirs is listed.
 LAYERS = {"mixtral-8x22b": 56, "mixtral-8x7b": 32}
 # What the search chooses itself.
@@ -80,11 +83,14 @@ class PublishedJobs(Case):
             **rows[SLOW["deepseek-v3 on 1024 H100"]], "id": "offloaded",
             "n": "256", "tp": "1", "ep": "32", "gbs": "2048", "ga": "64",
             "optimizer": "host"}
+        rows[HALF] = {**rows[SLOW["deepseek-v3 on 1024 H100"]], "id": "half",
+                      "n": "512", "ep": "32", "ga": "256"}
         runs = dict(RUNS)
         if os.environ.get("SHARDC_SEARCH_EVERY") == "1":
             runs.update(SLOW)
             runs.update(FAR)
             runs[OFFLOADED] = OFFLOADED
+            runs[HALF] = HALF
         jobs = {**JOBS, **{name: rows[row] for name, row in runs.items()}}
         for name, row in jobs.items():
             winner = self.winner(row)
@@ -92,7 +98,7 @@ class PublishedJobs(Case):
                 self.assertIsNone(winner["unmeasured"])
                 self.assertLess(abs(self.runs.seconds(row) /
                                     winner["expected_s"] - 1),
-                                FAR_LIMIT if name in FAR else CLOSE)
+                                FAR_LIMIT.get(name, CLOSE))
 
     def test_the_layout_of_a_published_run_is_found(self):
         """Seven stages on each of eight ranks, as published."""

@@ -141,13 +141,22 @@ class Runs:
         return run("cost", "--no-project", "--rules", self.rules(row),
                    *self.arguments(row), *more, "--format", "json")
 
-    def seconds(self, row):
-        """The expected seconds of a step, or None if they are not known. Runs
-        of several releases with the same options are computed once."""
+    def times(self, row):
+        """The least, the expected and the most seconds of a step, or None if
+        they are not known. Runs of several releases with the same options are
+        computed once."""
         key = tuple(self.arguments(row))
         if key not in self.known:
             done = self.cost(row)
             assert done.rc in (0, 1) and done.out, row["id"] + done.err
             time = json.loads(done.out)["time"]
-            self.known[key] = time.get("step", time.get("expected_s"))
+            self.known[key] = (
+                {one: time[one] for one in ("least", "step", "most")}
+                if "step" in time else
+                {"least": time.get("least_s"), "step": time.get("expected_s"),
+                 "most": time.get("most_s")})
         return self.known[key]
+
+    def seconds(self, row):
+        """The expected seconds of a step, or None if they are not known."""
+        return self.times(row)["step"]

@@ -18,6 +18,7 @@ struct LintExample {
   std::string_view model = {};     // config.json; may be empty
   std::string_view locked = {};    // committed plan; may be empty
   std::string_view target = {};    // more YAML keys of the example's target
+  std::string_view program = {};   // traced program; may be empty
   int64_t batch = 0;               // 0 if not given
   int64_t kv_len = 0;
   int64_t memory_bytes = 0;

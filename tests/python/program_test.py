@@ -37,6 +37,19 @@ with open(os.path.join(ROOT, "schemas", "program.schema.json"),
     SCHEMA = json.load(opened_schema)
 
 
+class Places(unittest.TestCase):
+    def test_installed_packages_of_any_environment_are_not_the_user_s(self):
+        """Also where only the path of modules leads to them."""
+        places = program_places.Places()
+        for file, own in (("/home/me/model.py", True), ("model.py", True),
+                          ("/other/lib/python3/site-packages/jax/_src/core.py", False),
+                          ("/usr/lib/python3/dist-packages/flax/linen.py", False),
+                          (os.__file__, False), ("<string>", False)):
+            with self.subTest(file):
+                # pylint: disable-next=protected-access
+                self.assertIs(places._is_own(file), own)
+
+
 class Programs(unittest.TestCase):
     def each(self):
         self.assertGreaterEqual(len(FILES), 32)

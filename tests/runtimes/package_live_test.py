@@ -2,6 +2,7 @@
 slices, trees of every library find their parameters, and the example's step on
 eight devices equals the same on one."""
 
+import gzip
 import json
 import math
 import os
@@ -360,9 +361,9 @@ class Package(unittest.TestCase):
         self.assertEqual(names["shardings"]["w"].spec,
                          jax.sharding.PartitionSpec("tp"))
 
-    def run_example(self, name):
+    def run_example(self, name, *arguments):
         done = subprocess.run(
-            [sys.executable, os.path.join(ROOT, "examples", "jax", name)],
+            [sys.executable, os.path.join(ROOT, "examples", "jax", name), *arguments],
             capture_output=True, text=True, check=False,
             env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"),
                      XLA_FLAGS="--xla_force_host_platform_device_count=8"))
@@ -381,6 +382,28 @@ class Package(unittest.TestCase):
                 out = self.run_example(name)
                 self.assertIn("restored as planned: True", out)
                 self.assertIn("0 findings, 0 arguments differ", out)
+
+    def test_names_of_ones_own(self):
+        """The program is that of the guide, and the run under the plan that follows
+        from it computes the losses of one device."""
+        folder = os.path.join(ROOT, "examples", "jax")
+        recorded = os.path.join(folder, "own_names.program.json.gz")
+        given = ["--mesh", "fsdp:2,tp:4", "--rules"]
+        with tempfile.TemporaryDirectory() as out:
+            traced, rules, plan = (os.path.join(out, name) for name in (
+                "step.program.json.gz", "rules.yaml", "plan.json"))
+            for arguments in (
+                    ["shardc.program", "own_names:step", "-o", traced],
+                    ["shardc", "suggest", "--program", traced, *given[:2], "-o", rules],
+                    ["shardc", "plan", *given, rules, "--manifest", traced, "-o", plan]):
+                subprocess.run(
+                    [sys.executable, "-m", *arguments], check=True, cwd=folder,
+                    env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python")))
+            with gzip.open(traced) as made, gzip.open(recorded) as known:
+                made, known = json.load(made), json.load(known)
+                self.assertEqual({**made, "traced": 0}, {**known, "traced": 0})
+            self.assertIn("equal to those on one device",
+                          self.run_example("own_names.py", plan))
 
     def test_the_guide_shows_the_recipes(self):
         guide = page("docs", "guides", "train-jax.md")

@@ -26,7 +26,6 @@ using program::Body;
 using program::Op;
 using program::OpKind;
 using program::Phase;
-using program::Program;
 using program::ValueId;
 
 struct Constraint {
