@@ -146,6 +146,14 @@ class Constraints(Case):
         self.assertRegex(out, r'wide_models\.py:\d+  dot  \[8, 64, 1024\]  '
                               r'P\("fsdp", None, "tp"\)  x 4\n')
 
+    def test_a_program_of_pytorch_has_the_recipe_of_dtensor(self):
+        program = os.path.join(TESTDATA, "torch_programs", "llama.program.json.gz")
+        with tempfile.TemporaryDirectory() as folder:
+            given = self.suggested(program, "fsdp:2,tp:2", folder)
+            out = self.check(run("export", "constraints", *given), 0).out
+        self.assertNotIn("jax", out)
+        self.assertIn("#   x = x.redistribute(mesh, placements)", out)
+
     def test_a_region_has_no_constraints_inside(self):
         with tempfile.TemporaryDirectory() as folder:
             rules = os.path.join(folder, "rules.yaml")

@@ -111,12 +111,15 @@ std::string PartitionSpecText(const Spec& spec) {
 
 void WriteText(const ShardedProgram& of, const std::vector<Constraint>& all,
                Sink& out) {
+  const bool of_jax = of.program.traced_by.starts_with("jax ");
   out.Append("# " + Printable(of.program.function) + " on " +
              MeshText(of.mesh) +
              "\n# The sharding of each product and lookup. Where a line "
-             "computes such an x:\n"
-             "#   x = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, "
-             "P(...)))\n");
+             "computes such an x:\n" +
+             (of_jax ? "#   x = jax.lax.with_sharding_constraint(x, "
+                       "NamedSharding(mesh, P(...)))\n"
+                     : "#   x = x.redistribute(mesh, placements), by DTensor's "
+                       "Shard(dimension) for each axis\n"));
   // The number of values, by the text of their line.
   std::map<std::string, int64_t> counts;
   std::vector<std::string> lines;
