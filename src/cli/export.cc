@@ -164,7 +164,7 @@ std::optional<ReadPlan> ReadCompiled(const Compiled& compiled,
   return ParsePlan(*document, EditedPlan::kAllowed, findings);
 }
 
-// Sets the place of each parameter to that of the rule that matches it.
+// Lets findings about a parameter point to the rule that matches it.
 void PlaceAtRules(const Compiled& compiled, ReadPlan& out) {
   const Plan& plan = compiled.plan;
   for (size_t i = 0; i < std::min(out.params.size(), plan.params.size()); ++i) {
@@ -396,7 +396,8 @@ std::optional<exports::PipelineChoice> PipelineOf(
   return out;
 }
 
-// Exports a traced program under a plan.
+// Writes a format that describes a traced program, such as `constraints`, under
+// the plan of `--plan` or of the rules.
 int ExportProgram(const exports::Exporter& exporter, const ExportFlags& flags,
                   const exports::Options& options, const Common& common,
                   Findings& findings) {

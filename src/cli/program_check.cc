@@ -1,7 +1,7 @@
 // Finds specs that a traced program contradicts: those that split what the
-// program keeps together, and those that its ops cannot use.
-// Only axes of tensor parallelism count, since the data axes' shards are
-// gathered before use:
+// program keeps together, and those that its ops cannot use. Only axes of
+// tensor parallelism count, since the data axes' shards are gathered before
+// use:
 //
 //   up [512, 2048], sliced at 1024, over tp 4  ->  SHD230: devices 0 and 1 have
 //                                                 the gate, 2 and 3 the rest
@@ -82,7 +82,7 @@ class ProgramCheck {
       }
     }
     CheckTogether();
-    CheckClashes();
+    CheckOps();
     FindingSink out;
     for (auto& [key, one] : found_) out.push_back(std::move(one));
     return out;
@@ -120,7 +120,7 @@ class ProgramCheck {
   std::string LineOf(const Factor& factor, program::Use use) const {
     for (const program::Evidence& one : factor.evidence) {
       if (one.use == use && one.at.known()) {
-        return " at " + program_.LineText(one.at);
+        return LineText(one.at);
       }
     }
     return "";
@@ -234,8 +234,7 @@ class ProgramCheck {
   // activations. The axis and the dimension of the weights that the activations
   // have are in the key.
   struct Clash {
-    size_t dim = 0;             // of the weights, as the activation is sharded
-    std::set<uint32_t> inputs;  // numbers of the program's inputs
+    std::set<uint32_t> inputs;        // numbers of the program's inputs
     const program::Op* op = nullptr;  // the first one
     program::ValueId activation = 0;
     int64_t ops = 0;
@@ -246,7 +245,7 @@ class ProgramCheck {
   // dimensions, and whose results no constraint fixes.
   void CheckUnfixed(const program::Ties& ties,
                     const program::Sharding& sharding) {
-    if (!program::SharesReshards(program_)) return;
+    if (program_.IsOfTorch()) return;
     std::set<program::ValueId> fixed;
     for (const program::Op* const op : ties.ops) {
       if (op->kind == program::OpKind::kConstraint) fixed.insert(op->in[0]);
@@ -284,7 +283,7 @@ class ProgramCheck {
 
   // Reports dots that reshard a weight because their activation is sharded on
   // another dimension, and ops that gather because nothing is known of them.
-  void CheckClashes() {
+  void CheckOps() {
     if (!selection_.Selects(kClashMovesActivation) &&
         !selection_.Selects(kConstraintMissing)) {
       return;
@@ -323,8 +322,7 @@ class ProgramCheck {
         axes, [&](const std::string& axis) { return tensor_.contains(axis); });
     if (axes.empty()) return;
     Add(kClashMovesActivation, {}, -1, "",
-        "an op that is not known, " +
-            ShortQuote(op.word.empty() ? program::NameOf(op) : op.word) +
+        "an op that is not known, " + ShortQuote(program::OpaqueName(op)) +
             LineText(op.at) + ", gathers dimension " + std::to_string(one.dim) +
             " of its operand " +
             ShapeText(program_.ShapeOf(op.in[one.operand])) + " over " +
@@ -432,7 +430,8 @@ class ProgramCheck {
   std::unordered_map<std::string_view, uint32_t> numbers_;
   // Keyed by the index of the factor.
   std::map<uint32_t, std::vector<Led>> places_;
-  // Keyed by code, rule, and the message without the parameter's name.
+  // By code, rule and message. Parameters for which these are equal are members
+  // of one finding, whose text names the first.
   std::map<std::tuple<int, int32_t, std::string>, LintFinding> found_;
 };
 

@@ -4,6 +4,7 @@
 // --program` proves it. For example, 8 devices are 10 meshes of dp, fsdp and
 // tp; suggested rules do not suit those whose tp divides no heads.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -39,10 +40,13 @@ class MeshSearch {
   }
 
   // Returns the cost on a mesh, or why the program cannot run there.
-  ProgramOnMesh On(const Mesh& mesh) const {
+  ProgramOnMesh On(const Mesh& mesh) {
     ProgramOnMesh out{.mesh = mesh};
-    auto plan = PlanOn(mesh, out.why_not);
-    if (!plan) return out;
+    auto made = PlanOn(mesh, out.why_not);
+    if (!made) return out;
+    const ProgramPlan* const plan =
+        &plans_.insert_or_assign(MeshWords(mesh), *std::move(made))
+             .first->second;
     Findings findings;
     if (!CanRunOn(traced_.program, plan->mesh, findings)) {
       out.why_not = FirstOf(findings);
@@ -58,11 +62,10 @@ class MeshSearch {
     return out;
   }
 
-  // Returns the verdict of a proof on the mesh, or why there is none.
+  // Returns the verdict of a proof on a mesh that has a cost, or why there is
+  // none.
   std::string ProofOn(const Mesh& mesh, bool& fails) const {
-    std::string why;
-    const auto plan = PlanOn(mesh, why);
-    if (!plan) return why;
+    const ProgramPlan* const plan = &plans_.at(MeshWords(mesh));
     if (mesh.devices > kMostProvedDevices) {
       return "not proved: more than " + std::to_string(kMostProvedDevices) +
              " devices";
@@ -127,6 +130,7 @@ class MeshSearch {
   const TracedProgram& traced_;
   const cost::Settings& settings_;
   const Manifest manifest_;
+  std::map<std::string, ProgramPlan> plans_;  // by the words of the mesh
 };
 
 }  // namespace
@@ -168,7 +172,7 @@ int SearchProgram(const SearchFlags& flags, const Common& common,
         "give fewer devices");
     return kFailed;
   }
-  const MeshSearch search(flags, common, *traced, *settings);
+  MeshSearch search(flags, common, *traced, *settings);
   ProgramSearch found{.function = traced->program.function,
                       .devices = *devices};
   if (settings->profile != nullptr) found.profile = settings->profile->name;

@@ -294,11 +294,9 @@ class Counter {
     Reduced(op, chosen, times, to);
     Moves(op, times, to);
     if (program::IsOpaque(program_, op)) {
-      NotCounted(
-          "the operations of `" +
-              Printable(op.word.empty() ? program::NameOf(op) : op.word) +
-              "` at " + Where(op) + ", and the memory that it needs",
-          "");
+      NotCounted("the operations of `" + Printable(program::OpaqueName(op)) +
+                     "` at " + Where(op) + ", and the memory that it needs",
+                 "");
     } else if (program::IsMatmul(op)) {
       Matmul(op, chosen, times, to);
     } else if (op.kind == OpKind::kMap || op.kind == OpKind::kReduce) {
@@ -437,10 +435,7 @@ class Counter {
     for (size_t i = 0; i < op.in.size(); ++i) Operand(op, i, times, to);
     region_ = 1;
     for (const auto& [name, size] : op.region->mesh) {
-      const auto& axes = op.region->manual_axes;
-      if (axes.empty() || std::ranges::find(axes, name) != axes.end()) {
-        region_ = Times(region_, size);
-      }
+      if (op.region->IsManual(name)) region_ = Times(region_, size);
     }
     manual_ = true;
     to.Add(Walk(op.bodies[0].ops, times));

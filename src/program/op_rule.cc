@@ -101,7 +101,7 @@ class RuleMaker {
         Slices(rule_.in[2], In(2), op_.Of(Attr::kUpdateWindowDims),
                op_.Of(Attr::kInsertedDims),
                sums ? FactorUse::kSum : FactorUse::kNeeded);
-        // Each device applies the updates that its own rows get.
+        // Each device applies only the updates of rows in its own shard.
         for (const int64_t d : op_.Of(Attr::kInsertedDims)) {
           const int64_t factor = New(In(0)[AsIndex(d)]);
           if (factor >= 0) rule_.in[0][AsIndex(d)] = {factor};

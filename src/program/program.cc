@@ -25,6 +25,11 @@ std::string NameOf(const Op& op) {
                                                        : name + " " + op.word;
 }
 
+bool Region::IsManual(std::string_view axis) const {
+  return manual_axes.empty() ||
+         std::ranges::find(manual_axes, axis) != manual_axes.end();
+}
+
 bool HasDim(std::span<const int64_t> list, size_t dim) {
   return std::ranges::find(list, static_cast<int64_t>(dim)) != list.end();
 }

@@ -156,6 +156,8 @@ struct Region {
   // The axes over which the body runs on shards; all if empty.
   std::vector<std::string> manual_axes;
   std::vector<Spec> in_specs, out_specs;
+
+  bool IsManual(std::string_view axis) const;
 };
 
 // What an index outside of the indexed value does.
@@ -229,6 +231,8 @@ struct Program {
   std::vector<Unknown> unknown;  // primitives that the tracer does not know
 
   const Shape& ShapeOf(ValueId value) const { return values[value].shape; }
+  // Whether a module or a function of PyTorch was traced, and not one of JAX.
+  bool IsOfTorch() const { return traced_by.starts_with("torch"); }
   // Returns "models/block.py:41", or an empty text if the line is unknown.
   std::string LineText(const Line& line) const;
 };

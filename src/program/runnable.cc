@@ -169,10 +169,8 @@ class Check {
     for (const std::string& name : axes) {
       const auto at = std::ranges::find(
           region_->mesh, name, &std::pair<std::string, int64_t>::first);
-      const bool manual = region_->manual_axes.empty() ||
-                          std::ranges::find(region_->manual_axes, name) !=
-                              region_->manual_axes.end();
-      if (at == region_->mesh.end() || !manual || !seen.insert(name).second) {
+      if (at == region_->mesh.end() || !region_->IsManual(name) ||
+          !seen.insert(name).second) {
         return std::nullopt;
       }
       out *= at->second;
@@ -337,6 +335,10 @@ int IntegerBits(Dtype dtype) {
     default:
       return 0;
   }
+}
+
+std::string OpaqueName(const Op& op) {
+  return op.word.empty() ? NameOf(op) : op.word;
 }
 
 bool IsOpaque(const Program& program, const Op& op) {

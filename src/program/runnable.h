@@ -18,6 +18,9 @@ int IntegerBits(Dtype dtype);
 // has no definition here. A stand-in runs in its place, which depends on all
 // elements of all operands.
 bool IsOpaque(const Program& program, const Op& op);
+// Returns the primitive or the function of which nothing is known, such as
+// `fft`.
+std::string OpaqueName(const Op& op);
 
 // Returns what is malformed beyond shapes, with the line of the op: a manual
 // region or a collective, or a window that leaves its operand. Returns nullopt

@@ -649,9 +649,7 @@ class Sharder {
 
 }  // namespace
 
-bool SharesReshards(const Program& program) {
-  return !program.traced_by.starts_with("torch");
-}
+bool SharesReshards(const Program& program) { return !program.IsOfTorch(); }
 
 bool FollowsConstraint(const Op& op, const Mesh& mesh) {
   if (!op.constraint) return true;

@@ -42,6 +42,7 @@ class Climber {
       : by_program_(by_program), cost_of_(cost_of) {}
 
   std::set<uint32_t> Climb() {
+    if (by_program_.candidates().empty()) return {};
     Add(by_program_.BestByRatio());
     none_ = ResultOf({});
     std::set<uint32_t> best = Best();

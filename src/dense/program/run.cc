@@ -276,11 +276,7 @@ class Runner {
     axes_.clear();
     devices_ = 1;
     for (const auto& [name, size] : region.mesh) {
-      if (!region.manual_axes.empty() &&
-          std::ranges::find(region.manual_axes, name) ==
-              region.manual_axes.end()) {
-        continue;
-      }
+      if (!region.IsManual(name)) continue;
       axes_.push_back({name, size});
       devices_ *= size;
     }

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "emit/exports/exporter.h"
-#include "source/join.h"
+#include "model/manifest.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -95,42 +95,26 @@ class Finder {
   std::vector<Constraint> out_;
 };
 
-std::string PartitionSpecText(const Spec& spec) {
-  return "P(" +
-         Join(spec, ", ",
-              [](const AxisGroup& axes) -> std::string {
-                if (axes.empty()) return "None";
-                const std::string all =
-                    Join(axes, ", ", [](const std::string& axis) {
-                      return "\"" + Printable(axis) + "\"";
-                    });
-                return axes.size() == 1 ? all : "(" + all + ")";
-              }) +
-         ")";
-}
-
 void WriteText(const ShardedProgram& of, const std::vector<Constraint>& all,
                Sink& out) {
-  const bool of_jax = of.program.traced_by.starts_with("jax ");
   out.Append("# " + Printable(of.program.function) + " on " +
              MeshText(of.mesh) +
              "\n# The sharding of each product and lookup. Where a line "
              "computes such an x:\n" +
-             (of_jax ? "#   x = jax.lax.with_sharding_constraint(x, "
-                       "NamedSharding(mesh, P(...)))\n"
-                     : "#   x = x.redistribute(mesh, placements), by DTensor's "
-                       "Shard(dimension) for each axis\n"));
+             (!of.program.IsOfTorch()
+                  ? "#   x = jax.lax.with_sharding_constraint(x, "
+                    "NamedSharding(mesh, P(...)))\n"
+                  : "#   x = x.redistribute(mesh, placements), by DTensor's "
+                    "Shard(dimension) for each axis\n"));
   // The number of values, by the text of their line.
   std::map<std::string, int64_t> counts;
   std::vector<std::string> lines;
   for (const Constraint& one : all) {
     const std::string at = of.program.LineText(one.op->at);
-    const std::string line =
-        (at.empty() ? "an unknown line" : Printable(at)) + "  " +
-        program::NameOf(*one.op) + "  [" +
-        Join(of.program.ShapeOf(one.value), ", ",
-             [](int64_t size) { return std::to_string(size); }) +
-        "]  " + PartitionSpecText(of.sharding.specs[one.value]);
+    const std::string line = (at.empty() ? "an unknown line" : Printable(at)) +
+                             "  " + program::NameOf(*one.op) + "  " +
+                             ShapeText(of.program.ShapeOf(one.value)) + "  " +
+                             PartitionSpecText(of.sharding.specs[one.value]);
     if (counts[line]++ == 0) lines.push_back(line);
   }
   for (const std::string& line : lines) {

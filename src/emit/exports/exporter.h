@@ -64,7 +64,8 @@ struct ProgramNotes {
   // Parameters that other modules read. Those of `reads.replicated` must be
   // replicated, although the plan may shard them.
   program::ModuleReads reads;
-  // Why an axis cannot shard a matrix, by its name. The plan may shard others.
+  // By the name of a matrix, why the axis of tensor parallelism cannot shard
+  // it. Matrices that the plan does shard may have an entry, which is not read.
   std::map<std::string, std::string, std::less<>> unsharded;
   // The role of each weight of a feed-forward block, by its name: kUp,
   // kFusedGateUp or kDown.

@@ -261,15 +261,15 @@ class Runner {
       }
     }
     const AxisGroup axes(used.begin(), used.end());
-    std::vector<int> alike(AsIndex(machine_.devices()));
+    std::vector<int> same(AsIndex(machine_.devices()));
     std::map<int64_t, int> first;
     for (int device = 0; device < machine_.devices(); ++device) {
-      alike[AsIndex(device)] =
+      same[AsIndex(device)] =
           manual_ ? device
                   : first.try_emplace(mesh_.Index(device, axes), device)
                         .first->second;
     }
-    return alike;
+    return same;
   }
 
   static void Negate(PerDevice& values) {
@@ -571,10 +571,7 @@ std::optional<ProgramError> MismatchIn(const std::vector<Op>& ops,
   for (const Op& op : ops) {
     if (op.region) {
       for (const auto& [name, size] : op.region->mesh) {
-        const auto& manual = op.region->manual_axes;
-        const bool inside =
-            manual.empty() || std::ranges::find(manual, name) != manual.end();
-        if (!inside || mesh.SizeOf(name) == size) continue;
+        if (!op.region->IsManual(name) || mesh.SizeOf(name) == size) continue;
         return ProgramError{
             &op,
             "the region runs over `" + name + "` of size " +

@@ -215,7 +215,7 @@ struct Compared {
   double largest = 0;
   bool finite = true;
 
-  double Allowed() const { return kTolerance * largest + kFloor; }
+  double Allowed() const { return AllowedFor(largest); }
   bool Passes() const { return difference <= Allowed(); }
 };
 
@@ -348,8 +348,7 @@ class Prover {
             unstated ? "constant " + ShapeText(first->shape) : "random numbers",
             true, region);
       } else if (program::IsOpaque(program_, op)) {
-        AddStandIn(op, op.word.empty() ? program::NameOf(op) : op.word, false,
-                   region);
+        AddStandIn(op, program::OpaqueName(op), false, region);
       }
       const auto at = sharding_.ops.find(&op);
       if (at != sharding_.ops.end()) {
@@ -437,10 +436,7 @@ class Prover {
     AxisGroup inner = manual;
     if (op.region) {
       for (const auto& [name, size] : op.region->mesh) {
-        const auto& axes = op.region->manual_axes;
-        if (axes.empty() || std::ranges::find(axes, name) != axes.end()) {
-          inner.push_back(name);
-        }
+        if (op.region->IsManual(name)) inner.push_back(name);
       }
     }
     for (const Body& body : op.bodies) {

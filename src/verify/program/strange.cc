@@ -1,4 +1,5 @@
-// Compares values of two programs, whose ops do not correspond to each other.
+// Compares the values of a program with those of a reference that computes the
+// same results by other ops, such as a function with and without shard_map.
 // In a manual region a value is an array of each device, and may be known in
 // several ways:
 //
@@ -45,7 +46,7 @@ double AllowedFor(const Array& value) {
   for (const double x : value.data) {
     if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
   }
-  return kTolerance * largest + kFloor;
+  return verify::AllowedFor(largest);
 }
 
 // Whether few other values would have the same numbers by chance.
@@ -106,11 +107,8 @@ class Finder {
         }
       }
       if (results.empty()) continue;
-      const auto& manual = op.region->manual_axes;
       for (const auto& [name, size] : op.region->mesh) {
-        if (manual.empty() || std::ranges::find(manual, name) != manual.end()) {
-          sizes_.push_back(AsIndex(size));
-        }
+        if (op.region->IsManual(name)) sizes_.push_back(AsIndex(size));
       }
       const Op* const inner = FirstOf(op.bodies[0].ops, std::move(results));
       return inner != nullptr && inner->bodies.empty() ? inner : &op;

@@ -9,11 +9,10 @@
 
 namespace shardc::verify {
 
-// The part of a value's largest number by which its elements may differ, and
-// what they may differ in any case. Results of the recorded programs differ by
-// at most 1e-14 of it.
-inline constexpr double kTolerance = 1e-8;
-inline constexpr double kFloor = 1e-12;
+// Returns by how much elements of a value may differ whose largest finite
+// number is `largest`, by magnitude: a part of it, and a little in any case.
+// Results of the recorded programs differ by at most 1e-14 of it.
+constexpr double AllowedFor(double largest) { return 1e-8 * largest + 1e-12; }
 
 // Returns the first op with a result that equals no value of the reference: of
 // the first manual region with such results, or if there is none, of the

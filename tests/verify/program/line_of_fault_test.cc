@@ -52,7 +52,8 @@ std::vector<Spec> SpecsOf(const Program& program, const Mesh& mesh) {
   return InputSpecs(program, mesh, params, {mesh.axes[0].name}, notes);
 }
 
-// The ops that compute floats, and in bodies of manual regions theirs.
+// Adds the ops with floating-point results, also those in the body of a
+// shard_map.
 void AddPlaces(const Program& program, const std::vector<Op>& ops,
                std::vector<const Op*>& out) {
   for (const Op& op : ops) {
