@@ -197,7 +197,7 @@ std::optional<ReadPlan> SuggestedPlan(const ExportFlags& flags,
   const Manifest manifest = program::ManifestOf(traced->program);
   if (!HasShapes(manifest, findings)) return std::nullopt;
   suggest::Preferences preferences;
-  preferences.facts = &traced->facts;
+  preferences.traced = &*traced;
   preferences.divides_parts = true;
   const auto rules =
       SuggestFor(manifest, *mesh, std::nullopt, preferences, common, "<rules>");

@@ -30,7 +30,7 @@ constexpr size_t kMostProgramMeshes = 10000;
 class MeshSearch {
  public:
   MeshSearch(const SearchFlags& flags, const Common& common,
-             const TracedProgram& traced, const cost::Settings& settings)
+             const program::TracedProgram& traced, const cost::Settings& settings)
       : flags_(flags),
         common_(common),
         traced_(traced),
@@ -98,7 +98,7 @@ class MeshSearch {
     Findings findings;
     if (flags_.cost.inputs.asked.rules.empty()) {
       suggest::Preferences preferences;
-      preferences.facts = &traced_.facts;
+      preferences.traced = &traced_;
       preferences.tensor_factors =
           CheapestFactors(traced_.program, traced_.facts, mesh, manifest_);
       const auto rules = SuggestFor(manifest_, mesh, std::nullopt, preferences,
@@ -127,7 +127,7 @@ class MeshSearch {
 
   const SearchFlags& flags_;
   Common common_;
-  const TracedProgram& traced_;
+  const program::TracedProgram& traced_;
   const cost::Settings& settings_;
   const Manifest manifest_;
   std::map<std::string, ProgramPlan> plans_;  // by the words of the mesh

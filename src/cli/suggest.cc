@@ -41,7 +41,7 @@ struct SuggestInputs {
 // from a config.json. Returns nullopt after a finding.
 std::optional<Manifest> ReadTree(const SuggestFlags& flags,
                                  const Target& target,
-                                 const TracedProgram* traced,
+                                 const program::TracedProgram* traced,
                                  Findings& findings) {
   if (traced != nullptr) return program::ManifestOf(traced->program);
   if (!target.manifest.empty()) {
@@ -63,7 +63,7 @@ std::optional<Manifest> ReadTree(const SuggestFlags& flags,
 std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
                                         const Target& target,
                                         const suggest::Preferences& preferences,
-                                        const TracedProgram* traced,
+                                        const program::TracedProgram* traced,
                                         const Common& common,
                                         Findings& findings) {
   const size_t before = findings.errors();
@@ -110,11 +110,11 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
   const auto axis = ReadScanAxis(flags.scan_axis, findings);
   if (!axis) return kFailed;
   preferences.scan_axis = *axis;
-  std::optional<TracedProgram> traced;
+  std::optional<program::TracedProgram> traced;
   if (!flags.program.empty()) {
     traced = ReadTracedFile(flags.program, findings);
     if (!traced) return kFailed;
-    preferences.facts = &traced->facts;
+    preferences.traced = &*traced;
     preferences.divides_parts = flags.divide_parts;
   } else if (flags.divide_parts) {
     findings.Add(code::kUsage, FlagPlace("--divide-parts", "true"),
