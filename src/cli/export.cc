@@ -410,8 +410,9 @@ int ExportProgram(const exports::Exporter& exporter, const ExportFlags& flags,
   }
   const auto program = ReadTracedProgram(flags.program, findings);
   if (!program) return kFailed;
-  const auto plan = PlanOfProgram(*program, flags.plan, flags.inputs,
-                                  options.mode, common, findings);
+  const auto plan =
+      PlanOfProgram(*program, flags.plan, flags.inputs, options.mode,
+                    PlannedParts::kContiguous, common, findings);
   if (!plan) return kFailed;
   if (plan->found) return kFound;
   if (!CanRunOn(*program, plan->mesh, findings)) return kFailed;

@@ -330,7 +330,8 @@ class ProgramCheck {
     }
     const std::vector<Mode>& modes = compiled_.options.modes;
     if (modes.empty()) return;
-    const ProgramPlan plan = PlanOfCompiled(program_, compiled_, modes.front());
+    const ProgramPlan plan = PlanOfCompiled(program_, compiled_, modes.front(),
+                                            PlannedParts::kContiguous);
     Findings refused;
     if (!CanRunOn(program_, plan.mesh, refused)) return;
     const program::Sharding sharding =

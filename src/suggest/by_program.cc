@@ -103,8 +103,16 @@ Role RoleOf(const Facts& facts, const ParamFacts& param) {
 // Returns 1 for other dimensions.
 int64_t DividedParts(const Facts& facts, const FactorList& dim,
                      const std::set<uint32_t>& tensor, int64_t axis) {
+  if (dim.empty()) return 1;
+  const Factor& lead = facts.factors[dim[0]];
+  if (lead.role == FactorRole::kParts) {
+    const FactorList rest(dim.begin() + 1, dim.end());
+    const bool divided =
+        !rest.empty() && tensor.contains(rest[0]) && facts.CanShard(rest, axis);
+    return divided ? lead.size : 1;
+  }
   if (dim.size() != 1) return 1;
-  const auto& parts = facts.factors[dim[0]].parts;
+  const auto& parts = lead.parts;
   const bool divided =
       !parts.empty() && std::ranges::all_of(parts, [&](const FactorList& part) {
         return !part.empty() && tensor.contains(part[0]) &&
@@ -336,6 +344,29 @@ Choice ByProgram::ChooseFor(size_t k, const std::set<uint32_t>& tensor,
 
 bool ByProgram::Suits(const Choices& choices) const {
   return MisfitOf(tree_, mesh_, choices).empty();
+}
+
+bool ByProgram::MayDivideParts() const {
+  const std::set<uint32_t> all(candidates_.begin(), candidates_.end());
+  return std::ranges::any_of(facts_.params, [&](const ParamFacts& param) {
+    return std::ranges::any_of(param.dims, [&](const FactorList& dim) {
+      return DividedParts(facts_, dim, all, mesh_.tp) > 1;
+    });
+  });
+}
+
+std::vector<DimParts> ByProgram::DividedBy(const Choices& choices) const {
+  std::unordered_map<const ParamFacts*, DimParts> by_param;
+  for (size_t k = 0; k < choices.groups.size(); ++k) {
+    for (const ParamFacts* const param : members_[k]) {
+      by_param[param] = choices.groups[k].parts;
+    }
+  }
+  std::vector<DimParts> out;
+  for (const ParamFacts& param : facts_.params) {
+    out.push_back(by_param[&param]);
+  }
+  return out;
 }
 
 std::vector<Spec> ByProgram::SpecsOf(const Choices& choices) const {

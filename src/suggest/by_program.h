@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "model/legal_sizes.h"
 #include "model/mesh.h"
 #include "program/facts.h"
 #include "suggest/choice.h"
@@ -37,6 +38,8 @@ class ByProgram {
   // value.
   std::set<uint32_t> BestByRatio() const;
 
+  // Returns whether some dimension has parts that the axis could divide.
+  bool MayDivideParts() const;
   // Returns a spec for each group if tensor parallelism shards these factors. A
   // dimension that holds several parts is sharded over that axis only if
   // `divides_parts` allows to divide each part. The `axes:` section is not set.
@@ -46,6 +49,8 @@ class ByProgram {
   // Returns the specs of the choices on the mesh, one for each parameter of the
   // program, in its order.
   std::vector<Spec> SpecsOf(const Choices& choices) const;
+  // Returns the parts of dimensions that the choices divide, likewise.
+  std::vector<DimParts> DividedBy(const Choices& choices) const;
 
  private:
   using Members = std::vector<const program::ParamFacts*>;

@@ -875,3 +875,23 @@ def linear_attention():
                             "o": (N * D, W)}, answers={
         **{f"*.{n}": "stream | heads*head_dim" for n in "qkv"},
         "*.o": "heads*head_dim | stream"})
+
+
+@model
+def phi_inner():
+    """phi_fused with its gate and up projections in the layout that `suggest` advises."""
+    def block(w, x):
+        b, t, _ = x.shape
+        qkv = rms(x, w["norm1"]) @ w["qkv_proj"]
+        q, k, v = jnp.split(qkv, [N * D, (N + KV) * D], -1)
+        y = grouped_attention(rope(q.reshape(b, t, KV, GROUP, D)),
+                              rope(k.reshape(b, t, KV, D)), v.reshape(b, t, KV, D))
+        x = kept(x + y.reshape(b, t, -1) @ w["o_proj"])
+        both = jnp.einsum("btw,wfp->btfp", rms(x, w["norm2"]), w["gate_up_proj"])
+        return kept(x + (jax.nn.silu(both[..., 0]) * both[..., 1]) @ w["down_proj"])
+
+    return language(block, {
+        **NORMS, "qkv_proj": (W, (N + 2 * KV) * D), "o_proj": (N * D, W),
+        "gate_up_proj": (W, F, 2), "down_proj": (F, W)}, answers={
+            "*.qkv_proj": "stream | sum(kv*group*head_dim,kv*head_dim,kv*head_dim)",
+            "*.gate_up_proj": "stream | inner | 2"})
