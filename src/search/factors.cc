@@ -18,10 +18,11 @@ namespace {
 // about 400 TFLOP/s and 300 GB/s. Only the order of sets depends on it.
 constexpr double kFlopsPerByte = 1333;
 
-// A set must save this share of what the factors with the best ratio save of a
+// A set must save these shares of what the factors with the best ratio save of a
 // device's multiplications, and of its bytes of parameters. Where the sizes of
 // a program are small, the least traffic would otherwise leave the axis unused.
-constexpr double kLeastSaved = 0.875;
+constexpr double kLeastFlopsSaved = 0.875;
+constexpr double kLeastBytesSaved = 0.9;
 
 // The most sets whose cost is computed. Programs have about ten candidates.
 constexpr size_t kMostSets = 100;
@@ -53,6 +54,7 @@ class Climber {
     Result best = Best();
     while (true) {
       for (const uint32_t factor : by_program_.candidates()) {
+        if (by_program_.FirstLike(factor) != factor) continue;
         for (std::set<uint32_t>& set : Neighbours(best.factors, factor)) {
           Add(std::move(set));
         }
@@ -75,9 +77,7 @@ class Climber {
       by_program_.Fill(full);
       return {std::move(full), std::move(bare)};
     }
-    std::set<uint32_t> without = factors;
-    without.erase(factor);
-    return {std::move(without)};
+    return {by_program_.Without(factors, factor)};
   }
 
   void Add(std::set<uint32_t> factors) {
@@ -98,10 +98,11 @@ class Climber {
 
   bool Saves(const Result& one) const {
     const Result& first = results_.front();
-    const auto saves = [&](double Result::*of) {
-      return none_.*of - one.*of >= kLeastSaved * (none_.*of - first.*of);
+    const auto saves = [&](double Result::*of, double least) {
+      return none_.*of - one.*of >= least * (none_.*of - first.*of);
     };
-    return one.suits && saves(&Result::flops) && saves(&Result::parameters);
+    return one.suits && saves(&Result::flops, kLeastFlopsSaved) &&
+           saves(&Result::parameters, kLeastBytesSaved);
   }
 
   Result Best() const {

@@ -194,6 +194,13 @@ bool ByProgram::IsFree(const std::set<uint32_t>& factors,
       factors, [&](uint32_t one) { return together_[other].contains(one); });
 }
 
+bool ByProgram::AreAlike(uint32_t a, uint32_t b) const {
+  const Factor& one = facts_.factors[a];
+  const Factor& other = facts_.factors[b];
+  return one.size == other.size && one.role == other.role &&
+         one.evidence == other.evidence;
+}
+
 void ByProgram::Fill(std::set<uint32_t>& factors) const {
   for (const uint32_t one : candidates_) {
     if (IsFree(factors, one)) factors.insert(one);
@@ -202,10 +209,24 @@ void ByProgram::Fill(std::set<uint32_t>& factors) const {
 
 std::set<uint32_t> ByProgram::With(std::set<uint32_t> factors,
                                    uint32_t other) const {
-  std::erase_if(factors,
-                [&](uint32_t one) { return together_[other].contains(one); });
-  factors.insert(other);
+  for (const uint32_t added : candidates_) {
+    if (!AreAlike(added, other)) continue;
+    std::erase_if(factors,
+                  [&](uint32_t one) { return together_[added].contains(one); });
+    factors.insert(added);
+  }
   return factors;
+}
+
+std::set<uint32_t> ByProgram::Without(std::set<uint32_t> factors,
+                                      uint32_t other) const {
+  std::erase_if(factors, [&](uint32_t one) { return AreAlike(one, other); });
+  return factors;
+}
+
+uint32_t ByProgram::FirstLike(uint32_t candidate) const {
+  return *std::ranges::find_if(
+      candidates_, [&](uint32_t one) { return AreAlike(one, candidate); });
 }
 
 std::set<uint32_t> ByProgram::BestByRatio() const {

@@ -31,9 +31,13 @@ class ByProgram {
   // Adds the candidates that occur in no value together with a factor of the
   // set, one after the other.
   void Fill(std::set<uint32_t>& factors) const;
-  // Returns the set with another factor, and without those that occur in a
-  // value together with it.
+  // Returns the set with or without a candidate and those of other layers that
+  // the same lines use. Factors that occur in a value together with an added
+  // one are removed.
   std::set<uint32_t> With(std::set<uint32_t> factors, uint32_t other) const;
+  std::set<uint32_t> Without(std::set<uint32_t> factors, uint32_t other) const;
+  // Returns the first candidate of a layer that the same lines use.
+  uint32_t FirstLike(uint32_t candidate) const;
   // Returns the candidates with the best ratio, of which no two occur in one
   // value.
   std::set<uint32_t> BestByRatio() const;
@@ -59,6 +63,9 @@ class ByProgram {
                    bool divides_parts, int64_t small) const;
   bool MayShard(uint32_t factor) const;
   bool IsFree(const std::set<uint32_t>& factors, uint32_t other) const;
+  // Returns whether the same lines use both factors in the same way, as those
+  // of two layers.
+  bool AreAlike(uint32_t a, uint32_t b) const;
 
   const Tree& tree_;
   const program::Facts& facts_;

@@ -67,12 +67,14 @@ class Constraints(Case):
                 r"^layout      store dimension 1 of `p\w+/t\w+`, \(inner 1024 \| inner "
                 r"1024\), as inner 1024 x 2 parts, and 1 more like it, or the parts as "
                 r"parameters of their own: a device sends (\S+ MiB) in a step in place of "
-                r"(\S+ MiB) \(48 % less\)$", done.err, re.MULTILINE)
+                r"(\S+ MiB) \((\d+) % less\)$", done.err, re.MULTILINE)
             self.assertIsNotNone(found, done.err)
             for name, said in (("phi_fused", found[2]), ("phi_inner", found[1])):
                 given = self.suggested(path(name), mesh, folder)
                 cost = self.check(run("cost", *given, "--format", "json"), 0).json()
                 self.assertEqual(f"{cost['communication_bytes'] / 2**20:.2f} MiB", said)
+            less = 1 - float(found[1].split()[0]) / float(found[2].split()[0])
+            self.assertEqual(found[3], f"{100 * less:.0f}")
         models = self.record["models"]
         self.assertLess(models["phi_inner"]["facts"]["sent"],
                         0.5 * models["phi_fused"]["facts"]["sent"])

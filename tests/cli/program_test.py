@@ -447,7 +447,7 @@ class Evidence(Case):
         return {(one["code"], one["message"]) for one in result.json()}
 
     def test_what_names_make_of_a_parameter_is_not_reported_with_a_program(self):
-        program = "library_programs/bonsai_mamba2.program.json.gz"
+        program = "library_programs/flax_imagenet.program.json.gz"
         rules = self.check(run("suggest", "--program", os.path.join(TESTDATA, program),
                                "--mesh", "fsdp:2,tp:2"), 0).out
         by_name = self.found(program, rules, traced=False)

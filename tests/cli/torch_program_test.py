@@ -292,7 +292,7 @@ class TensorPlans(Case):
         at = self.line_of("'gate_up_proj[.]weight$'")
         self.assertTrue([one for one in self.checked("phi3")
                          if one[0] == "SHD230" and one[2] == at and
-                         re.search(r"mlp\.gate_up_proj\.weight` holds 2 parts one after "
+                         re.search(r"mlp\.gate_up_proj\.weight` \(3 parameters\) holds 2 parts one after "
                                    r"the other, \(inner \d+ \| inner \d+\), which the "
                                    r"program separates at .*modeling_phi3\.py", one[1])])
 
@@ -300,7 +300,8 @@ class TensorPlans(Case):
         at = self.line_of("'.*'")
         self.assertTrue([one for one in self.checked("olmo2")
                          if one[0] == "SHD214" and one[2] == at and
-                         "q_norm.weight` is not sharded over `tp`" in one[1]])
+                         re.search(r"q_norm\.weight` \(3 parameters\).* not sharded over "
+                                   "`tp`", one[1])])
 
     def test_experts_whose_bias_each_device_would_add(self):
         found = self.findings("gpt_oss", "export", "hf-tp-plan", "-o", os.path.join(
