@@ -47,7 +47,7 @@ MAY_INCLUDE = {
         "schedule", "step"},
     "plan/difference": {"source", "model", "comm", "plan"},
     "lint/analysis": {"source", "model", "parse", "match", "resolve", "legalize",
-        "roles", "comm", "schedule", "step", "plan"},
+        "roles", "program", "comm", "schedule", "step", "plan"},
     "lint/rules": {"source", "model", "match", "match/proof", "resolve",
         "roles", "comm", "step", "plan", "lint/analysis"},
     "lint": {"source", "model", "yaml", "match", "plan/difference",

@@ -142,6 +142,8 @@ class Diagnostic(Page):
             self.checks = self.choice("check", {"yes": True, "no": False},
                                       "yes")
             self.needs = self.needed()
+            self.guesses = self.choice(
+                "guesses", {"yes": True, "no": False}, "no")
         self.end_of_fields()
         fix = LINT[3] if self.is_lint else OTHER[2]
         self.what, self.why, self.fix = map(
@@ -265,7 +267,9 @@ def lints(depfile, header, source):
             f'    .code = {{{page.number}, "{page.name}", '
             f"Level::{page.level}, {literal(page.meaning)}}},\n"
             f"    .preview = {str(page.preview).lower()},\n"
-            f"    .needs = {page.needs},\n    .check = {check}}};\n\n")
+            f"    .needs = {page.needs},\n"
+            f"    .guesses = {str(page.guesses).lower()},\n"
+            f"    .check = {check}}};\n\n")
         listed += f"    &{page.constant},\n"
     write(header, "#ifndef SHARDC_LINT_RULES_ALL_H_\n"
           "#define SHARDC_LINT_RULES_ALL_H_\n\n"

@@ -173,11 +173,11 @@ bool CompareWithTraced(const AuditFlags& flags, Mode mode, const Common& common,
                        Findings& findings) {
   const auto traced = ReadTracedProgram(flags.traced, findings);
   if (!traced) return false;
-  const auto plan =
-      PlanOfProgram(*traced, flags.plan, InputFlags(), mode, common, findings);
+  const auto plan = PlanOfProgram(*traced, flags.plan, InputFlags(), mode,
+                                  PlannedParts::kSplit, common, findings);
   if (!plan || !CanRunOn(*traced, plan->mesh, findings)) return false;
   const cost::ProgramCost cost =
-      cost::CostOfProgram({.program = &*traced,
+      cost::CostOfProgram({.program = &plan->Of(*traced),
                            .mesh = plan->mesh,
                            .specs = plan->specs,
                            .capacity = std::nullopt});

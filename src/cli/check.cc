@@ -317,11 +317,11 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     flags.options.lint.memory = ParseBytes("--memory", flags.memory, findings);
     if (!flags.options.lint.memory) return kFailed;
   }
-  std::optional<TracedProgram> traced;
+  std::optional<program::TracedProgram> traced;
   if (!flags.program.empty()) {
     traced = ReadTracedFile(flags.program, findings);
     if (!traced) return kFailed;
-    flags.options.traced = &*traced;
+    flags.options.lint.traced = &*traced;
   }
   std::optional<Baseline> baseline;
   // A baseline lists known findings, which `check` does not report. A new

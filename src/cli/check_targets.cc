@@ -136,8 +136,9 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
                                     selection, out.errors);
     std::move(more.begin(), more.end(), std::back_inserter(extra));
   }
-  if (options.traced != nullptr) {
-    FindingSink more = ProgramFindings(*options.traced, *compiled, selection);
+  if (options.lint.traced != nullptr) {
+    FindingSink more =
+        ProgramFindings(*options.lint.traced, *compiled, selection);
     std::move(more.begin(), more.end(), std::back_inserter(extra));
   }
   FindingSink refused = RefusedStages(*compiled, selection, out.errors);
@@ -505,7 +506,8 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   inputs.kv_len = flags.kv_length ? flags.kv_length : target.kv_len;
   inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
   inputs.rings = RingsOf(target.verify);
-  inputs.lists_names = flags.lists_names;
+  inputs.traced = flags.traced;
+  inputs.lists_names = flags.lists_names || flags.traced != nullptr;
   const Facts facts(inputs);
   LintResult out = RunLints(facts, selection, std::move(extra));
   if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);

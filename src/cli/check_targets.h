@@ -31,6 +31,8 @@ struct LintFlags {
   std::optional<int64_t> batch, length, kv_length;
   // Whether findings list the names of their parameters.
   bool lists_names = true;
+  // The program of `--program`, with which the plans are compared. May be null.
+  const program::TracedProgram* traced = nullptr;
 };
 
 // If the declared pipeline stages were refused, returns the reasons as
@@ -65,8 +67,6 @@ struct CheckOptions {
   bool locked = false;
   bool fix = false;   // whether to compute fixes too
   bool keep = false;  // whether to keep the compiled plans
-  // The program of `--program`, with which the plans are compared. May be null.
-  const TracedProgram* traced = nullptr;
   // Caches the bytes that each compiled program sends. Only the language server
   // sets this member, because it must not read a program at each keystroke. The
   // check then compares these bytes with the limits of the target's budget. It

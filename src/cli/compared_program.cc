@@ -320,17 +320,17 @@ int ExplainProgram(const SourceRef& source, const Compiled& compiled,
   return PutOut(write, findings) ? kDone : kFailed;
 }
 
-std::optional<TracedProgram> ReadTraced(const SourceRef& source,
+std::optional<program::TracedProgram> ReadTraced(const SourceRef& source,
                                         Findings& findings) {
   auto program = program::ReadProgram(source, findings);
   if (!program) return std::nullopt;
-  TracedProgram out;
+  program::TracedProgram out;
   out.program = std::move(*program);
   out.facts = program::FindFacts(out.program);
   return out;
 }
 
-std::optional<TracedProgram> ReadTracedFile(const std::string& path,
+std::optional<program::TracedProgram> ReadTracedFile(const std::string& path,
                                             Findings& findings) {
   const SourceRef source = ReadSource(path, findings);
   return source == nullptr ? std::nullopt : ReadTraced(source, findings);

@@ -95,17 +95,12 @@ cost::Report CostOf(const Compiled* compiled,
 int ExplainProgram(const SourceRef& source, const Compiled& compiled,
                    size_t param, const Common& common, Findings& findings);
 
-struct TracedProgram {
-  program::Program program;
-  program::Facts facts;
-};
-
 // Reads a traced program. Returns nullopt after a finding.
-std::optional<TracedProgram> ReadTraced(const SourceRef& source,
+std::optional<program::TracedProgram> ReadTraced(const SourceRef& source,
                                         Findings& findings);
 
 // Reads the traced program of a file. Returns nullopt after a finding.
-std::optional<TracedProgram> ReadTracedFile(const std::string& path,
+std::optional<program::TracedProgram> ReadTracedFile(const std::string& path,
                                             Findings& findings);
 
 // Prints what a traced program shows about the parameter `name`, or about
@@ -118,7 +113,7 @@ int ExplainTraced(const SourceRef& source, const std::string& name,
 // the same from names: SHD220, SHD230, SHD214, SHD215 and SHD237; SHD218 is
 // about programs alone. Parameters that the program lacks, or has in another
 // shape, are left out.
-FindingSink ProgramFindings(const TracedProgram& traced,
+FindingSink ProgramFindings(const program::TracedProgram& traced,
                             const Compiled& compiled,
                             const Selection& selection);
 

@@ -293,8 +293,9 @@ int RunProgram(const CostCommand& command, const Common& common,
   const auto mode = ParseModeFlag(command.flags.mode, findings);
   const auto program = ReadTracedProgram(command.program, findings);
   if (!mode || !program) return kFailed;
-  const auto plan = PlanOfProgram(*program, command.plan, command.flags.inputs,
-                                  *mode, common, findings);
+  const auto plan =
+      PlanOfProgram(*program, command.plan, command.flags.inputs, *mode,
+                    PlannedParts::kSplit, common, findings);
   auto settings = CostSettings(command.flags, Target(), *mode, findings);
   if (!plan || !settings) return kFailed;
   if (plan->found) return kFound;
@@ -305,7 +306,7 @@ int RunProgram(const CostCommand& command, const Common& common,
   }
   if (!settings->memory) settings->memory = plan->memory;
   const cost::ProgramCost cost =
-      cost::CostOfProgram({.program = &*program,
+      cost::CostOfProgram({.program = &plan->Of(*program),
                            .mesh = plan->mesh,
                            .specs = plan->specs,
                            .profile = settings->profile,

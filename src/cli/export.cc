@@ -197,7 +197,7 @@ std::optional<ReadPlan> SuggestedPlan(const ExportFlags& flags,
   const Manifest manifest = program::ManifestOf(traced->program);
   if (!HasShapes(manifest, findings)) return std::nullopt;
   suggest::Preferences preferences;
-  preferences.facts = &traced->facts;
+  preferences.traced = &*traced;
   preferences.divides_parts = true;
   const auto rules =
       SuggestFor(manifest, *mesh, std::nullopt, preferences, common, "<rules>");
@@ -410,8 +410,9 @@ int ExportProgram(const exports::Exporter& exporter, const ExportFlags& flags,
   }
   const auto program = ReadTracedProgram(flags.program, findings);
   if (!program) return kFailed;
-  const auto plan = PlanOfProgram(*program, flags.plan, flags.inputs,
-                                  options.mode, common, findings);
+  const auto plan =
+      PlanOfProgram(*program, flags.plan, flags.inputs, options.mode,
+                    PlannedParts::kContiguous, common, findings);
   if (!plan) return kFailed;
   if (plan->found) return kFound;
   if (!CanRunOn(*program, plan->mesh, findings)) return kFailed;

@@ -25,8 +25,11 @@
 #include "cli/compared_program.h"
 #include "cli/program_plan.h"
 #include "cost/traced_program.h"
+#include "lint/analysis/groups.h"
+#include "lint/analysis/traced.h"
 #include "lint/rules/all.h"
 #include "model/legal_sizes.h"
+#include "model/name.h"
 #include "program/runnable.h"
 #include "program/sharding.h"
 #include "program/ties.h"
@@ -48,9 +51,10 @@ using program::ParamFacts;
 
 class ProgramCheck {
  public:
-  ProgramCheck(const TracedProgram& traced, const Compiled& compiled,
+  ProgramCheck(const program::TracedProgram& traced, const Compiled& compiled,
                const Selection& selection)
-      : program_(traced.program),
+      : traced_(traced),
+        program_(traced.program),
         facts_(traced.facts),
         compiled_(compiled),
         selection_(selection) {
@@ -65,20 +69,14 @@ class ProgramCheck {
   }
 
   FindingSink Run() {
-    std::unordered_map<std::string_view, uint32_t> params;
-    for (uint32_t i = 0; i < facts_.params.size(); ++i) {
-      params.emplace(facts_.params[i].name, i);
-    }
-    for (size_t i = 0; i < compiled_.plan.params.size(); ++i) {
-      numbers_.emplace(compiled_.plan.names[i], static_cast<uint32_t>(i));
-      const auto at = params.find(compiled_.plan.names[i]);
-      if (at == params.end()) continue;
-      const ParamLayout& layout =
-          compiled_.plan.layouts[compiled_.plan.params[i].layout];
-      const ParamFacts& param = facts_.params[at->second];
-      if (compiled_.plan.types[layout.type].shape != param.shape) continue;
+    const Plan& plan = compiled_.plan;
+    const auto params = TracedParams(traced_, plan);
+    for (size_t i = 0; i < params.size(); ++i) {
+      numbers_.emplace(plan.names[i], static_cast<uint32_t>(i));
+      if (params[i] == nullptr) continue;
+      const ParamLayout& layout = plan.layouts[plan.params[i].layout];
       for (const ModeLayout& mode : layout.modes) {
-        CheckParam(param, static_cast<uint32_t>(i), layout, mode);
+        CheckParam(*params[i], static_cast<uint32_t>(i), layout, mode);
       }
     }
     CheckTogether();
@@ -126,22 +124,44 @@ class ProgramCheck {
     return "";
   }
 
-  void Add(const Lint& lint, std::optional<uint32_t> param, int32_t rule,
-           const std::string& subject, std::string message, std::string help) {
-    if (!selection_.Selects(lint)) return;
+  // Adds a finding about a parameter. Its message begins with `before` and the
+  // name; parameters of several layers are members of one finding.
+  void Add(const Lint& lint, uint32_t param, int32_t rule,
+           const std::string& before, const std::string& message,
+           std::string help) {
+    LintFinding* const finding =
+        Add(lint, param, rule, TemplateOf(param) + message, std::move(help));
+    if (finding == nullptr) return;
+    const auto count = std::ssize(finding->members);
+    finding->subject = count == 1 ? ShortQuote(compiled_.plan.names[param])
+                                  : TemplateOf(param) + " (" +
+                                        Counted(count, "parameter") + ")";
+    finding->message = before + finding->subject + message;
+  }
+
+  LintFinding* Add(const Lint& lint, std::optional<uint32_t> param,
+                   int32_t rule, const std::string& message, std::string help) {
+    if (!selection_.Selects(lint)) return nullptr;
     auto [at, fresh] = found_.try_emplace({lint.code.number, rule, message});
     LintFinding& finding = at->second;
     if (fresh) {
       finding.code = &lint.code;
       finding.level = lint.code.level;
       finding.place = RulePlace(rule);
-      finding.message = subject + message;
+      finding.message = message;
       finding.help = std::move(help);
     }
     if (param &&
         std::ranges::find(finding.members, *param) == finding.members.end()) {
       finding.members.push_back(*param);
     }
+    return &finding;
+  }
+
+  // Returns the name with `*` for the numbers of layers.
+  std::string TemplateOf(uint32_t param) const {
+    return ShortQuote(NameTemplate(compiled_.plan.names[param],
+                                   compiled_.manifest.separator));
   }
 
   Place RulePlace(int32_t rule) const {
@@ -151,8 +171,8 @@ class ProgramCheck {
                                              : written.place;
   }
 
-  static std::string Subject(size_t d, std::string_view name) {
-    return "dimension " + std::to_string(d) + " of " + ShortQuote(name);
+  static std::string DimensionOf(size_t d) {
+    return "dimension " + std::to_string(d) + " of ";
   }
 
   void CheckParam(const ParamFacts& param, uint32_t number,
@@ -161,8 +181,12 @@ class ProgramCheck {
     for (size_t d = 0; d < param.dims.size(); ++d) {
       const FactorList& dim = param.dims[d];
       if (dim.empty()) continue;
-      const AxisGroup axes = TensorAxes(mode.spec, d);
       const Factor& lead = facts_.factors[dim[0]];
+      if (lead.role == FactorRole::kLayers) {
+        CheckLayers(param, number, rule, mode.spec, d);
+        continue;
+      }
+      const AxisGroup axes = TensorAxes(mode.spec, d);
       if (lead.parts.empty()) {
         places_[dim[0]].push_back({number, rule, axes});
       }
@@ -170,7 +194,7 @@ class ProgramCheck {
       const int64_t parts = compiled_.mesh.Parts(axes).value_or(1);
       if (!lead.parts.empty()) {
         if (PartsAt(layout.parts, d) > 1) continue;
-        Add(kFusedContiguous, number, rule, Subject(d, param.name),
+        Add(kFusedContiguous, number, rule, DimensionOf(d),
             " holds " + std::to_string(lead.parts.size()) +
                 " parts one after the other, " + facts_.Text(dim) +
                 ", which the program separates" +
@@ -185,7 +209,7 @@ class ProgramCheck {
           sharded.size() > 1 &&
           facts_.factors[sharded.back()].role == FactorRole::kHeadDim;
       if (sharded.empty() || inside) {
-        Add(kHeadSplit, number, rule, Subject(d, param.name),
+        Add(kHeadSplit, number, rule, DimensionOf(d),
             " is " + facts_.Text(dim) + ", and " + AxesText(axes) +
                 " splits inside of it",
             "use a size that divides " + facts_.Text({dim[0]}));
@@ -193,7 +217,7 @@ class ProgramCheck {
       for (const uint32_t factor : sharded) {
         const Factor& one = facts_.factors[factor];
         if (LineOf(one, program::Use::kOpaque).empty()) continue;
-        Add(kClashMovesActivation, number, rule, Subject(d, param.name),
+        Add(kClashMovesActivation, number, rule, DimensionOf(d),
             " is sharded over " + AxesText(axes) +
                 ", and an op that is not known reads it" +
                 LineOf(one, program::Use::kOpaque) +
@@ -201,6 +225,24 @@ class ProgramCheck {
             "leave it unsharded, or run the op in `jax.shard_map`");
       }
     }
+  }
+
+  // Every axis of a dimension that a loop runs over is gathered, but that of
+  // pipeline stages.
+  void CheckLayers(const ParamFacts& param, uint32_t number, int32_t rule,
+                   const Spec& spec, size_t d) {
+    AxisGroup axes = d < spec.size() ? spec[d] : AxisGroup();
+    std::erase_if(axes, [&](const std::string& axis) {
+      return axis == compiled_.stage_axis || IsPipelineAxis(axis) ||
+             compiled_.mesh.SizeOf(axis) <= 1;
+    });
+    if (axes.empty()) return;
+    Add(kLayersSplit, number, rule, DimensionOf(d),
+        " counts " + facts_.Text(param.dims[d]) + ", which a loop runs over" +
+            LineOf(facts_.factors[param.dims[d][0]], program::Use::kScanned) +
+            ", and is sharded over " + AxesText(axes) +
+            ": every turn of the loop gathers its layer",
+        "leave the layer dimension unsharded, and shard another one");
   }
 
   // Reports parameters that have a factor in common of which only some are
@@ -218,12 +260,10 @@ class ProgramCheck {
       if (sharded == nullptr) continue;
       for (const Led& one : places) {
         if (one.axes == sharded->axes) continue;
-        Add(heads ? kAttentionReshard : kMlpReshard, one.param, one.rule,
-            ShortQuote(compiled_.plan.names[one.param]),
+        Add(heads ? kAttentionReshard : kMlpReshard, one.param, one.rule, "",
             " is not sharded over " + AxesText(sharded->axes) + " as " +
-                ShortQuote(compiled_.plan.names[sharded->param]) +
-                " is, but both have " + facts_.Text({index}) +
-                ", which a dot contracts" +
+                TemplateOf(sharded->param) + " is, but both have " +
+                facts_.Text({index}) + ", which a dot contracts" +
                 LineOf(factor, program::Use::kContracted),
             "shard both over the same axis");
       }
@@ -269,7 +309,7 @@ class ProgramCheck {
       axes = clash->axes;
     }
     if (first == nullptr) return;
-    Add(kConstraintMissing, {}, -1, "",
+    Add(kConstraintMissing, std::nullopt, -1,
         AxesText(axes) +
             " shards different dimensions of the operands of a dot" +
             LineText(first->at) +
@@ -290,7 +330,8 @@ class ProgramCheck {
     }
     const std::vector<Mode>& modes = compiled_.options.modes;
     if (modes.empty()) return;
-    const ProgramPlan plan = PlanOfCompiled(program_, compiled_, modes.front());
+    const ProgramPlan plan = PlanOfCompiled(program_, compiled_, modes.front(),
+                                            PlannedParts::kContiguous);
     Findings refused;
     if (!CanRunOn(program_, plan.mesh, refused)) return;
     const program::Sharding sharding =
@@ -321,7 +362,7 @@ class ProgramCheck {
     std::erase_if(
         axes, [&](const std::string& axis) { return tensor_.contains(axis); });
     if (axes.empty()) return;
-    Add(kClashMovesActivation, {}, -1, "",
+    Add(kClashMovesActivation, std::nullopt, -1,
         "an op that is not known, " + ShortQuote(program::OpaqueName(op)) +
             LineText(op.at) + ", gathers dimension " + std::to_string(one.dim) +
             " of its operand " +
@@ -395,7 +436,7 @@ class ProgramCheck {
       if (less > now - now / 100) continue;
       for (const uint32_t input : clash.inputs) {
         const std::string& name = program_.inputs[input].name;
-        Add(kClashMovesActivation, *NumberOf(name), rule, "",
+        Add(kClashMovesActivation, *NumberOf(name), rule,
             "a dot" + LineText(clash.op->at) + " reshards its weight " +
                 ShortQuote(program_.inputs[*clash.inputs.begin()].name) +
                 " over `" + axis + "`, which shards its activation " +
@@ -421,6 +462,7 @@ class ProgramCheck {
     return at.known() ? " at " + program_.LineText(at) : "";
   }
 
+  const program::TracedProgram& traced_;
   const program::Program& program_;
   const Facts& facts_;
   const Compiled& compiled_;
@@ -431,13 +473,13 @@ class ProgramCheck {
   // Keyed by the index of the factor.
   std::map<uint32_t, std::vector<Led>> places_;
   // By code, rule and message. Parameters for which these are equal are members
-  // of one finding, whose text names the first.
+  // of one finding.
   std::map<std::tuple<int, int32_t, std::string>, LintFinding> found_;
 };
 
 }  // namespace
 
-FindingSink ProgramFindings(const TracedProgram& traced,
+FindingSink ProgramFindings(const program::TracedProgram& traced,
                             const Compiled& compiled,
                             const Selection& selection) {
   return ProgramCheck(traced, compiled, selection).Run();

@@ -17,6 +17,7 @@
 #include "program/read.h"
 #include "program/runnable.h"
 #include "program/sharding.h"
+#include "program/split_parts.h"
 #include "search/factors.h"
 #include "source/file.h"
 #include "source/join.h"
@@ -133,36 +134,48 @@ void NoteConstraints(const program::Program& program,
 }
 
 // Gives each input of the program its spec.
-ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan) {
+ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan,
+                   PlannedParts planned) {
   ProgramPlan out;
   out.found = plan.found;
   out.memory = plan.memory;
+  const bool splits = planned == PlannedParts::kSplit && program.IsOfTorch();
   std::vector<Spec> specs;
+  std::vector<DimParts> parts;
   for (const program::Input& input : program.inputs) {
     if (input.kind != program::InputKind::kParam) continue;
+    DimParts& of = parts.emplace_back();
     const auto at = plan.specs.find(input.name);
     specs.push_back(at == plan.specs.end() ? Spec() : at->second);
     if (at == plan.specs.end()) {
       out.notes.push_back(ShortQuote(input.name) +
                           " is replicated, since the plan lacks it");
     }
-    const auto parts = plan.parts.find(input.name);
-    if (parts != plan.parts.end() &&
-        !ShardedParts(parts->second, specs.back()).empty()) {
-      out.notes.push_back(
-          ShortQuote(input.name) +
-          " is sharded in contiguous ranges here, and the plan divides it" +
-          InPartsText(parts->second) +
-          ": what a part needs of other ranges is sent");
+    const auto divided = plan.parts.find(input.name);
+    if (divided == plan.parts.end()) continue;
+    DimParts sharded = ShardedParts(divided->second, specs.back());
+    if (sharded.empty()) continue;
+    if (splits && PartsDivide(sharded, program.ShapeOf(input.value))) {
+      specs.back() = SplitSpec(specs.back(), sharded);
+      of = std::move(sharded);
+      continue;
     }
+    out.notes.push_back(
+        ShortQuote(input.name) +
+        " is sharded in contiguous ranges here, and the plan divides it" +
+        InPartsText(sharded) + ": what a part needs of other ranges is sent");
+  }
+  if (std::ranges::any_of(parts,
+                          [](const DimParts& of) { return !of.empty(); })) {
+    out.split = program::SplitParts(program, parts);
   }
   if (const auto refined = RefinedMesh(plan.mesh, specs)) {
     plan.mesh = *refined;
     for (Spec& spec : specs) spec = RefinedSpec(*refined, spec);
     plan.batch = RefinedGroup(*refined, plan.batch);
   }
-  out.specs =
-      verify::InputSpecs(program, plan.mesh, specs, plan.batch, out.notes);
+  out.specs = verify::InputSpecs(out.Of(program), plan.mesh, specs, plan.batch,
+                                 out.notes);
   bool has_data = false;
   bool shards_data = false;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
@@ -192,36 +205,63 @@ std::optional<program::Program> ReadTracedProgram(const std::string& path,
 std::optional<ProgramPlan> PlanOfProgram(const program::Program& program,
                                          const std::string& file,
                                          const InputFlags& flags, Mode mode,
+                                         PlannedParts parts,
                                          const Common& common,
                                          Findings& findings) {
   auto plan = file.empty()
                   ? SpecsOfRules(flags, program, mode, common, findings)
                   : SpecsOfFile(file, flags, mode, findings);
   if (!plan) return std::nullopt;
-  return PlanOf(program, std::move(*plan));
+  return PlanOf(program, std::move(*plan), parts);
 }
 
-std::set<uint32_t> CheapestFactors(const program::Program& program,
-                                   const program::Facts& facts,
-                                   const Mesh& mesh, const Manifest& manifest) {
-  const suggest::Tree tree = suggest::ParameterGroupsOf(manifest);
-  const suggest::MeshAxes axes = suggest::AxesOf(mesh);
-  const suggest::ByProgram by_program(tree, facts, axes);
-  const AxisGroup batch = axes.renamed.Value(AxisRule::kBatch).axes;
-  cost::ProgramRequest request;
-  request.program = &program;
-  request.mesh = mesh;
+FactorSearch::FactorSearch(const program::TracedProgram& traced,
+                           const Mesh& mesh, const Manifest& manifest)
+    : traced_(traced),
+      mesh_(mesh),
+      tree_(suggest::ParameterGroupsOf(manifest)),
+      axes_(suggest::AxesOf(mesh)),
+      by_program_(tree_, traced.facts, axes_) {}
+
+search::FactorChoice FactorSearch::Cheapest(bool divides_parts) const {
+  const AxisGroup batch = axes_.renamed.Value(AxisRule::kBatch).axes;
+  // The program with the parts of the last choice, which few choices change.
+  std::vector<DimParts> parts;
+  program::Program split;
   return search::CheapestFactors(
-      by_program, [&](const std::vector<Spec>& params) {
+      by_program_, divides_parts, [&](const suggest::Choices& choices) {
+        std::vector<DimParts> now = by_program_.DividedBy(choices);
+        std::vector<Spec> specs = by_program_.SpecsOf(choices);
+        bool whole = true;
+        for (size_t i = 0; i < now.size(); ++i) {
+          specs[i].resize(traced_.facts.params[i].shape.size());
+          specs[i] = SplitSpec(specs[i], now[i]);
+          whole = whole && now[i].empty();
+        }
+        if (!whole && now != parts) {
+          split = program::SplitParts(traced_.program, now);
+          parts = std::move(now);
+        }
+        cost::ProgramRequest request;
+        request.program = whole ? &traced_.program : &split;
+        request.mesh = mesh_;
         std::vector<std::string> notes;
-        request.specs = verify::InputSpecs(program, mesh, params, batch, notes);
+        request.specs =
+            verify::InputSpecs(*request.program, mesh_, specs, batch, notes);
         return cost::CostOfProgram(request);
       });
 }
 
+std::vector<DimParts> FactorSearch::DividedBy(
+    const std::set<uint32_t>& factors) const {
+  return by_program_.DividedBy(
+      by_program_.Choose(factors, /*divides_parts=*/true));
+}
+
 ProgramPlan PlanOfCompiled(const program::Program& program,
-                           const Compiled& compiled, Mode mode) {
-  return PlanOf(program, SpecsOf(compiled, mode));
+                           const Compiled& compiled, Mode mode,
+                           PlannedParts parts) {
+  return PlanOf(program, SpecsOf(compiled, mode), parts);
 }
 
 bool CanRunOn(const program::Program& program, const Mesh& mesh,

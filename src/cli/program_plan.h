@@ -12,13 +12,18 @@
 
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "model/legal_sizes.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "program/facts.h"
 #include "program/program.h"
+#include "search/factors.h"
 #include "source/finding.h"
+#include "suggest/by_program.h"
+#include "suggest/mesh.h"
+#include "suggest/parameter_groups.h"
 
 namespace shardc::cli {
 
@@ -28,11 +33,22 @@ std::optional<program::Program> ReadTracedProgram(const std::string& path,
 
 struct ProgramPlan {
   Mesh mesh;
+  // The program with dimensions of their own for the parts that the plan
+  // divides, if it divides any. The other members are then about this one.
+  std::optional<program::Program> split;
   std::vector<Spec> specs;         // of each input
   std::vector<std::string> notes;  // inputs whose specs could not be used
   std::optional<int64_t> memory;   // of a device, as the target states it
   bool found = false;  // whether the plan has errors, which were added
+
+  const program::Program& Of(const program::Program& own) const {
+    return split ? *split : own;
+  }
 };
+
+// What a plan's parts of a dimension mean for a program. XLA shards a dimension
+// in contiguous ranges only, so the parts of a program of JAX are never split.
+enum class PlannedParts : uint8_t { kSplit, kContiguous };
 
 // The most devices on which a program is proved.
 inline constexpr int64_t kMostProvedDevices = 64;
@@ -42,18 +58,37 @@ inline constexpr int64_t kMostProvedDevices = 64;
 std::optional<ProgramPlan> PlanOfProgram(const program::Program& program,
                                          const std::string& file,
                                          const InputFlags& flags, Mode mode,
+                                         PlannedParts parts,
                                          const Common& common,
                                          Findings& findings);
 
-// Returns the factors that tensor parallelism should shard, by what the program
-// costs under the specs that follow (search/factors.h).
-std::set<uint32_t> CheapestFactors(const program::Program& program,
-                                   const program::Facts& facts,
-                                   const Mesh& mesh, const Manifest& manifest);
+// Searches the factors that tensor parallelism should shard, by what the
+// program costs under the specs that follow (search/factors.h). The arguments
+// must outlive the object.
+class FactorSearch {
+ public:
+  FactorSearch(const program::TracedProgram& traced, const Mesh& mesh,
+               const Manifest& manifest);
+
+  search::FactorChoice Cheapest(bool divides_parts) const;
+  // Returns whether some dimension has parts that could be divided.
+  bool MayDivideParts() const { return by_program_.MayDivideParts(); }
+  // Returns the parts of dimensions that a choice with parts divides, for each
+  // parameter of the program.
+  std::vector<DimParts> DividedBy(const std::set<uint32_t>& factors) const;
+
+ private:
+  const program::TracedProgram& traced_;
+  const Mesh& mesh_;
+  suggest::Tree tree_;
+  suggest::MeshAxes axes_;
+  suggest::ByProgram by_program_;
+};
 
 // Returns the plan of compiled rules.
 ProgramPlan PlanOfCompiled(const program::Program& program,
-                           const Compiled& compiled, Mode mode);
+                           const Compiled& compiled, Mode mode,
+                           PlannedParts parts);
 
 // Returns false after a finding if the program is malformed beyond its shapes,
 // or has a manual region over axes that the mesh lacks.

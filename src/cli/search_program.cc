@@ -30,7 +30,8 @@ constexpr size_t kMostProgramMeshes = 10000;
 class MeshSearch {
  public:
   MeshSearch(const SearchFlags& flags, const Common& common,
-             const TracedProgram& traced, const cost::Settings& settings)
+             const program::TracedProgram& traced,
+             const cost::Settings& settings)
       : flags_(flags),
         common_(common),
         traced_(traced),
@@ -53,7 +54,7 @@ class MeshSearch {
       return out;
     }
     out.cost =
-        cost::CostOfProgram({.program = &traced_.program,
+        cost::CostOfProgram({.program = &plan->Of(traced_.program),
                              .mesh = plan->mesh,
                              .specs = plan->specs,
                              .profile = settings_.profile,
@@ -72,7 +73,7 @@ class MeshSearch {
     }
     Findings findings;
     const auto proof =
-        verify::ProveProgram({.program = &traced_.program,
+        verify::ProveProgram({.program = &plan->Of(traced_.program),
                               .mesh = plan->mesh,
                               .specs = plan->specs,
                               .threads = std::max(common_.threads, 1)},
@@ -98,13 +99,14 @@ class MeshSearch {
     Findings findings;
     if (flags_.cost.inputs.asked.rules.empty()) {
       suggest::Preferences preferences;
-      preferences.facts = &traced_.facts;
+      preferences.traced = &traced_;
       preferences.tensor_factors =
-          CheapestFactors(traced_.program, traced_.facts, mesh, manifest_);
+          FactorSearch(traced_, mesh, manifest_).Cheapest(false).factors;
       const auto rules = SuggestFor(manifest_, mesh, std::nullopt, preferences,
                                     common_, "rules");
       if (rules.Good() && rules.compiled != nullptr) {
-        out = PlanOfCompiled(traced_.program, *rules.compiled, Mode::kTrain);
+        out = PlanOfCompiled(traced_.program, *rules.compiled, Mode::kTrain,
+                             PlannedParts::kSplit);
       } else {
         why = rules.misfit.empty() && !rules.left.empty()
                   ? rules.left.front().message
@@ -114,8 +116,8 @@ class MeshSearch {
       InputFlags inputs = flags_.cost.inputs;
       inputs.asked.mesh = MeshWords(mesh);
       inputs.devices.clear();
-      out = PlanOfProgram(traced_.program, "", inputs, Mode::kTrain, common_,
-                          findings);
+      out = PlanOfProgram(traced_.program, "", inputs, Mode::kTrain,
+                          PlannedParts::kSplit, common_, findings);
       if (!out || out->found) {
         why = FirstOf(findings);
         out.reset();
@@ -127,7 +129,7 @@ class MeshSearch {
 
   const SearchFlags& flags_;
   Common common_;
-  const TracedProgram& traced_;
+  const program::TracedProgram& traced_;
   const cost::Settings& settings_;
   const Manifest manifest_;
   std::map<std::string, ProgramPlan> plans_;  // by the words of the mesh

@@ -12,7 +12,11 @@
 #include "cli/suggested.h"
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
+#include "model/legal_sizes.h"
+#include "model/name.h"
 #include "parse/project.h"
+#include "program/facts.h"
+#include "search/factors.h"
 #include "source/wording.h"
 #include "target/open.h"
 
@@ -41,7 +45,7 @@ struct SuggestInputs {
 // from a config.json. Returns nullopt after a finding.
 std::optional<Manifest> ReadTree(const SuggestFlags& flags,
                                  const Target& target,
-                                 const TracedProgram* traced,
+                                 const program::TracedProgram* traced,
                                  Findings& findings) {
   if (traced != nullptr) return program::ManifestOf(traced->program);
   if (!target.manifest.empty()) {
@@ -63,7 +67,7 @@ std::optional<Manifest> ReadTree(const SuggestFlags& flags,
 std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
                                         const Target& target,
                                         const suggest::Preferences& preferences,
-                                        const TracedProgram* traced,
+                                        const program::TracedProgram* traced,
                                         const Common& common,
                                         Findings& findings) {
   const size_t before = findings.errors();
@@ -100,6 +104,66 @@ std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
   return out;
 }
 
+// Returns a dimension whose parts come after the factor that they have first:
+// "heads 8 x 3 parts x head_dim 64" for "3 parts x heads 8 x head_dim 64".
+std::string PartsInside(const program::Facts& facts,
+                        const program::FactorList& dim, int64_t parts) {
+  const program::Factor& lead = facts.factors[dim[0]];
+  const program::FactorList part =
+      lead.role == program::FactorRole::kParts
+          ? program::FactorList(dim.begin() + 1, dim.end())
+          : lead.parts.front();
+  std::string out =
+      facts.Text({part[0]}) + " x " + std::to_string(parts) + " parts";
+  if (part.size() > 1) {
+    out +=
+        " x " + facts.Text(program::FactorList(part.begin() + 1, part.end()));
+  }
+  return out;
+}
+
+// Less is not worth another layout.
+constexpr double kLeastSaving = 0.05;
+
+// Returns a line about parameters whose parts follow each other in a dimension,
+// so that no axis shards them in contiguous ranges, if a device sends clearly
+// less once each part can be sharded. Returns an empty text otherwise.
+std::string LayoutAdvice(const program::TracedProgram& traced,
+                         const SuggestInputs& inputs,
+                         const FactorSearch& search,
+                         const search::FactorChoice& chosen) {
+  if (!search.MayDivideParts()) return "";
+  const search::FactorChoice better = search.Cheapest(/*divides_parts=*/true);
+  const std::vector<DimParts> parts = search.DividedBy(better.factors);
+  const double saving = 1 - better.sent_bytes / chosen.sent_bytes;
+  if (!(saving >= kLeastSaving) || better.time > chosen.time) return "";
+  std::vector<std::string> named;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const program::ParamFacts& param = traced.facts.params[i];
+    for (size_t d = 0; d < parts[i].size(); ++d) {
+      if (parts[i][d] < 2) continue;
+      std::string text =
+          "dimension " + std::to_string(d) + " of " +
+          ShortQuote(NameTemplate(param.name, inputs.manifest.separator)) +
+          ", " + traced.facts.Text(param.dims[d]) + ", as " +
+          PartsInside(traced.facts, param.dims[d], parts[i][d]);
+      if (std::ranges::find(named, text) == named.end()) {
+        named.push_back(std::move(text));
+      }
+    }
+  }
+  if (named.empty()) return "";
+  return "layout      store " + named.front() +
+         (named.size() > 1
+              ? ", and " + std::to_string(named.size() - 1) + " more like it"
+              : "") +
+         ", or the parts as parameters of their own: a device sends " +
+         BytesText(static_cast<int64_t>(better.sent_bytes)) +
+         " in a step in place of " +
+         BytesText(static_cast<int64_t>(chosen.sent_bytes)) + " (" +
+         std::to_string(static_cast<int>(saving * 100 + 0.5)) + " % less)\n";
+}
+
 int RunSuggest(const SuggestFlags& flags, const Common& common,
                Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
@@ -110,11 +174,11 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
   const auto axis = ReadScanAxis(flags.scan_axis, findings);
   if (!axis) return kFailed;
   preferences.scan_axis = *axis;
-  std::optional<TracedProgram> traced;
+  std::optional<program::TracedProgram> traced;
   if (!flags.program.empty()) {
     traced = ReadTracedFile(flags.program, findings);
     if (!traced) return kFailed;
-    preferences.facts = &traced->facts;
+    preferences.traced = &*traced;
     preferences.divides_parts = flags.divide_parts;
   } else if (flags.divide_parts) {
     findings.Add(code::kUsage, FlagPlace("--divide-parts", "true"),
@@ -127,16 +191,21 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
                                  traced ? &*traced : nullptr, common, findings);
   if (!inputs) return kFailed;
   if (inputs->refused) return kFound;
-  // The cost of a program does not know dimensions that are sharded in parts.
-  if (traced && !preferences.divides_parts) {
-    preferences.tensor_factors = CheapestFactors(
-        traced->program, traced->facts, inputs->mesh, inputs->manifest);
+  std::string advice;
+  if (traced) {
+    const FactorSearch search(*traced, inputs->mesh, inputs->manifest);
+    const search::FactorChoice chosen =
+        search.Cheapest(preferences.divides_parts);
+    preferences.tensor_factors = chosen.factors;
+    if (!preferences.divides_parts) {
+      advice = LayoutAdvice(*traced, *inputs, search, chosen);
+    }
   }
   const std::string name = flags.output.empty() ? "rules" : flags.output;
   const auto rules = SuggestFor(inputs->manifest, inputs->mesh, inputs->model,
                                 preferences, common, name);
   const bool written = rules.Good() || flags.force;
-  PrintMessage(common, SuggestionText(rules, written));
+  PrintMessage(common, SuggestionText(rules, written) + advice);
   if (!written) {
     Refuse(rules, inputs->mesh, inputs->model, common, findings);
     return kFound;

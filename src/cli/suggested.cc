@@ -66,14 +66,6 @@ bool IsOfModel(const Finding& finding) {
          kModel.end();
 }
 
-// Returns whether a finding follows from the names of parameters. A program has
-// the same facts without names, and rules from a program follow those.
-bool IsOfNames(const Finding& finding) {
-  constexpr std::array<int, 6> kNames = {214, 215, 226, 227, 231, 232};
-  return std::find(kNames.begin(), kNames.end(), finding.code->number) !=
-         kNames.end();
-}
-
 void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
            const std::optional<ModelConfig>& model, const Common& common,
            const std::string& name) {
@@ -103,11 +95,12 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
   Findings ignored;
   const auto selection = Selection::Make(LintSettings{}, false, ignored);
   if (!selection) return;
-  LintResult result = LintTarget({}, *out.compiled, model, {}, *selection);
+  LintFlags flags;
+  flags.traced = out.preferences.traced;
+  LintResult result = LintTarget({}, *out.compiled, model, flags, *selection);
   for (Finding& finding : result.findings) {
     if (finding.level == Level::kNote ||
-        IsOfMesh(finding, out.suggestion.mesh) || IsOfModel(finding) ||
-        (out.preferences.facts != nullptr && IsOfNames(finding))) {
+        IsOfMesh(finding, out.suggestion.mesh) || IsOfModel(finding)) {
       continue;
     }
     out.left.push_back(std::move(finding));

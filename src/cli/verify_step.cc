@@ -487,8 +487,11 @@ int VerifyProgram(const StepFlags& flags, const Common& common,
     if (given) seed = *given;
   }
   if (!mode || !program || findings.HasErrors()) return kFailed;
-  auto plan = PlanOfProgram(*program, flags.plan, flags.inputs, *mode, common,
-                            findings);
+  // The results of a reference have the dimensions of the program as traced.
+  const auto parts =
+      reference ? PlannedParts::kContiguous : PlannedParts::kSplit;
+  auto plan = PlanOfProgram(*program, flags.plan, flags.inputs, *mode, parts,
+                            common, findings);
   if (!plan) return kFailed;
   if (plan->found) return kFound;
   if (plan->mesh.devices > kMostProvedDevices) {
@@ -503,7 +506,7 @@ int VerifyProgram(const StepFlags& flags, const Common& common,
   for (const program::Input& input : program->inputs) {
     texts.inputs.push_back(input.name);
   }
-  verify::ProgramRequest request{.program = &*program,
+  verify::ProgramRequest request{.program = &plan->Of(*program),
                                  .reference = reference ? &*reference : nullptr,
                                  .mesh = plan->mesh,
                                  .specs = plan->specs,

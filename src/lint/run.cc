@@ -56,6 +56,15 @@ std::string MissingText(unsigned missing, unsigned has) {
   return out;
 }
 
+// Returns whether a traced program shows what each parameter of a finding does.
+// The findings from the program are reported in its place.
+bool IsAnswered(const Facts& facts, const LintFinding& finding) {
+  return !finding.members.empty() &&
+         std::ranges::all_of(finding.members, [&](uint32_t member) {
+           return facts.TracedParam(member) != nullptr;
+         });
+}
+
 }  // namespace
 
 LintResult RunLints(const Facts& facts, const Selection& selection,
@@ -71,7 +80,14 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
       continue;
     }
     ran.insert(lint->code.number);
+    const auto fresh = static_cast<std::ptrdiff_t>(found.size());
     lint->check(facts, found);
+    if (!lint->guesses) continue;
+    found.erase(std::remove_if(found.begin() + fresh, found.end(),
+                               [&](const LintFinding& one) {
+                                 return IsAnswered(facts, one);
+                               }),
+                found.end());
   }
   std::vector<Ignore> ignores;
   std::vector<Place> malformed;

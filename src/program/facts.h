@@ -106,6 +106,11 @@ struct Facts {
 
 Facts FindFacts(const Program& program);
 
+struct TracedProgram {
+  Program program;
+  Facts facts;
+};
+
 }  // namespace shardc::program
 
 #endif  // SHARDC_PROGRAM_FACTS_H_

@@ -5,7 +5,8 @@
 // If `x` is sharded over dp in b, and `w` over fsdp in d and over tp in f, then
 // b has dp, f has tp, and d has fsdp: the result is [b:dp, f:tp], a partial sum
 // over fsdp, and `x` is sliced over fsdp. If both b and d would have fsdp, the
-// operand that depends on data keeps it, and the other one is gathered.
+// operand that depends on data keeps it, and the other one is gathered. In a
+// step of decoding, whose activations are small, the weight keeps it.
 #include "program/sharding.h"
 
 #include <algorithm>
@@ -126,6 +127,7 @@ class Sharder {
       : program_(program),
         mesh_(mesh),
         depends_(TieDimensions(program).depends),
+        weights_first_(HasLargeWeights()),
         preferred_(program.values.size()) {
     out_.specs.resize(program.values.size());
   }
@@ -187,6 +189,36 @@ class Sharder {
     }
   }
 
+  // Returns whether the products of a program without gradients have fewer
+  // elements of activations, as operands and results, than of weights. It is
+  // then cheaper to move activations than weights, as in a step of decoding.
+  // Constraints of the user state where activations are: weights are then
+  // moved.
+  bool HasLargeWeights() const {
+    double weights = 0;
+    double activations = 0;
+    bool forward = true;
+    const auto add = [&](const auto& self, const std::vector<Op>& ops) -> void {
+      for (const Op& op : ops) {
+        forward = forward && op.phase == Phase::kForward &&
+                  op.kind != OpKind::kConstraint;
+        for (const Body& body : op.bodies) self(self, body.ops);
+        if (op.kind != OpKind::kDot && op.kind != OpKind::kRaggedDot) continue;
+        const bool data[] = {(depends_[op.in[0]] & kOnData) != 0,
+                             (depends_[op.in[1]] & kOnData) != 0};
+        if (data[0] == data[1]) continue;
+        const auto elements = [&](ValueId id) {
+          return static_cast<double>(
+              CheckedProduct(program_.ShapeOf(id)).value_or(0));
+        };
+        weights += elements(op.in[data[0] ? 1 : 0]);
+        activations += elements(op.in[data[0] ? 0 : 1]) + elements(op.out[0]);
+      }
+    };
+    add(add, program_.ops);
+    return forward && weights > activations;
+  }
+
   // ---- the choice for an op without a body
 
   AxisGroup WithoutTrivial(const AxisGroup& axes) const {
@@ -241,7 +273,7 @@ class Sharder {
     std::ranges::stable_sort(order, [&](size_t a, size_t b) {
       const bool data_a = (depends_[op.in[a]] & kOnData) != 0;
       const bool data_b = (depends_[op.in[b]] & kOnData) != 0;
-      if (data_a != data_b) return data_a;
+      if (data_a != data_b && !weights_first_) return data_a;
       return CheckedProduct(program_.ShapeOf(op.in[a])) >
              CheckedProduct(program_.ShapeOf(op.in[b]));
     });
@@ -641,6 +673,7 @@ class Sharder {
   const Program& program_;
   const Mesh& mesh_;
   const std::vector<uint8_t> depends_;
+  const bool weights_first_;
   // Of each value the axes with which all of its readers need it; nullopt
   // before the second walk, and if the readers can use any.
   std::vector<std::optional<Spec>> preferred_;

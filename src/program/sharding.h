@@ -87,8 +87,10 @@ bool FollowsConstraint(const Op& op, const Mesh& mesh);
 
 // Chooses the sharding of each op in the order of the program. An op keeps the
 // axes of its operands: of those that depend on data first, then of the larger
-// ones. `inputs` has the sharding of each input. Its axes must divide the
-// dimensions. The values of a manual region's body have no sharding.
+// ones. In a step of decoding, where weights are larger than activations, and
+// without constraints, it keeps those of the larger ones. `inputs` has the
+// sharding of each input. Its axes must divide the dimensions. The values of a
+// manual region's body have no sharding.
 Sharding ShardProgram(const Program& program, const Mesh& mesh,
                       const std::vector<Spec>& inputs);
 

@@ -18,10 +18,11 @@ namespace {
 // about 400 TFLOP/s and 300 GB/s. Only the order of sets depends on it.
 constexpr double kFlopsPerByte = 1333;
 
-// A set must save this share of what the factors with the best ratio save of a
+// A set must save these shares of what the factors with the best ratio save of a
 // device's multiplications, and of its bytes of parameters. Where the sizes of
 // a program are small, the least traffic would otherwise leave the axis unused.
-constexpr double kLeastSaved = 0.875;
+constexpr double kLeastFlopsSaved = 0.875;
+constexpr double kLeastBytesSaved = 0.9;
 
 // The most sets whose cost is computed. Programs have about ten candidates.
 constexpr size_t kMostSets = 100;
@@ -38,22 +39,30 @@ struct Result {
 
 class Climber {
  public:
-  Climber(const suggest::ByProgram& by_program, const CostOfSpecs& cost_of)
-      : by_program_(by_program), cost_of_(cost_of) {}
+  Climber(const suggest::ByProgram& by_program, bool divides_parts,
+          const CostOfChoices& cost_of)
+      : by_program_(by_program),
+        divides_parts_(divides_parts),
+        cost_of_(cost_of) {}
 
-  std::set<uint32_t> Climb() {
-    if (by_program_.candidates().empty()) return {};
-    Add(by_program_.BestByRatio());
+  FactorChoice Climb() {
     none_ = ResultOf({});
-    std::set<uint32_t> best = Best();
+    if (by_program_.candidates().empty()) {
+      return {{}, none_.sent, none_.time()};
+    }
+    Add(by_program_.BestByRatio());
+    Result best = Best();
     while (true) {
       for (const uint32_t factor : by_program_.candidates()) {
-        for (std::set<uint32_t>& set : Neighbours(best, factor)) {
+        if (by_program_.FirstLike(factor) != factor) continue;
+        for (std::set<uint32_t>& set : Neighbours(best.factors, factor)) {
           Add(std::move(set));
         }
       }
-      std::set<uint32_t> next = Best();
-      if (next == best) return best;
+      Result next = Best();
+      if (next.factors == best.factors) {
+        return {best.factors, best.sent, best.time()};
+      }
       best = std::move(next);
     }
   }
@@ -68,9 +77,7 @@ class Climber {
       by_program_.Fill(full);
       return {std::move(full), std::move(bare)};
     }
-    std::set<uint32_t> without = factors;
-    without.erase(factor);
-    return {std::move(without)};
+    return {by_program_.Without(factors, factor)};
   }
 
   void Add(std::set<uint32_t> factors) {
@@ -80,8 +87,8 @@ class Climber {
 
   Result ResultOf(std::set<uint32_t> factors) const {
     const suggest::Choices choices =
-        by_program_.Choose(factors, /*divides_parts=*/false);
-    const cost::ProgramCost cost = cost_of_(by_program_.SpecsOf(choices));
+        by_program_.Choose(factors, divides_parts_);
+    const cost::ProgramCost cost = cost_of_(choices);
     const int64_t parameters =
         cost.memory[static_cast<size_t>(cost::ProgramMemory::kParameters)];
     return {std::move(factors), cost.device_flops,
@@ -91,22 +98,24 @@ class Climber {
 
   bool Saves(const Result& one) const {
     const Result& first = results_.front();
-    const auto saves = [&](double Result::*of) {
-      return none_.*of - one.*of >= kLeastSaved * (none_.*of - first.*of);
+    const auto saves = [&](double Result::*of, double least) {
+      return none_.*of - one.*of >= least * (none_.*of - first.*of);
     };
-    return one.suits && saves(&Result::flops) && saves(&Result::parameters);
+    return one.suits && saves(&Result::flops, kLeastFlopsSaved) &&
+           saves(&Result::parameters, kLeastBytesSaved);
   }
 
-  std::set<uint32_t> Best() const {
+  Result Best() const {
     const Result* best = &results_.front();
     for (const Result& one : results_) {
       if (Saves(one) && one.time() < best->time()) best = &one;
     }
-    return best->factors;
+    return *best;
   }
 
   const suggest::ByProgram& by_program_;
-  const CostOfSpecs& cost_of_;
+  const bool divides_parts_;
+  const CostOfChoices& cost_of_;
   std::set<std::set<uint32_t>> seen_;
   std::vector<Result> results_;
   Result none_;  // without tensor parallelism
@@ -114,9 +123,9 @@ class Climber {
 
 }  // namespace
 
-std::set<uint32_t> CheapestFactors(const suggest::ByProgram& by_program,
-                                   const CostOfSpecs& cost_of) {
-  return Climber(by_program, cost_of).Climb();
+FactorChoice CheapestFactors(const suggest::ByProgram& by_program,
+                             bool divides_parts, const CostOfChoices& cost_of) {
+  return Climber(by_program, divides_parts, cost_of).Climb();
 }
 
 }  // namespace shardc::search

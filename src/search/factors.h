@@ -6,24 +6,30 @@
 #include <cstdint>
 #include <functional>
 #include <set>
-#include <vector>
 
 #include "cost/traced_program.h"
-#include "model/mesh.h"
 #include "suggest/by_program.h"
+#include "suggest/choice.h"
 
 namespace shardc::search {
 
-// Returns what the program costs if its parameters have these specs.
-using CostOfSpecs =
-    std::function<cost::ProgramCost(const std::vector<Spec>& params)>;
+// Returns what the program costs under choices of specs.
+using CostOfChoices =
+    std::function<cost::ProgramCost(const suggest::Choices& choices)>;
 
-// Returns the cheapest factors, as indices into Facts::factors: those with the
-// least time of multiplications and traffic, of the sets that divide the
-// multiplications well. The search begins with the factors with the best ratio,
-// and exchanges one factor at a time.
-std::set<uint32_t> CheapestFactors(const suggest::ByProgram& by_program,
-                                   const CostOfSpecs& cost_of);
+struct FactorChoice {
+  std::set<uint32_t> factors;  // as indices into Facts::factors
+  double sent_bytes = 0;       // by a device in a step
+  // The time of multiplications and traffic, in bytes that could be sent.
+  double time = 0;
+};
+
+// Returns the cheapest factors: those with the least time of multiplications
+// and traffic, of the sets that divide the multiplications well. The search
+// begins with the factors with the best ratio, and exchanges one factor at a
+// time. `divides_parts` is that of ByProgram::Choose().
+FactorChoice CheapestFactors(const suggest::ByProgram& by_program,
+                             bool divides_parts, const CostOfChoices& cost_of);
 
 }  // namespace shardc::search
 

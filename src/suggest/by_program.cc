@@ -103,8 +103,16 @@ Role RoleOf(const Facts& facts, const ParamFacts& param) {
 // Returns 1 for other dimensions.
 int64_t DividedParts(const Facts& facts, const FactorList& dim,
                      const std::set<uint32_t>& tensor, int64_t axis) {
+  if (dim.empty()) return 1;
+  const Factor& lead = facts.factors[dim[0]];
+  if (lead.role == FactorRole::kParts) {
+    const FactorList rest(dim.begin() + 1, dim.end());
+    const bool divided =
+        !rest.empty() && tensor.contains(rest[0]) && facts.CanShard(rest, axis);
+    return divided ? lead.size : 1;
+  }
   if (dim.size() != 1) return 1;
-  const auto& parts = facts.factors[dim[0]].parts;
+  const auto& parts = lead.parts;
   const bool divided =
       !parts.empty() && std::ranges::all_of(parts, [&](const FactorList& part) {
         return !part.empty() && tensor.contains(part[0]) &&
@@ -186,6 +194,13 @@ bool ByProgram::IsFree(const std::set<uint32_t>& factors,
       factors, [&](uint32_t one) { return together_[other].contains(one); });
 }
 
+bool ByProgram::AreAlike(uint32_t a, uint32_t b) const {
+  const Factor& one = facts_.factors[a];
+  const Factor& other = facts_.factors[b];
+  return one.size == other.size && one.role == other.role &&
+         one.evidence == other.evidence;
+}
+
 void ByProgram::Fill(std::set<uint32_t>& factors) const {
   for (const uint32_t one : candidates_) {
     if (IsFree(factors, one)) factors.insert(one);
@@ -194,10 +209,24 @@ void ByProgram::Fill(std::set<uint32_t>& factors) const {
 
 std::set<uint32_t> ByProgram::With(std::set<uint32_t> factors,
                                    uint32_t other) const {
-  std::erase_if(factors,
-                [&](uint32_t one) { return together_[other].contains(one); });
-  factors.insert(other);
+  for (const uint32_t added : candidates_) {
+    if (!AreAlike(added, other)) continue;
+    std::erase_if(factors,
+                  [&](uint32_t one) { return together_[added].contains(one); });
+    factors.insert(added);
+  }
   return factors;
+}
+
+std::set<uint32_t> ByProgram::Without(std::set<uint32_t> factors,
+                                      uint32_t other) const {
+  std::erase_if(factors, [&](uint32_t one) { return AreAlike(one, other); });
+  return factors;
+}
+
+uint32_t ByProgram::FirstLike(uint32_t candidate) const {
+  return *std::ranges::find_if(
+      candidates_, [&](uint32_t one) { return AreAlike(one, candidate); });
 }
 
 std::set<uint32_t> ByProgram::BestByRatio() const {
@@ -336,6 +365,29 @@ Choice ByProgram::ChooseFor(size_t k, const std::set<uint32_t>& tensor,
 
 bool ByProgram::Suits(const Choices& choices) const {
   return MisfitOf(tree_, mesh_, choices).empty();
+}
+
+bool ByProgram::MayDivideParts() const {
+  const std::set<uint32_t> all(candidates_.begin(), candidates_.end());
+  return std::ranges::any_of(facts_.params, [&](const ParamFacts& param) {
+    return std::ranges::any_of(param.dims, [&](const FactorList& dim) {
+      return DividedParts(facts_, dim, all, mesh_.tp) > 1;
+    });
+  });
+}
+
+std::vector<DimParts> ByProgram::DividedBy(const Choices& choices) const {
+  std::unordered_map<const ParamFacts*, DimParts> by_param;
+  for (size_t k = 0; k < choices.groups.size(); ++k) {
+    for (const ParamFacts* const param : members_[k]) {
+      by_param[param] = choices.groups[k].parts;
+    }
+  }
+  std::vector<DimParts> out;
+  for (const ParamFacts& param : facts_.params) {
+    out.push_back(by_param[&param]);
+  }
+  return out;
 }
 
 std::vector<Spec> ByProgram::SpecsOf(const Choices& choices) const {

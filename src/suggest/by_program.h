@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "model/legal_sizes.h"
 #include "model/mesh.h"
 #include "program/facts.h"
 #include "suggest/choice.h"
@@ -30,13 +31,19 @@ class ByProgram {
   // Adds the candidates that occur in no value together with a factor of the
   // set, one after the other.
   void Fill(std::set<uint32_t>& factors) const;
-  // Returns the set with another factor, and without those that occur in a
-  // value together with it.
+  // Returns the set with or without a candidate and those of other layers that
+  // the same lines use. Factors that occur in a value together with an added
+  // one are removed.
   std::set<uint32_t> With(std::set<uint32_t> factors, uint32_t other) const;
+  std::set<uint32_t> Without(std::set<uint32_t> factors, uint32_t other) const;
+  // Returns the first candidate of a layer that the same lines use.
+  uint32_t FirstLike(uint32_t candidate) const;
   // Returns the candidates with the best ratio, of which no two occur in one
   // value.
   std::set<uint32_t> BestByRatio() const;
 
+  // Returns whether some dimension has parts that the axis could divide.
+  bool MayDivideParts() const;
   // Returns a spec for each group if tensor parallelism shards these factors. A
   // dimension that holds several parts is sharded over that axis only if
   // `divides_parts` allows to divide each part. The `axes:` section is not set.
@@ -46,6 +53,8 @@ class ByProgram {
   // Returns the specs of the choices on the mesh, one for each parameter of the
   // program, in its order.
   std::vector<Spec> SpecsOf(const Choices& choices) const;
+  // Returns the parts of dimensions that the choices divide, likewise.
+  std::vector<DimParts> DividedBy(const Choices& choices) const;
 
  private:
   using Members = std::vector<const program::ParamFacts*>;
@@ -54,6 +63,9 @@ class ByProgram {
                    bool divides_parts, int64_t small) const;
   bool MayShard(uint32_t factor) const;
   bool IsFree(const std::set<uint32_t>& factors, uint32_t other) const;
+  // Returns whether the same lines use both factors in the same way, as those
+  // of two layers.
+  bool AreAlike(uint32_t a, uint32_t b) const;
 
   const Tree& tree_;
   const program::Facts& facts_;

@@ -27,9 +27,9 @@ struct Preferences {
   // separate tensors are distributed over fsdp, or over ep if the mesh has an
   // ep axis.
   bool place_experts = false;
-  // The facts that the user's program shows. If they are given, roles and specs
-  // follow from them, and not from names and sizes.
-  const program::Facts* facts = nullptr;
+  // The user's program. If it is given, roles and specs follow from its facts,
+  // and not from names and sizes.
+  const program::TracedProgram* traced = nullptr;
   // If true, a dimension that holds equal parts one after the other may be
   // sharded part by part (`parts` of a rule), which few runtimes can express.
   // Only the program shows such parts.

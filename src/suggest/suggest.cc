@@ -195,8 +195,8 @@ Suggestion Suggest(const Request& request) {
   Suggestion out;
   out.mesh = AxesOf(*request.mesh);
   out.tree = ParameterGroupsOf(*request.manifest);
-  if (const program::Facts* const facts = request.preferences.facts) {
-    const ByProgram by_program(out.tree, *facts, out.mesh);
+  if (const program::TracedProgram* const traced = request.preferences.traced) {
+    const ByProgram by_program(out.tree, traced->facts, out.mesh);
     const auto& tensor = request.preferences.tensor_factors;
     out.dims = by_program.Dims();
     out.choices = by_program.Choose(tensor ? *tensor : by_program.BestByRatio(),

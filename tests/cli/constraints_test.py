@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import tempfile
 import unittest
 
@@ -54,6 +55,34 @@ class Constraints(Case):
                 rows += [[i["name"], i["spec"]] for i in stated["inputs"]]
                 digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
                 self.assertEqual(digest, one["digest"], "run record_constraints.py")
+
+    def test_advice_on_layout_has_the_cost_of_the_model_in_that_layout(self):
+        """phi_inner is phi_fused with its gate and up projections as advised."""
+        mesh = self.record["mesh"]
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            done = self.check(run("suggest", "--program", path("phi_fused"), "--mesh",
+                                  mesh, "-o", rules, "--force"), 0)
+            found = re.search(
+                r"^layout      store dimension 1 of `p\w+/t\w+`, \(inner 1024 \| inner "
+                r"1024\), as inner 1024 x 2 parts, and 1 more like it, or the parts as "
+                r"parameters of their own: a device sends (\S+ MiB) in a step in place of "
+                r"(\S+ MiB) \((\d+) % less\)$", done.err, re.MULTILINE)
+            self.assertIsNotNone(found, done.err)
+            for name, said in (("phi_fused", found[2]), ("phi_inner", found[1])):
+                given = self.suggested(path(name), mesh, folder)
+                cost = self.check(run("cost", *given, "--format", "json"), 0).json()
+                self.assertEqual(f"{cost['communication_bytes'] / 2**20:.2f} MiB", said)
+            less = 1 - float(found[1].split()[0]) / float(found[2].split()[0])
+            self.assertEqual(found[3], f"{100 * less:.0f}")
+        models = self.record["models"]
+        self.assertLess(models["phi_inner"]["facts"]["sent"],
+                        0.5 * models["phi_fused"]["facts"]["sent"])
+
+    def test_advice_on_layout_is_left_out_where_parts_are_sharded(self):
+        done = self.check(run("suggest", "--program", path("phi_inner"), "--mesh",
+                              self.record["mesh"]), 0)
+        self.assertNotIn("layout ", done.err)
 
     def test_xla_rematerialises_nothing_and_sends_no_more_than_under_other_plans(self):
         """Of the better of a plan by hand and one by natural names."""

@@ -2,6 +2,7 @@
 
 import copy
 import gzip
+import collections
 import json
 import os
 import tempfile
@@ -82,14 +83,37 @@ class ByXla(Case):
     def test_peaks_are_near_those_of_xla(self):
         """XLA chooses the shardings of the results. Its compiler for CPUs copies
         operands of matmuls and windows to other layouts, and keeps dequantised weights,
-        which are computed where they are used here."""
+        which are computed where they are used here. Without gradients and gathered
+        weights, these copies are most of what is temporary."""
         for one, sharded, _ in self.each():
             with self.subTest(one["name"]):
                 memory = sharded["memory"]
                 ratio = (memory["results"] + memory["temporaries"]) / (
                     one["results"] + one["temporaries"])
-                least = 0.5 if one["name"] == "int8" else 0.6
+                least = 0.6 if one["name"].endswith(".step") else 0.45
                 self.assertTrue(least < ratio < 1.2, ratio)
+
+
+    def test_functions_without_gradients_send_what_xla_sends(self):
+        """A few tokens stay on all devices of fsdp, which reduce partial sums: what is
+        gathered are indices, and small values that XLA exchanges in another way."""
+        checked = 0
+        for one, report, _ in self.each():
+            if one["name"].endswith(".step"):
+                continue
+            with self.subTest(one["name"]):
+                sent = collections.Counter()
+                for each in report["collectives"]:
+                    key = " ".join([each["collective"], *each["axes"]])
+                    sent[key] += each["bytes_per_device"]
+                for axis in ("fsdp", "tp"):
+                    key = "all_reduce " + axis
+                    self.assertAlmostEqual(sent[key] / one["sent"][key], 1, delta=0.1)
+                rest = [sum(of.values()) - of["all_reduce fsdp"] - of["all_reduce tp"]
+                        for of in (sent, one["sent"])]
+                self.assertLess(max(rest), 0.05 * sum(sent.values()))
+                checked += 1
+        self.assertEqual(checked, 3)
 
 
 class Compiled(Case):
@@ -235,6 +259,21 @@ class OwnPrograms(Case):
         done = self.cost(program, "--format", "json", *options)
         self.check(done, 0)
         return done.json()
+
+    def test_a_cache_is_sharded_as_what_it_has_in_common_with_data_and_weights(self):
+        """y [8, 6] = x w is added to a cache: its rows are those of the batch, and its
+        columns those of w over tp. Another state has no such dimension."""
+        made = json.loads(json.dumps(self.PRODUCT))
+        shape = [8, 6]
+        made["values"] += [{"shape": shape, "dtype": "F32"}, {"shape": shape, "dtype": "F32"},
+                           {"shape": [16], "dtype": "F32"}]
+        cache, after, other = range(len(made["values"]) - 3, len(made["values"]))
+        made["inputs"] += [{"value": cache, "kind": "state", "name": "cache"},
+                           {"value": other, "kind": "state", "name": "other"}]
+        made["ops"].append({"op": "map", "fn": "add", "in": [made["outputs"][0], cache],
+                            "out": [after], "at": [0, 4]})
+        made["outputs"] = [after]
+        self.assertEqual(self.figures(made)["memory"]["state"], 8 * 6 * 4 // 8 + 16 * 4)
 
     def test_a_product(self):
         made = self.figures(self.PRODUCT, "--profile", "h100-sxm")

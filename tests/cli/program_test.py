@@ -203,8 +203,7 @@ class Answers(Case):
             if program["unknown"]:
                 unknown[file.split(".")[0]] = [o["primitive"] for o in program["unknown"]]
         self.assertEqual(unknown, {
-            "flax_imagenet": ["reduce_window_max"], "flax_mnist": ["reduce_window_sum"],
-            "flax_seq2seq": ["constant"], "tunix_gemma4": ["approx_top_k"]})
+            "flax_seq2seq": ["constant"]})
 
 
 class Commands(Case):
@@ -384,6 +383,161 @@ class Commands(Case):
         self.assertEqual([(message, way) for _, message, way in found], [
             ("an op that is not known, `my_kernel` at own.py:9, gathers dimension 0 of "
              "its operand [8, 4] over `fsdp` of size 2", "run the op in `jax.shard_map`")])
+
+
+# Rules of a section that takes the heads of testdata's llama for others.
+SECTION = """version: 1
+rules:
+  - match: '(q|k|v|gate|up)_proj\\.weight$'
+    spec: [TP, FSDP]
+  - match: '(o|down)_proj\\.weight$'
+    spec: [FSDP, DOWN]
+  - match: 'norm\\.weight$'
+    spec: Replicated
+  - match: 'weight$'
+    spec: [FSDP, null]
+model:
+  dims: {d: hidden_size, n: N, h: 60 // n, k: 20 // h, v: vocab_size, f: intermediate_size}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed_tokens\\.weight$', [v, d]]
+    n1: ['layers\\.$i\\.input_layernorm\\.weight$', [d]]
+    q: ['layers\\.$i\\.self_attn\\.q_proj\\.weight$', [n h, d]]
+    k: ['layers\\.$i\\.self_attn\\.k_proj\\.weight$', [k h, d]]
+    v: ['layers\\.$i\\.self_attn\\.v_proj\\.weight$', [k h, d]]
+    o: ['layers\\.$i\\.self_attn\\.o_proj\\.weight$', [d, n h]]
+    up: ['layers\\.$i\\.mlp\\.(up|gate|down)_proj\\.weight$', [f, d]]
+  skip: [norm, head, gate, down]
+  begin: x = lookup(embed, ids) @resid
+  layer:
+    - y = rmsnorm(x, n1) @normed
+    - q = linear(y, q)
+    - k = linear(y, k)
+    - v = linear(y, v)
+    - a = attention(q, k, v)
+    - m = linear(a, o)
+    - x = add(x, m) @resid
+  end: []
+"""
+CONFIG = {"model_type": "llama", "hidden_size": 48, "num_attention_heads": 6,
+          "num_key_value_heads": 2, "head_dim": 10, "intermediate_size": 112,
+          "num_hidden_layers": 3, "vocab_size": 160}
+
+
+class Evidence(Case):
+    """Where a program shows what names, a config.json or a section state, it is the
+    better evidence."""
+
+    def found(self, program, rules, config=None, traced=True, mesh="fsdp:2,tp:2"):
+        with tempfile.TemporaryDirectory() as folder:
+            given = {"rules.yaml": rules}
+            if config:
+                given["config.json"] = json.dumps(config)
+            for name, text in given.items():
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            path = os.path.join(TESTDATA, program)
+            result = run(
+                "check", "--no-project", "--mesh", mesh, "--rules",
+                os.path.join(folder, "rules.yaml"), "--manifest", path,
+                *(["--program", path] if traced else []),
+                *(["--model", os.path.join(folder, "config.json")] if config else []),
+                "--format", "json", "--notes", "--fail-on", "never")
+        return {(one["code"], one["message"]) for one in result.json()}
+
+    def test_what_names_make_of_a_parameter_is_not_reported_with_a_program(self):
+        program = "library_programs/flax_imagenet.program.json.gz"
+        rules = self.check(run("suggest", "--program", os.path.join(TESTDATA, program),
+                               "--mesh", "fsdp:2,tp:2"), 0).out
+        by_name = self.found(program, rules, traced=False)
+        self.assertIn("SHD227", {code for code, _ in by_name})
+        self.assertEqual({one for one in self.found(program, rules)
+                          if one[0] == "SHD227"}, set())
+
+    def test_rules_of_a_program_are_not_refused_because_of_names(self):
+        """The last projection of Bonsai's ConvNeXt ends in another tower's width, so
+        that its bias is sharded and the projection is not."""
+        self.check(run("suggest", "--mesh", "fsdp:2,tp:2", "--program", os.path.join(
+            TESTDATA, "library_programs/bonsai_convnext.program.json.gz")), 0)
+
+    def test_a_config_that_the_program_contradicts(self):
+        llama = "torch_programs/llama.program.json.gz"
+        rules = "rules:\n  - match: '.*'\n    spec: Replicated\n"
+        wrong = dict(CONFIG, num_attention_heads=3, num_key_value_heads=1, head_dim=20,
+                     vocab_size=200)
+        q_proj = ("in `model.layers.0.self_attn.q_proj.weight` at "
+                  "transformers/models/llama/modeling_llama.py:244; lints that count "
+                  "heads are skipped")
+        self.assertEqual(
+            {one[1] for one in self.found(llama, rules, wrong) if one[0] == "SHD223"},
+            {f"the configuration gives 3 attention heads, and the program shows 6 {q_proj}",
+             f"the configuration gives 1 KV heads, and the program shows 2 {q_proj}",
+             "the configuration gives 20 elements for each attention head, and the "
+             f"program shows 10 {q_proj}",
+             "the configuration gives 200 rows of the vocabulary, and the program shows "
+             "160 in `model.embed_tokens.weight` at "
+             "transformers/models/llama/modeling_llama.py:372"})
+        self.assertEqual([one for one in self.found(llama, rules, wrong, traced=False)
+                          if one[0] == "SHD223" and "program" in one[1]], [])
+        self.assertEqual([one for one in self.found(llama, rules, CONFIG)
+                          if one[0] == "SHD223"], [])
+
+    def test_experts_that_the_program_contradicts(self):
+        mixtral = "torch_programs/mixtral.program.json.gz"
+        rules = "rules:\n  - match: '.*'\n    spec: Replicated\n"
+        found = {one[1] for one in self.found(
+            mixtral, rules, {"model_type": "mixtral", "num_local_experts": 77})
+            if "experts" in one[1]}
+        self.assertRegex("".join(found), r"^the configuration gives 77 experts, and the "
+                         rf"program shows \d+ in `model\.layers\.0\.mlp\.")
+
+    def test_a_section_that_divides_a_dimension_in_another_way(self):
+        """Three heads of 20 have the sizes of six heads of 10."""
+        llama = "torch_programs/llama.program.json.gz"
+        right = SECTION.replace("DOWN", "TP")
+        self.assertEqual(
+            {one[1] for one in self.found(llama, right.replace("N,", "3,"), CONFIG)
+             if one[0] == "SHD235" and "traced" in one[1]},
+            {f"`model.layers.*.self_attn.{name}_proj.weight` (3 parameters) has the role "
+             f"`{name}`, whose dimension `{heads} h` the traced program divides as {text}"
+             for name, heads, text in (
+                 ("q", "n", "kv_heads 2 x group 3 x (head_dim 5 | head_dim 5)"),
+                 ("k", "k", "kv_heads 2 x (head_dim 5 | head_dim 5)"),
+                 ("v", "k", "kv_heads 2 x head_dim 10"),
+                 ("o", "n", "kv_heads 2 x group 3 x head_dim 10"))})
+        self.assertEqual(
+            [one for one in self.found(llama, right.replace("N,", "6,"), CONFIG)
+             if one[0] == "SHD235" and "traced" in one[1]], [])
+
+    def test_parameters_of_layers_are_one_finding(self):
+        found = self.found("torch_programs/llama.program.json.gz",
+                           SECTION.replace("DOWN", "null").replace("N,", "6,"), CONFIG)
+        self.assertEqual(
+            {one for one in found if one[0] in ("SHD214", "SHD215")},
+            {("SHD214", "`model.layers.*.self_attn.o_proj.weight` (3 parameters) is not "
+              "sharded over `tp` of size 2 as `model.layers.*.self_attn.v_proj.weight` "
+              "is, but both have kv_heads 2, which a dot contracts at "
+              "transformers/models/llama/modeling_llama.py:270"),
+             ("SHD215", "`model.layers.*.mlp.down_proj.weight` (3 parameters) is not "
+              "sharded over `tp` of size 2 as `model.layers.*.mlp.up_proj.weight` is, "
+              "but both have inner 112, which a dot contracts at "
+              "transformers/models/llama/modeling_llama.py:164")})
+
+    def test_a_sharded_dimension_that_a_loop_runs_over(self):
+        scanned = "constraints/scan_llama.program.json.gz"
+        name = self.check(run("explain", "--program", os.path.join(TESTDATA, scanned)),
+                          0).out.partition(" ")[0]
+        rules = f"rules:\n  - match: '{name}$'\n    spec: [AXIS]\n" \
+            "  - match: '.*'\n    spec: Replicated\n"
+        for axis in ("fsdp", "tp"):
+            with self.subTest(axis):
+                self.assertRegex(
+                    next(one[1] for one in self.found(
+                        scanned, rules.replace("AXIS", axis), mesh="fsdp:3,tp:3")
+                        if one[0] == "SHD224"),
+                    rf"^dimension 0 of `{name}` counts layers 3, which a loop runs over at "
+                    rf"[\w/.]+:\d+, and is sharded over `{axis}` of size 3: every turn of "
+                    "the loop gathers its layer$")
 
 
 if __name__ == "__main__":

@@ -205,13 +205,54 @@ class TensorPlans(Case):
                           "    parts: [2]\n", file.read())
         done = self.check(run("verify", "step", "--no-project", "--mesh", "tp:2",
                               "--program", path_of("phi3"), "--rules", rules), 0)
-        self.assertIn("gate_up_proj.weight` is sharded in contiguous ranges here, and "
-                      "the plan divides it in parts [2]", done.out)
+        self.assertNotIn("gate_up_proj", done.out)
         self.check(run(*suggest, "--program", path_of("phi3")), 0)
         with open(rules, encoding="utf-8") as file:
             self.assertNotIn("parts:", file.read())
         done = self.check(run(*suggest, "--manifest", rules, "--divide-parts"), 2)
         self.assertIn("`--divide-parts` has an effect only with `--program`", done.err)
+
+    def test_parts_are_proved_and_send_less_than_contiguous_ranges(self):
+        """The dense results stay those of the program; the halves of a gate and up
+        projection are not exchanged, as they are in contiguous ranges."""
+        given = ("--no-project", "--mesh", "fsdp:2,tp:2")
+        mlp = (r"'mlp\.gate_up_proj.weight$': [TP] | [2]",
+               r"'mlp\.down_proj.weight$': [null, TP]")
+        experts = (r"'experts\.gate_up_proj$': [null, TP] | [null, 2]",
+                   r"'experts\.down_proj$': [null, null, TP]")
+        models = {
+            "phi3": mlp, "glm4": mlp, "mixtral.step": experts, "olmoe": experts,
+            "granitemoe.step": experts,
+            "gpt2": (r"'c_attn\.weight$': [null, TP] | [null, 3]",
+                     r"'c_attn\.bias$': [TP] | [3]", r"'attn\.c_proj\.weight$': [TP]"),
+            "jamba": (*experts, r"'mamba\.in_proj\.weight$': [TP] | [2]",
+                      r"'mamba\.(conv1d|dt_proj)\.\w+$': [TP]",
+                      r"'mamba\.(x|out)_proj\.weight$': [null, TP]",
+                      r"'mamba\.(A_log|D)$': [TP]")}
+        for name, shards in models.items():
+            with self.subTest(name):
+                rules = os.path.join(self.folder.name, name + ".yaml")
+                contiguous = rules + ".contiguous"
+                text = "rules:\n"
+                for one in (*shards, "'.*': Replicated"):
+                    match, _, spec = one.partition(": ")
+                    spec, _, parts = spec.partition(" | ")
+                    text += f"  - match: {match}\n    spec: {spec}\n"
+                    text += f"    parts: {parts}\n" if parts else ""
+                for file_name, of in ((rules, text),
+                                      (contiguous, re.sub(r"\n    parts: .*", "", text))):
+                    with open(file_name, "w", encoding="utf-8") as file:
+                        file.write(of)
+                proofs, costs = ([
+                    run(*command, *given, "--program", path_of(name), "--rules", one,
+                        "--format", "json").json() for one in (rules, contiguous)]
+                    for command in (("verify", "step"), ("cost",)))
+                self.assertEqual([one["status"] for one in proofs], ["equal", "equal"])
+                sums = [[(one["sum"], one["sum_of_squares"]) for one in proof["results"]]
+                        for proof in proofs]
+                self.assertEqual(sums[0], sums[1])
+                self.assertLess(costs[0]["communication_bytes"],
+                                costs[1]["communication_bytes"])
 
     def test_experts_without_biases_are_divided(self):
         plan, _ = self.exported("deepseek_v3")
@@ -251,7 +292,7 @@ class TensorPlans(Case):
         at = self.line_of("'gate_up_proj[.]weight$'")
         self.assertTrue([one for one in self.checked("phi3")
                          if one[0] == "SHD230" and one[2] == at and
-                         re.search(r"mlp\.gate_up_proj\.weight` holds 2 parts one after "
+                         re.search(r"mlp\.gate_up_proj\.weight` \(3 parameters\) holds 2 parts one after "
                                    r"the other, \(inner \d+ \| inner \d+\), which the "
                                    r"program separates at .*modeling_phi3\.py", one[1])])
 
@@ -259,7 +300,8 @@ class TensorPlans(Case):
         at = self.line_of("'.*'")
         self.assertTrue([one for one in self.checked("olmo2")
                          if one[0] == "SHD214" and one[2] == at and
-                         "q_norm.weight` is not sharded over `tp`" in one[1]])
+                         re.search(r"q_norm\.weight` \(3 parameters\).* not sharded over "
+                                   "`tp`", one[1])])
 
     def test_experts_whose_bias_each_device_would_add(self):
         found = self.findings("gpt_oss", "export", "hf-tp-plan", "-o", os.path.join(

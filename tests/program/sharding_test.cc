@@ -122,6 +122,26 @@ TEST_CASE("partial sums that are only added are reduced once") {
   CHECK(ShardingOf(program, specs, sum) == "[fsdp -]");
 }
 
+TEST_CASE("a weight keeps its axis if all activations are smaller") {
+  // Both x and w are sharded over fsdp. A weight of 8 x 64 elements is larger
+  // than 2 x 8 and 2 x 64 elements, and smaller than 16 x 8 and 16 x 64.
+  for (const int64_t tokens : {2, 16}) {
+    for (const bool trains : {false, true}) {
+      ProgramText text;
+      const ValueId w = text.Input("param", "w", {8, 64});
+      const ValueId x = text.Input("data", "x", {tokens, 8});
+      const ValueId y = text.Op("dot", {x, w}, {tokens, 64}, kSquare);
+      if (trains) {
+        text.SetPhase("backward");
+        text.Op("dot", {x, y}, {8, 64}, kGradient);
+      }
+      const bool keeps = tokens == 2 && !trains;
+      CHECK(ShardingOf(text.Read(), {{{"fsdp"}, {}}, {{"fsdp"}, {}}}, y) ==
+            (keeps ? "[- -] reduce [fsdp]" : "[fsdp -]"));
+    }
+  }
+}
+
 TEST_CASE("a constraint gives its operand the spec that the user wrote") {
   ProgramText text;
   const ValueId x = text.Input("data", "x", {4, 16});

@@ -8,7 +8,8 @@ MODELS = {one.__name__: one for one in (
     dense.gpt_fused, dense.llama, dense.mqa, dense.parallel, dense.grouped_fused,
     dense.scan_llama, dense.lora, dense.int8, dense.decode, dense.t5,
     experts.moe_dense, experts.moe_ragged, experts.mla,
-    other.dit, other.vit, other.gdn, other.mamba2, other.hybrid, other.odd)}
+    other.dit, other.vit, other.gdn, other.mamba2, other.hybrid, other.odd,
+    other.pooled)}
 # Without gradients only.
 FORWARD = ("int8", "decode")
 
@@ -49,4 +50,5 @@ SIZES = {
                "channels": 24, "inner": 120},
     "odd": {"stream": 40, "vocab": 104, "channels": 40, "window": 3, "heads": 3,
             "head_dim": 8, "inner": 68, "inner2": 28, "experts": 4},
+    "pooled": {"in": 6, "inner": 24, "stream": 20, "out": 10},
 }

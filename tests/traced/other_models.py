@@ -316,3 +316,24 @@ def odd():
                      "*.router": "experts | stream",
                      "*.first": "experts | sum(inner2,inner2) | stream",
                      "*.second": "experts | stream | inner2"})
+
+
+def pooled():
+    """Windows of maxima and means, one of them over the edge and one over the others."""
+    def forward(w, batch):
+        x = batch["pixels"] @ w["first"]
+        x = jax.nn.relu(x + w["first_bias"])
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1),
+                                  "SAME")
+        x = x @ w["second"]
+        x = jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 2, 2, 1), (1, 1, 1, 1),
+                                  "VALID") / 4
+        least = jax.lax.reduce_window(x, jnp.inf, jax.lax.min, (1, 1, 2, 1), (1, 1, 2, 1),
+                                      ((0, 0), (0, 0), (1, 0), (0, 0)))
+        return jnp.concatenate([x.sum((1, 2)), least.sum((1, 2))], -1) @ w["last"]
+
+    shapes = {"first": (6, 24), "first_bias": (24,), "second": (24, 20), "last": (40, 10)}
+    return plain(forward, shapes, batch={
+        "pixels": shape(4, 10, 12, 6), "target": shape(4, 10)}, loss=squares,
+                 answers={"first": "in | inner", "first_bias": "inner",
+                          "second": "inner | stream", "last": "sum(stream,stream) | out"})

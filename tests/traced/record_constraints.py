@@ -1,8 +1,8 @@
 """Writes testdata/constraints: what XLA makes of the plans of wide_models.py.
 
 Usage: SHARDC_BIN=... record_constraints.py [MODEL...], in an environment with JAX and
-optax. MODEL.program.json.gz is a training step with Adam, whose parameters have random
-names. XLA.json has for each model what XLA compiles for eight CPU devices, on
+optax. MODEL.program.json.gz is a training step with Adam, or what a model without a loss
+computes, whose parameters have random names. XLA.json has for each model what XLA compiles for eight CPU devices, on
 fsdp 2 x tp 4, under three plans: how many values are rematerialised, how many
 collectives there are, what a device sends, and the bytes of its temporaries:
 
@@ -91,14 +91,14 @@ def named_specs(model, made, folder):
             for name, natural in model.natural.items()}
 
 
-def compiled(function, made, spec_of, mesh):
+def compiled(function, made, spec_of, mesh, trains):
     """What XLA makes of a step of the program's inputs, if `spec_of` has the sharding
-    of each. Results that replace inputs are sharded as these."""
+    of each. The results of training that replace inputs are sharded as these."""
     inputs = [NamedSharding(mesh, PartitionSpec(*spec_of(one))) for one in made["inputs"]]
-    kept = sum(one["kind"] != "data" for one in made["inputs"])
+    kept = sum(one["kind"] != "data" for one in made["inputs"]) if trains else 0
     results = [inputs[i] if i < kept else None for i in range(len(made["outputs"]))]
     given = [jax.ShapeDtypeStruct(tuple(made["values"][one["value"]]["shape"]),
-                                  {"F32": "float32", "I32": "int32"}[
+                                  {"F32": "float32", "I32": "int32", "I8": "int8"}[
                                       made["values"][one["value"]]["dtype"]])
              for one in made["inputs"]]
     with tempfile.TemporaryFile() as said:
@@ -123,22 +123,25 @@ def compiled(function, made, spec_of, mesh):
 
 def record(name, mesh, folder):
     model = wide_models.MODELS[name]()
-    fn, params, batch, state = model.step()
+    trains = model.loss is not None
+    fn, params, batch, *state = model.step() if trains else model.call()
+    given = [params, *state, batch]
     path = os.path.join(FOLDER, name + ".program.json.gz")
-    traced = program.traced(fn, (params, state, batch), f"wide_models:{name}")
+    traced = program.traced(fn, tuple(given), f"wide_models:{name}")
     made = traced.program
     program.write(made, path)
     rules = os.path.join(folder, "rules.yaml")
     command("suggest", "--program", path, "--mesh", MESH, "--force", "-q", "-o", rules)
-    given = ("--program", path, "--mesh", MESH, "--rules", rules, "--format", "json")
-    stated = json.loads(command("export", "constraints", *given))
+    stated = json.loads(command("export", "constraints", "--program", path, "--mesh",
+                                MESH, "--rules", rules, "--format", "json"))
     plan = shardc.compile(mesh=MESH, rules=rules, manifest={
         one["name"]: made["values"][one["value"]] for one in made["inputs"]
         if one["kind"] == "param"})
-    specs = {one["name"]: [tuple(axes) or None for axes in one["spec"]]
-             for one in stated["inputs"]}
+    # States of no parameter, such as a KV cache, are sharded in the same way by all.
+    stated_specs = {one["name"]: [tuple(axes) or None for axes in one["spec"]]
+                    for one in stated["inputs"]}
     constrained = shardc.constrain(fn, plan, mesh=mesh)
-    forms = [jax.tree.structure(one) for one in (params, state, batch)]
+    forms = [jax.tree.structure(one) for one in given]
 
     def of_leaves(fn):
         """The function of the program's inputs."""
@@ -155,19 +158,19 @@ def record(name, mesh, folder):
             if one["kind"] == "data":
                 return ["fsdp"]
             return next((specs[name] for name in specs if one["name"] == name or
-                         one["name"].endswith("/" + name)), [])
+                         one["name"].endswith("/" + name)), stated_specs[one["name"]])
         return spec
 
     out = {"digest": digest(stated)}
     out["facts"] = compiled(of_leaves(constrained), made,
-                            lambda one: specs[one["name"]], mesh)
+                            lambda one: stated_specs[one["name"]], mesh, trains)
     out["names"] = compiled(of_leaves(fn), made,
-                            by_name(named_specs(model, made, folder)), mesh)
+                            by_name(named_specs(model, made, folder)), mesh, trains)
     wide_models.by_hand[:] = [NamedSharding(mesh, PartitionSpec("fsdp", None, None))]
-    own = model.step()[0]
+    own = (model.step() if trains else model.call())[0]
     # A new function, whose trace has the constraints.
     out["hand"] = compiled(of_leaves(lambda *given: own(*given)), made,
-                           by_name(hand_specs(model)), mesh)
+                           by_name(hand_specs(model)), mesh, trains)
     wide_models.by_hand.clear()
     return out
 

@@ -9,8 +9,9 @@ rules: also the operations of a device's matmuls, and what the busiest device se
 collective and axes (compiled.py). NAME.program.json.gz is a traced function of
 costed.py, step.hlo.txt.gz the compiled module of one of them, and
 llama3_8b.program.json.gz a training step of Llama 3 8B's sizes, only traced. Prints how
-shardc's figures compare (tests/cli/xla_rules.py). With names of programs XLA.json.gz
-stays as it is."""
+shardc's figures compare (tests/cli/xla_rules.py). With names of programs the others
+stay as they are. A function without gradients is compiled with the constraints of
+`shardc.constrain`, since XLA by itself gathers weights for a few tokens."""
 
 import gzip
 import json
@@ -41,6 +42,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import costed
+import shardc as package
 import xla_rules
 from compiled import Compiled
 from layers import grouped_attention, next_token, rms, rope, shape, tokens
@@ -55,8 +57,17 @@ def shardc(*arguments):
     subprocess.run([os.environ["SHARDC_BIN"], *arguments], check=True)
 
 
-def specs_of(made, plan, sizes):
-    """The sharding of each input, by the rules of `verify step --program`."""
+def specs_of(made, plan, sizes, folder):
+    """The sharding of each input, by the rules of `verify step --program`. States of no
+    parameter have that of `export constraints`."""
+    path = os.path.join(folder, "own.json")
+    program.write(made, path)
+    stated = {one["name"]: one["spec"] for one in json.loads(subprocess.run(
+        [os.environ["SHARDC_BIN"], "export", "constraints", "--program", path, "--plan",
+         plan, "--format", "json"], check=True, capture_output=True, text=True).stdout)[
+             "inputs"]}
+    with open(plan, encoding="utf-8") as file:
+        plan = json.load(file)
     params = {name: one["spec"] for name, one in plan["params"].items()}
     shapes = {one["name"]: made["values"][one["value"]]["shape"]
               for one in made["inputs"] if one["kind"] == "param"}
@@ -72,7 +83,7 @@ def specs_of(made, plan, sizes):
             continue
         of = max((name for name in params if one["name"].endswith(name)
                   and shapes[name] == sides), key=len, default=None)
-        yield params[of] if of else []
+        yield params[of] if of else stated[one["name"]]
 
 
 def grid_of(sizes):
@@ -91,8 +102,7 @@ def given_of(made, rules, sizes, folder):
                    if one["kind"] == "param"}, file)
     shardc("plan", "--no-project", "--mesh", mesh, "--rules", rules, "--manifest", tree,
            "-o", plan, "-q")
-    with open(plan, encoding="utf-8") as file:
-        specs = list(specs_of(made, json.load(file), sizes))
+    specs = list(specs_of(made, plan, sizes, folder))
 
     def sharding(spec):
         return NamedSharding(grid_of(sizes), PartitionSpec(
@@ -104,8 +114,23 @@ def given_of(made, rules, sizes, folder):
             for one, spec in zip(made["inputs"], specs)]
 
 
-def answer(name, made, folder):
+def constrained(fn, arguments, made, rules, mesh):
+    """The function of the leaves with the shardings that shardc chooses: XLA by itself
+    gathers weights for a few tokens."""
+    plan = package.compile(mesh=mesh, rules=rules, manifest={
+        one["name"]: made["values"][one["value"]] for one in made["inputs"]
+        if one["kind"] == "param"})
+    own = package.constrain(fn, plan, mesh=grid_of(SIZES))
+    tree = jax.tree.structure(arguments)
+
+    def call(*leaves):
+        return jax.tree.leaves(own(*jax.tree.unflatten(tree, leaves)))
+    return call
+
+
+def answer(name, fn, arguments, folder):
     """A program of testdata/programs under the rules that shardc suggests."""
+    made = program.traced(fn, arguments, f"models:{name}")
     path, rules = (os.path.join(folder, one) for one in ("program.json", "rules.yaml"))
     program.write(made.program, path)
     mesh = ",".join(f"{axis}:{size}" for axis, size in SIZES.items())
@@ -113,11 +138,15 @@ def answer(name, made, folder):
     given = given_of(made.program, rules, SIZES, folder)
     whole = jax.jit(made.function).lower(
         *(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in given))
+    trains = name.endswith(".step")
+    function = made.function if trains else constrained(fn, arguments, made.program,
+                                                        rules, mesh)
+    compiled = Compiled(jax.jit(function).lower(*given), SIZES)
     with open(rules, encoding="utf-8") as file:
         rules_text = file.read()
     return {"name": name, "mesh": mesh, "rules": rules_text,
-            "flops": whole.cost_analysis()["flops"],
-            **Compiled(jax.jit(made.function).lower(*given), SIZES).memory()}
+            "flops": whole.cost_analysis()["flops"], **compiled.memory(),
+            **({} if trains else {"sent": compiled.sent()})}
 
 
 def costed_answer(name, folder):
@@ -200,16 +229,20 @@ def main(names):
     with tempfile.TemporaryDirectory() as folder:
         for file, call in calls(names):
             fn, params, batch, *state = call()
-            made = program.traced(fn, (params, *state, batch), f"models:{file}")
-            out["cases"].append(answer(file, made, folder))
+            out["cases"].append(answer(file, fn, (params, *state, batch), folder))
             print(json.dumps({**out["cases"][-1], "rules": ""}), flush=True)
         for name in costed.COSTED:
             if not names or name in names:
                 out["costed"].append(costed_answer(name, folder))
     print(xla_rules.table(out["costed"]))
+    path = os.path.join(FOLDER, "XLA.json.gz")
     if names:
-        return
-    with open(os.path.join(FOLDER, "XLA.json.gz"), "wb") as raw, \
+        with gzip.open(path) as file:
+            known = json.load(file)
+        for kind in ("cases", "costed"):
+            new = {one["name"]: one for one in out[kind]}
+            out[kind] = [new.get(one["name"], one) for one in known[kind]]
+    with open(path, "wb") as raw, \
             gzip.GzipFile("", "wb", 9, raw, 0) as packed:
         packed.write((json.dumps(out, indent=1) + "\n").encode())
 

@@ -5,6 +5,8 @@ plans that names decide; a plan by hand follows from the answers.
 `kept` marks the residual stream: whoever plans by hand constrains it there, as authors
 of models do."""
 
+import fnmatch
+
 import jax
 import jax.numpy as jnp
 
@@ -875,3 +877,80 @@ def linear_attention():
                             "o": (N * D, W)}, answers={
         **{f"*.{n}": "stream | heads*head_dim" for n in "qkv"},
         "*.o": "heads*head_dim | stream"})
+
+
+@model
+def phi_inner():
+    """phi_fused with its gate and up projections in the layout that `suggest` advises."""
+    def block(w, x):
+        b, t, _ = x.shape
+        qkv = rms(x, w["norm1"]) @ w["qkv_proj"]
+        q, k, v = jnp.split(qkv, [N * D, (N + KV) * D], -1)
+        y = grouped_attention(rope(q.reshape(b, t, KV, GROUP, D)),
+                              rope(k.reshape(b, t, KV, D)), v.reshape(b, t, KV, D))
+        x = kept(x + y.reshape(b, t, -1) @ w["o_proj"])
+        both = jnp.einsum("btw,wfp->btfp", rms(x, w["norm2"]), w["gate_up_proj"])
+        return kept(x + (jax.nn.silu(both[..., 0]) * both[..., 1]) @ w["down_proj"])
+
+    return language(block, {
+        **NORMS, "qkv_proj": (W, (N + 2 * KV) * D), "o_proj": (N * D, W),
+        "gate_up_proj": (W, F, 2), "down_proj": (F, W)}, answers={
+            "*.qkv_proj": "stream | sum(kv*group*head_dim,kv*head_dim,kv*head_dim)",
+            "*.gate_up_proj": "stream | inner | 2"})
+
+
+# ---- Inference
+
+
+@model
+def decode():
+    """One step with a stacked KV cache, whose rows all have the same length."""
+    def forward(w, state, batch):
+        x, at = kept(w["embed"][batch["tokens"]][:, None]), state["length"]
+        ks, vs = state["k"], state["v"]
+        for i in range(2):
+            one = w.layer(f"layers.{i}")
+            q, k, v = heads(one, rms(x, one["norm1"]), rotate=lambda x: rope(x, at))
+            ks = jax.lax.dynamic_update_slice(ks, k[None], (i, 0, at, 0, 0))
+            vs = jax.lax.dynamic_update_slice(vs, v[None], (i, 0, at, 0, 0))
+            y = grouped_attention(q, ks[i], vs[i], lambda s: jnp.where(
+                jnp.arange(T) <= at, s, -1e9))
+            x = fed(one, kept(x + y.reshape(B, 1, -1) @ one["o_proj"]))
+        logits = (rms(x, w["norm"]) @ w["lm_head"])[:, 0]
+        return jnp.argmax(logits, -1), {"k": ks, "v": vs, "length": at + 1}
+
+    shapes = {"embed": (V, W), "norm": (W,), "lm_head": (W, V)}
+    for i in range(2):
+        shapes |= {f"layers.{i}.{k}": v for k, v in {**ATTENTION, **MLP, **NORMS}.items()}
+    cache = shape(2, B, T, KV, D)
+    return plain(forward, shapes, batch={"tokens": shape(B, dtype=jnp.int32)}, high=V,
+                 state={"k": cache, "v": cache, "length": shape(dtype=jnp.int32)},
+                 answers=ANSWERS)
+
+
+@model
+def int8():
+    """The forward pass with weights of eight bits, and a scale of each column."""
+    names = {**ATTENTION, **MLP}
+
+    def forward(w, batch):
+        x = kept(w["embed"][batch["tokens"]])
+        for i in range(2):
+            one = w.layer(f"layers.{i}")
+            full = {name: one[name].astype(jnp.float32) * one[name + "_scale"]
+                    for name in names}
+            full |= {name: one[name] for name in NORMS}
+            x = fed(full, attended(full, x))
+        return rms(x, w["norm"]) @ w["lm_head"]
+
+    shapes = {"embed": (V, W), "norm": (W,), "lm_head": (W, V)}
+    for i in range(2):
+        shapes |= {f"layers.{i}.{k}": v for k, v in NORMS.items()}
+        for name, of in names.items():
+            shapes[f"layers.{i}.{name}"] = shape(*of, dtype=jnp.int8)
+            shapes[f"layers.{i}.{name}_scale"] = (of[1],)
+    scales = {f"*.{name}_scale": next(
+        ANSWERS[one] for one in ANSWERS if fnmatch.fnmatchcase("." + name, one)
+    ).split(" | ")[1] for name in names}
+    return plain(forward, shapes, batch=tokens(B, T), high=V,
+                 answers={**scales, **ANSWERS})

@@ -22,6 +22,7 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
+#include "lint/analysis/traced.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
 #include "parse/spec_read.h"
@@ -108,6 +109,9 @@ Facts::Facts(const LintInputs& inputs)
         gathered_axes_.push_back(axis);
       }
     }
+  }
+  if (inputs_.traced != nullptr) {
+    traced_params_ = TracedParams(*inputs_.traced, plan());
   }
   FindGroups();
   FindDownProjections();
@@ -823,10 +827,12 @@ void AddExperts(const Facts& facts, std::vector<Misfit>& out) {
 std::vector<Misfit> MisfitsOf(const Facts& facts) {
   std::vector<Misfit> out;
   if (facts.model() == nullptr) return out;
-  AddHeads(facts, out);
+  const TracedSizes traced = TracedSizesOf(facts);
+  AddTracedMisfits(facts, traced, out);
+  if (traced.heads.empty()) AddHeads(facts, out);
   AddHidden(facts, out);
-  AddVocabulary(facts, out);
-  AddExperts(facts, out);
+  if (traced.vocabularies.empty()) AddVocabulary(facts, out);
+  if (traced.experts.empty()) AddExperts(facts, out);
   return out;
 }
 

@@ -1,7 +1,7 @@
 // Directory: lint/analysis. The facts of a compiled target that several lints
 // read, computed once.
 // Its files include headers of these directories: source, model, parse, match,
-// resolve, legalize, roles, comm, schedule, step, plan.
+// resolve, legalize, roles, program, comm, schedule, step, plan.
 //
 // This file holds the input of lints: the compiled target, and the facts that
 // are derived from it.
@@ -28,6 +28,7 @@
 #include "model/project.h"
 #include "plan/compile.h"
 #include "plan/nearest.h"
+#include "program/facts.h"
 #include "roles/classify.h"
 #include "roles/layer_stacks.h"
 #include "source/source.h"
@@ -83,6 +84,8 @@ struct LintInputs {
   // type that the mesh names is used.
   std::optional<int64_t> memory_bytes;
   std::vector<ZigZagRing> rings;  // operations with zig-zag ring attention
+  // A traced program of the model. Lints do not guess what it shows.
+  const program::TracedProgram* traced = nullptr;
   // If false, findings need not list the names of parameters
   // (Finding::params). There may be millions of names.
   bool lists_names = true;
@@ -240,6 +243,11 @@ class Facts {
   // nothing if LintInputs::lists_names is false.
   void AddNames(std::span<const uint32_t> params, LintFinding& finding) const;
   std::string Example(const ParameterGroup& group) const;
+  // Returns what the traced program shows about the parameter with this index,
+  // or null.
+  const program::ParamFacts* TracedParam(uint32_t param) const {
+    return traced_params_.empty() ? nullptr : traced_params_[param];
+  }
 
   // Returns whether the rules were probably written for other names: most rules
   // match nothing, and few parameters match a rule other than a catch-all.
@@ -278,6 +286,8 @@ class Facts {
   bool other_naming_ = false;
   AxisGroup tensor_axes_;
   AxisGroup gathered_axes_;
+  // Indexed by parameter; empty without a traced program.
+  std::vector<const program::ParamFacts*> traced_params_;
   std::vector<Misfit> misfits_;
   mutable std::optional<LayerStacks> stacks_;
   mutable std::shared_ptr<const BlockFacts> blocks_;

@@ -3,7 +3,9 @@
 #ifndef SHARDC_LINT_ANALYSIS_GROUPS_H_
 #define SHARDC_LINT_ANALYSIS_GROUPS_H_
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -123,6 +125,14 @@ inline Vocabulary VocabularyOf(const Facts& facts) {
   if (embeddings != 1) out.embedding = nullptr;
   if (heads != 1) out.head = nullptr;
   return out;
+}
+
+// Returns whether a mesh axis has the name of a pipeline's axis. Such an axis
+// may shard the dimension of layers, because each stage has some of them.
+inline bool IsPipelineAxis(std::string_view axis) {
+  constexpr std::string_view kNames[] = {
+      "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
+  return std::ranges::find(kNames, axis) != std::end(kNames);
 }
 
 }  // namespace shardc

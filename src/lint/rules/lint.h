@@ -24,6 +24,9 @@ struct Lint {
   Code code;
   bool preview = false;
   unsigned needs = 0;  // bits of Need
+  // Whether it guesses by names what parameters do. Its findings about
+  // parameters of a traced program are left out.
+  bool guesses = false;
   // The function that runs the lint. Null for the lints of unused ignores and
   // of the committed plan, whose findings are made by lint/baseline.cc and
   // lint/baseline.cc.

@@ -10,6 +10,7 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
+#include "lint/analysis/traced.h"
 #include "lint/rules/all.h"
 #include "model/axis_rules.h"
 #include "roles/classify.h"
@@ -137,6 +138,7 @@ void CheckShapeIsNotTheRoles(const Facts& facts, FindingSink& sink) {
       "correct the role's dimensions under `params` of the `model:` "
       "section, or the configuration",
       sink);
+  ReportTracedRoles(facts, kShapeIsNotTheRoles.code, sink);
 }
 
 // Reports roles of the `model:` section that are not used. A role that is not

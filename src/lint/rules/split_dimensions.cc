@@ -3,7 +3,6 @@
 //
 //   router [4096, 8] over ep 4  ->  each device computes 2 of 8 scores
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -311,15 +310,6 @@ void CheckQuantisationBlock(const Facts& facts, FindingSink& sink) {
 //
 // Nothing is reported if sizes and names do not determine which dimension
 // counts layers.
-namespace {
-
-// Names of pipeline axes. These axes may shard the layer dimension, because
-// each stage of a pipeline has some of the layers.
-constexpr std::array<std::string_view, 6> kPipelines = {
-    "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
-
-}  // namespace
-
 void CheckLayersSplit(const Facts& facts, FindingSink& sink) {
   const LayerStacks& stacks = facts.stacks();
   for (size_t g = 0; g < facts.groups().size(); ++g) {
@@ -329,9 +319,7 @@ void CheckLayersSplit(const Facts& facts, FindingSink& sink) {
       const LayerStack& stack = stacks.stacks[scanned.stack];
       if (stack.confidence == StackConfidence::kUndecided) continue;
       AxisGroup axes = facts.AxesAt(group, scanned.dim);
-      std::erase_if(axes, [](const std::string& axis) {
-        return IsAmong(axis, kPipelines);
-      });
+      std::erase_if(axes, IsPipelineAxis);
       if (facts.mesh().Parts(axes).value_or(1) <= 1) continue;
       sink.push_back(GroupFinding(
           facts, kLayersSplit.code, group,

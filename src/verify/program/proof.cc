@@ -24,6 +24,7 @@
 #include "exec/program/run.h"
 #include "program/runnable.h"
 #include "program/sharding.h"
+#include "program/ties.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "verify/judge/explain.h"
@@ -642,6 +643,53 @@ std::optional<std::string> RegionFault(const Program& program,
          mismatch->message;
 }
 
+namespace {
+
+// Shards states of no parameter, such as KV caches: a dimension gets the axes
+// of the data's or of a parameter's dimension that begins with the same factor.
+// The data axes of a parameter do not count, since its shards over them are
+// gathered before use.
+void ShardStates(const Program& program, const exec::SimMesh& sim,
+                 const AxisGroup& batch, const std::vector<size_t>& states,
+                 std::vector<Spec>& specs) {
+  const program::Ties ties = program::TieDimensions(program);
+  std::map<program::FactorId, AxisGroup> axes_of;
+  for (const InputKind kind : {InputKind::kData, InputKind::kParam}) {
+    for (size_t i = 0; i < program.inputs.size(); ++i) {
+      const program::Input& input = program.inputs[i];
+      if (input.kind != kind) continue;
+      for (size_t d = 0; d < specs[i].size(); ++d) {
+        AxisGroup axes = specs[i][d];
+        if (kind == InputKind::kParam) {
+          std::erase_if(axes, [&](const std::string& axis) {
+            return std::ranges::find(batch, axis) != batch.end();
+          });
+        }
+        const auto factors = ties.table.Resolve(ties.dims[input.value][d]);
+        if (!axes.empty() && !factors.empty()) {
+          axes_of.try_emplace(factors[0], std::move(axes));
+        }
+      }
+    }
+  }
+  for (const size_t i : states) {
+    const ValueId value = program.inputs[i].value;
+    for (size_t d = 0; d < specs[i].size(); ++d) {
+      const auto factors = ties.table.Resolve(ties.dims[value][d]);
+      const auto at =
+          factors.empty() ? axes_of.end() : axes_of.find(factors[0]);
+      if (at == axes_of.end()) continue;
+      Spec with = specs[i];
+      with[d] = at->second;
+      if (!exec::CheckLayout(sim, program.ShapeOf(value), with)) {
+        specs[i] = std::move(with);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<Spec> InputSpecs(const Program& program, const Mesh& mesh,
                              const std::vector<Spec>& specs,
                              const AxisGroup& batch,
@@ -652,6 +700,7 @@ std::vector<Spec> InputSpecs(const Program& program, const Mesh& mesh,
     if (input.kind == InputKind::kParam) params.push_back(&input);
   }
   std::vector<Spec> out;
+  std::vector<size_t> states;  // those of no parameter
   size_t next = 0;
   for (const program::Input& input : program.inputs) {
     const Shape& shape = program.ShapeOf(input.value);
@@ -682,7 +731,10 @@ std::vector<Spec> InputSpecs(const Program& program, const Mesh& mesh,
         }
       }
     }
-    if (!param) continue;
+    if (!param) {
+      if (!shape.empty()) states.push_back(out.size() - 1);
+      continue;
+    }
     const Spec own = exec::PadSpec(specs[*param], shape.size());
     if (const auto why = exec::CheckLayout(sim, shape, own)) {
       notes.push_back(ShortQuote(input.name) + " is replicated, since " +
@@ -691,6 +743,7 @@ std::vector<Spec> InputSpecs(const Program& program, const Mesh& mesh,
     }
     spec = own;
   }
+  if (!states.empty()) ShardStates(program, sim, batch, states, out);
   return out;
 }
 

@@ -104,9 +104,11 @@ std::optional<std::string> RegionFault(const program::Program& program,
 
 // Returns the sharding of each input. A parameter has its spec in `specs`,
 // which has one entry for each parameter in the order of the inputs. A state
-// whose name ends in that of a parameter of the same shape has its spec. The
-// first dimension of data is sharded over those of the axes `batch` that divide
-// it. Adds a note for each spec that the shape does not allow.
+// whose name ends in that of a parameter of the same shape has its spec.
+// Another state, such as a KV cache, is sharded as the data and the parameters
+// with which it has factors in common. The first dimension of data is sharded
+// over those of the axes `batch` that divide it. Adds a note for each spec that
+// the shape does not allow.
 std::vector<Spec> InputSpecs(const program::Program& program, const Mesh& mesh,
                              const std::vector<Spec>& specs,
                              const AxisGroup& batch,
