@@ -145,7 +145,7 @@ const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 45> kAll = {
+  static constexpr std::array<const KeyTable*, 46> kAll = {
       &keys::kMesh,          &keys::kDevice,       &keys::kRules,
       &keys::kRule,          &keys::kLike,         &keys::kPlace,
       &keys::kRegistration,  &keys::kForcedAxis,   &keys::kBundle,
@@ -160,7 +160,8 @@ std::span<const KeyTable* const> AllKeyTables() {
       &keys::kChips,         &keys::kSources,      &keys::kRateCurves,
       &keys::kRun,           &keys::kAudit,        &keys::kStages,
       &keys::kStacked,       &keys::kSchedule,     &keys::kBudget,
-      &keys::kServing,       &keys::kServedRates,  &keys::kEngine};
+      &keys::kServing,       &keys::kServedRates,  &keys::kEngine,
+      &keys::kExperts};
   return kAll;
 }
 
