@@ -544,6 +544,7 @@ std::string CalibratedProfileText(const DeviceProfile& base,
   out += others + "measured:\n";
   for (const cost::CalibratedStep& step : calibration.steps) {
     out += "  - {run: " + QuotedYaml(step.name) +
+           (step.ranks > 0 ? ", stages: " + std::to_string(step.ranks) : "") +
            ", step_s: " + DigitsText(step.seconds) +
            ", expected_s: " + DigitsText(step.after) + "}\n";
   }
