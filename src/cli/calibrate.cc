@@ -12,12 +12,14 @@
 #include "cli/compared_program.h"
 #include "cli/cost_flags.h"
 #include "cli/output.h"
-#include "cli/plan_findings.h"
+#include "cli/pictured.h"
 #include "cost/calibrate.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
 #include "parse/operations.h"
 #include "source/file.h"
+#include "source/join.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
@@ -29,18 +31,29 @@ struct CalibrateFlags {
   Strings runs;
 };
 
-// Sets the options of `cost` to the values in the file of a measured run.
-void SetFlags(const MeasuredRun& run, CostFlags& flags) {
+// Sets the options of `cost` to the values in the file of a measured run. An
+// option that the run does not give has no value.
+void SetFlags(const MeasuredRun& run, CostFlags& flags, StageFlags& stages,
+              Findings& findings) {
   flags.inputs.asked.no_project = true;
   flags.inputs.asked.mesh = run.mesh;
   flags.inputs.asked.rules = run.rules;
   flags.inputs.asked.manifest = run.manifest;
   flags.inputs.asked.model = run.model;
-  for (const Option& option : OptionsOfCost(flags)) {
+  stages.p2p.clear();
+  Options options = OptionsOfCost(flags);
+  Append(options, OptionsOf(stages));
+  for (const Option& option : options) {
     for (const auto& [name, value] : run.options) {
       if (name != option.name) continue;
       if (auto* const* text = std::get_if<std::string*>(&option.to)) {
         **text = value;
+      }
+      const auto known = option.Choices();
+      if (option.checked &&
+          std::find(known.begin(), known.end(), value) == known.end()) {
+        findings.Add(code::kUsage, run.places.at(name),
+                     ShortQuote(value) + " is none of: " + Join(known, ", "));
       }
     }
     const bool on = std::find(run.flags.begin(), run.flags.end(),
@@ -49,6 +62,8 @@ void SetFlags(const MeasuredRun& run, CostFlags& flags) {
       **flag = true;
     }
   }
+  // Published pipelines divide their layers evenly.
+  if (stages.Given() && stages.assign.empty()) stages.assign = "even";
 }
 
 // Returns the name of the first input that the run lacks. Returns an empty text
@@ -71,8 +86,10 @@ bool MoveToRun(const MeasuredRun& run, Findings& findings) {
     const SourceRef& source = finding.place.source;
     const auto at =
         source == nullptr ? run.places.end() : run.places.find(source->name());
-    if (at != run.places.end()) {
-      finding.place = at->second;
+    // A finding without a place is about the whole run.
+    const bool whole = source == nullptr;
+    if (whole || at != run.places.end()) {
+      finding.place = whole ? run.place : at->second;
       any = any || finding.level == Level::kError;
     }
     moved.Add(std::move(finding));
@@ -100,17 +117,30 @@ std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
     return std::nullopt;
   }
   CostFlags flags;
-  SetFlags(*run, flags);
+  StageFlags stages;
   Findings own;
+  SetFlags(*run, flags, stages, own);
+  flags.profile = profile.name;
+  flags.inputs.trains = true;
   const auto target = TargetOrPlan(flags.inputs, "", own);
   auto settings =
       target ? CostSettings(flags, *target, Mode::kTrain, own) : std::nullopt;
-  std::optional<ModelConfig> model;
-  const auto compiled =
-      settings ? LoadAndCompile(flags.inputs, *target, common, own, &model)
-               : nullptr;
-  if (compiled != nullptr) own.Append(PlanFindings(*compiled));
-  const bool wrong = own.HasErrors() || compiled == nullptr;
+  StagedTarget staged;
+  if (settings) {
+    staged = CompileStaged(stages, flags.inputs, *target, common, own);
+  }
+  cost::MeasuredStep out;
+  const auto work = staged.compiled == nullptr
+                        ? std::nullopt
+                        : CompiledWork(staged, Mode::kTrain, own);
+  if (work && (stages.Given() || staged.declared)) {
+    StageSizes sizes = {Mode::kTrain, settings->batch, settings->length, {}};
+    if (!flags.microbatches.empty())
+      sizes.microbatches = settings->microbatches;
+    out.stages = StagesOfCommand(stages, staged.stages(), *staged.compiled,
+                                 staged.config(), sizes, own);
+  }
+  const bool wrong = own.HasErrors() || !work;
   const bool in_run = MoveToRun(*run, own);
   findings.Append(std::move(own));
   if (wrong && in_run) return std::nullopt;
@@ -120,21 +150,52 @@ std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
                  "be compared");
     return std::nullopt;
   }
-  settings->profile = &profile;
-  cost::MeasuredStep out;
   out.name = run->name;
-  out.inputs = cost::MakeCostInputs(*compiled, model, Mode::kTrain);
+  out.inputs = *work;
   out.settings = *settings;
-  cost::Report report = CostOf(compiled.get(), model, out.inputs, *settings);
-  if (!report.expected) {
-    findings.Add(code::kSchema, run->place,
-                 "the step of this run has no expected time",
-                 "give `batch`, `seq` and `model`, whose config.json has the "
-                 "hidden size");
+  out.compiled = staged.compiled;
+  // Real software sends messages while a rank computes nothing.
+  out.exposed = stages.p2p.empty() || stages.Exposed();
+  std::vector<NotKnown> unknown = out.inputs.not_known;
+  bool timed = false;
+  if (out.stages == nullptr) {
+    cost::Report report =
+        CostOf(staged.compiled.get(), staged.model, out.inputs, *settings);
+    timed = report.expected.has_value();
+    AddNotKnown(report.memory.unknown, unknown);
+    AddNotKnown(report.communication.unknown, unknown);
+    out.memory = std::move(report.memory);
+    out.communication = std::move(report.communication);
+  } else {
+    Findings staged_findings;
+    auto cost = cost::PipelineCostOf(*staged.compiled, out.inputs, *settings,
+                                     *out.stages, out.exposed, staged_findings);
+    MoveToRun(*run, staged_findings);
+    findings.Append(std::move(staged_findings));
+    if (!cost) return std::nullopt;
+    timed = cost->timed;
+    AddNotKnown(cost->Unknown(), unknown);
+    for (const cost::StageCost& stage : cost->stages) {
+      AddNotKnown(stage.communication.unknown, unknown);
+    }
+    // The division that was found for the base is that of all other figures.
+    auto divided = std::make_shared<PlannedStages>(*out.stages);
+    divided->listed = true;
+    for (size_t s = 0; s < cost->stages.size(); ++s) {
+      divided->bounds[s] = cost->stages[s].begin;
+    }
+    out.stages = std::move(divided);
+  }
+  if (!timed) {
+    findings.Add(
+        code::kSchema, run->place,
+        "the step of this run has no expected time" +
+            (unknown.empty() ? std::string()
+                             : ": not known: " + NotKnownText(unknown.front())),
+        "give `batch`, `seq` and `model`, whose config.json has the "
+        "hidden size");
     return std::nullopt;
   }
-  out.memory = std::move(report.memory);
-  out.communication = std::move(report.communication);
   out.seconds = run->step_s ? *run->step_s
                             : cost::Real(*settings->batch) *
                                   cost::Real(*settings->length) /

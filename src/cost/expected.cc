@@ -593,6 +593,10 @@ double SumOf(const std::vector<TimePart>& parts) {
       [](double sum, const TimePart& part) { return sum + part.seconds; });
 }
 
+bool SupportsExperts(const DeviceProfile& profile) {
+  return profile.efficiency.runs > 0 && !IsTorus(profile.fabric);
+}
+
 std::optional<double> ExpectedSecondsOf(const CostInputs& work,
                                         const Settings& settings,
                                         const Memory& memory,
@@ -647,7 +651,7 @@ std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
   out.stack = &stack;
   out.stack_assumed = settings.stack == nullptr;
   out.has_experts = work.model && work.model->experts;
-  out.measured = profile->efficiency.runs > 0 && !IsTorus(profile->fabric);
+  out.measured = SupportsExperts(*profile);
   out.calibrated =
       profile->efficiency.runs > 0 && !(work.model && work.model->experts);
   return out;

@@ -57,6 +57,10 @@ struct ExpectedTime {
   bool has_experts = false, measured = false;
 };
 
+// Returns whether published runs of models with experts support the times of a
+// device: the parts that only such models have were compared with runs on GPUs.
+bool SupportsExperts(const DeviceProfile& profile);
+
 // Returns the expected time of a step. Returns nullopt if the mode is not
 // training, if the profile, the batch or the length is missing, if the hidden
 // size is unknown, or if a role or a fact that the user can give is not known.

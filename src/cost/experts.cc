@@ -218,11 +218,11 @@ double ExpertLayers::AllToAll(const Rates& rates) const {
     seconds = std::min(seconds, std::max(inside * reached / rates.tokens_near,
                                          outside * sent / rates.tokens_far));
   }
-  return (seconds + rates.dispatch_start + 2 * rates.latency) / rates.experts;
+  return (seconds + rates.dispatch_start + 2 * rates.latency) / rates.dispatch;
 }
 
 double ExpertLayers::HostOfLayer(const Rates& rates) const {
-  return Any() ? rates.host / rates.experts : 0;
+  return Any() ? rates.host : 0;
 }
 
 double ExpertLayers::Host(const Rates& rates) const {

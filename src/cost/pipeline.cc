@@ -77,6 +77,7 @@ class Pipeline {
         exposed_(exposed),
         findings_(findings) {
     settings_.microbatches = planned.table.microbatches;
+    overlap_given_ = settings.overlap_experts;
     if (settings_.profile == nullptr && work.mesh.device) {
       settings_.profile = FindDeviceProfile(work.mesh.device->profile);
     }
@@ -87,6 +88,7 @@ class Pipeline {
     // it sends tokens to experts.
     if (planned.table.ranks() > 1 &&
         planned.table.stages <= planned.table.ranks()) {
+      one_stage_ = true;
       settings_.overlap_experts = false;
     }
   }
@@ -463,7 +465,8 @@ class Pipeline {
                           (cost.table.placement == schedule::Placement::kLoop &&
                            from / place.near == to / place.near);
       out.push_back(
-          part * (Real(cost.boundary) / (inside ? near : far) + of.latency_s));
+          part * (Real(cost.boundary) / (inside ? near : far) + of.latency_s) /
+          of.messages);
     }
     return out;
   }
@@ -531,6 +534,11 @@ class Pipeline {
     out.push_back("memory as the software " + std::string(stack.name) +
                   " takes it" +
                   (settings_.stack == nullptr ? " (assumed: --stack)" : ""));
+    if (timed_) {
+      Settings given = settings_;
+      given.overlap_experts = overlap_given_;
+      AddExpertAssumptions(work_, given, one_stage_, out);
+    }
     if (!work_.hidden_known) {
       out.emplace_back(
           "the plan has no `activations`: the hidden state is assumed to be "
@@ -559,6 +567,9 @@ class Pipeline {
   Findings& findings_;
   PipelineCost out_;
   bool timed_ = false;
+  // Whether ranks have no virtual stages, and Settings::overlap_experts of the
+  // caller.
+  bool one_stage_ = false, overlap_given_ = false;
   // True if the caller's settings reduce gradients in each micro-batch, and
   // StageSettings() changed this to once a step because of ZeRO stage 2.
   bool reduces_once_ = false;

@@ -100,6 +100,13 @@ bool RepeatsAll(const Settings& settings) {
   return settings.remat.keep == step::Keep::kNothing;
 }
 
+// Returns whether tokens are sent while another micro-batch is computed. If the
+// backward pass repeats all of a layer, it does not wait for another
+// micro-batch.
+bool OverlapsExperts(const Settings& settings) {
+  return settings.overlap_experts && !RepeatsAll(settings);
+}
+
 // Returns the seconds of Rates::host.
 double HostSeconds(const Settings& settings, const Stack& stack) {
   const Graphs graphs = settings.graphs.value_or(stack.graphs);
@@ -110,7 +117,7 @@ double HostSeconds(const Settings& settings, const Stack& stack) {
   } else if (sends == Dispatcher::kAllToAll) {
     out *= kWaits;
   }
-  if (settings.overlap_experts && graphs == Graphs::kNone) out *= kTwoBatches;
+  if (OverlapsExperts(settings) && graphs == Graphs::kNone) out *= kTwoBatches;
   if (RepeatsAll(settings)) out *= kRepeats;
   return out;
 }
@@ -131,13 +138,15 @@ void SetExperts(const Settings& settings, const Stack& stack, Rates& out) {
   out.tokens_far = kTokensFar;
   out.dispatch_start = kDispatchStart;
   out.dispatch_exposed = 1;
-  if (settings.overlap_experts && !RepeatsAll(settings)) {
+  if (OverlapsExperts(settings)) {
     out.dispatch_exposed =
         graphs == Graphs::kStep ? kOverlappedInGraphs : kOverlapped;
   }
-  out.host = HostSeconds(settings, stack);
+  const Efficiency& of = settings.profile->efficiency;
+  out.host = HostSeconds(settings, stack) / of.expert_host;
   out.dense_host = kDenseHost;
-  out.experts = settings.profile->efficiency.experts;
+  out.experts = of.experts;
+  out.dispatch = of.dispatch;
 }
 
 }  // namespace

@@ -139,9 +139,9 @@ struct Rates {
   // in the forward and the backward pass, and the fraction of it that a layer
   // without experts takes.
   double host = 0, dense_host = 0;
-  // The fraction of the rates above that a device reaches in the parts that
-  // only models with experts have.
-  double experts = 1;
+  // The fractions of the rates above that a device reaches in what experts and
+  // their router compute, and in all-to-alls.
+  double experts = 1, dispatch = 1;
 };
 
 // Returns whether the matmuls of the layers run in 8 or in 4 bits.

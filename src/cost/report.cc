@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "cost/legality.h"
 #include "cost/matmuls.h"
+#include "cost/rates.h"
+#include "model/manifest.h"
 #include "model/mesh_layout.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -125,6 +128,28 @@ void AddPeak(const TakenBytes& taken, const Settings& s,
                 std::string(kMomentNames[static_cast<size_t>(taken.moment)]));
 }
 
+constexpr std::string_view kAllCopies =
+    "the bytes of all-to-alls are those of a copy of each token for each of "
+    "its "
+    "experts; only the expected time takes into account that the dispatcher "
+    "sends it once to a device and once to a host";
+constexpr std::string_view kNotMeasured =
+    "no published run of a model with experts supports the time on this "
+    "device, "
+    "and its range is not measured: on TPUs, published steps took up to 1.9 "
+    "times as long as expected";
+constexpr std::string_view kNoExperts =
+    "`--ep-overlap` has no effect: the model has no experts";
+constexpr std::string_view kKeepsNothing =
+    "`--ep-overlap` has no effect: with a policy that keeps no tensor, the "
+    "backward pass does not wait for another micro-batch";
+constexpr std::string_view kOneStage =
+    "`--ep-overlap` has no effect: without virtual stages (--virtual), a rank "
+    "has no other micro-batch to compute while tokens are sent";
+constexpr std::string_view kAlwaysShown[] = {kDtypeAssumed, kAllCopies,
+                                             kNotMeasured,  kNoExperts,
+                                             kKeepsNothing, kOneStage};
+
 void AddExpected(const ExpectedTime& time, const DeviceProfile& profile,
                  std::vector<std::string>& out) {
   const std::string device(profile.name);
@@ -139,7 +164,9 @@ void AddExpected(const ExpectedTime& time, const DeviceProfile& profile,
            ? ", fitted to " + Counted(profile.efficiency.runs, "published run",
                                       "published runs")
            : ", which no published run has confirmed"));
-  if (time.calibrated) {
+  if (profile.efficiency.measured > 0) {
+    out.push_back("the figures were " + MeasuredText(&profile));
+  } else if (time.calibrated) {
     out.emplace_back("the expected time is within 15 % for 95 of 100 runs");
   } else if (time.has_experts && time.measured) {
     out.emplace_back(
@@ -193,14 +220,6 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
           "does not";
     }
     out.push_back(std::move(chosen));
-    if (expected != nullptr &&
-        s.dispatcher.value_or(expected->stack->dispatcher) !=
-            Dispatcher::kAllToAll) {
-      out.emplace_back(
-          "the bytes of all-to-alls are those of a copy of each token for each "
-          "of its experts; only the expected time takes into account that the "
-          "dispatcher sends it once to a device and once to a host");
-    }
     if (from_program && !IsGeneration(work.mode) &&
         work.Parts(work.Length()) > 1) {
       out.push_back("tokens of complete sequences are routed over " +
@@ -210,6 +229,7 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
     }
   }
   if (expected != nullptr) {
+    AddExpertAssumptions(work, s, false, out);
     AddExpected(*expected, *s.profile, out);
   } else if (s.profile != nullptr) {
     out.push_back(
@@ -236,6 +256,50 @@ std::optional<int64_t> TokensIn(const CostInputs& work,
 }
 
 }  // namespace
+
+bool IsAlwaysShown(std::string_view assumption) {
+  return std::find(std::begin(kAlwaysShown), std::end(kAlwaysShown),
+                   assumption) != std::end(kAlwaysShown);
+}
+
+void AddExpertAssumptions(const CostInputs& work, const Settings& settings,
+                          bool one_stage, std::vector<std::string>& out) {
+  const bool experts = work.model && work.model->experts;
+  if (settings.overlap_experts) {
+    const bool repeats = settings.remat.keep == step::Keep::kNothing;
+    if (!experts) {
+      out.emplace_back(kNoExperts);
+    } else if (repeats) {
+      out.emplace_back(kKeepsNothing);
+    } else if (one_stage) {
+      out.emplace_back(kOneStage);
+    }
+  }
+  if (!experts) return;
+  const Stack& stack = StackOf(work, settings);
+  if (settings.dispatcher.value_or(stack.dispatcher) != Dispatcher::kAllToAll) {
+    out.emplace_back(kAllCopies);
+  }
+  const DeviceProfile* profile = settings.profile;
+  if (profile != nullptr && profile->efficiency.measured == 0 &&
+      !SupportsExperts(*profile)) {
+    out.emplace_back(kNotMeasured);
+  }
+}
+
+std::string MeasuredText(const DeviceProfile* profile, bool pipelines) {
+  if (profile == nullptr) return "";
+  const Efficiency& of = profile->efficiency;
+  if ((pipelines ? of.measured_pipelines : of.measured) == 0) return "";
+  std::string out = "fitted to " + Counted(of.measured, "measured step");
+  if (of.measured_pipelines > 0) {
+    out += ", " + CountText(of.measured_pipelines) + " of pipelines";
+  }
+  return out + ", whose expected times differ by at most " +
+         CountText(std::max<int64_t>(
+             1, std::llround(std::ceil(100 * of.measured_error)))) +
+         " %";
+}
 
 bool Report::LacksVerdict() const {
   const bool asked = tokens.has_value() || memory.at_least;

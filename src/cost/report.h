@@ -42,6 +42,21 @@ struct Report {
   std::vector<std::string> assumptions;
 };
 
+// Returns whether a report prints the assumption even if its other assumptions
+// are not asked for: the user may expect something else.
+bool IsAlwaysShown(std::string_view assumption);
+
+// Appends what is assumed about a training step of a model with experts.
+// `one_stage` states that the step is a pipeline without virtual stages.
+// Nothing is appended for other models, but for an option without effect.
+void AddExpertAssumptions(const CostInputs& work, const Settings& settings,
+                          bool one_stage, std::vector<std::string>& out);
+
+// Returns how far the expected times are from the measured steps to which the
+// profile's figures were fitted. Returns an empty text if there are none or,
+// with `pipelines`, if none of them is of a pipeline. `profile` may be null.
+std::string MeasuredText(const DeviceProfile* profile, bool pipelines = false);
+
 // Makes the report. If `program` is given, the report uses this communication
 // of the lowered program. Otherwise the communication is computed by formulas.
 Report ReportOf(const CostInputs& work, const Settings& settings,

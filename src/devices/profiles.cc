@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -147,11 +148,12 @@ constexpr std::array<Name, 13> kProfileKeys = {
     "chips",  "links", "scale", "measured", "sources", "serving"};
 constexpr std::array<Name, 4> kPeaksKeys = {"bf16", "fp8", "int8", "fp4"};
 constexpr std::array<Name, 2> kProfileMemoryKeys = {"bytes", "bandwidth"};
-constexpr std::array<Name, 5> kEfficiencyKeys = {
-    "matmul", "attention", "memory_ops", "experts", "runs"};
+constexpr std::array<Name, 6> kEfficiencyKeys = {
+    "matmul", "attention", "memory_ops", "experts", "messages", "runs"};
 constexpr std::array<Name, 3> kMatmulKeys = {"bf16", "fp8", "fp4"};
 constexpr std::array<Name, 5> kAttentionKeys = {
     "flash_attn1", "flash_attn2", "cudnn", "other", "narrow_head"};
+constexpr std::array<Name, 3> kExpertsKeys = {"compute", "dispatch", "host"};
 constexpr std::array<Name, 4> kLinksKeys = {"near", "far", "host", "curve"};
 constexpr std::array<Name, 3> kLinkKeys = {"bandwidth", "efficiency",
                                            "latency"};
@@ -169,6 +171,7 @@ const KeyTable kEfficiency{"profile.efficiency", "`efficiency`",
                            kEfficiencyKeys};
 const KeyTable kMatmul{"profile.matmul", "`matmul`", kMatmulKeys};
 const KeyTable kAttention{"profile.attention", "`attention`", kAttentionKeys};
+const KeyTable kExperts{"profile.experts", "`experts`", kExpertsKeys};
 const KeyTable kLinks{"profile.links", "`links`", kLinksKeys};
 const KeyTable kRateCurves{"profile.curve", "`curve`", kCurveCollectives};
 const KeyTable kLink{"profile.link", "a link", kLinkKeys};
@@ -201,6 +204,7 @@ constexpr RealRange kRate = {1, 1e18};
 constexpr RealRange kShare = {0.001, 1};
 constexpr RealRange kExperts = {0.001, 10};
 constexpr RealRange kSeconds = {0, 1};
+constexpr RealRange kMeasuredSeconds = {1e-9, 1e9};
 // The valid range of CurvePoint::at, which is a size of a dimension in
 // elements, or a number of bytes.
 constexpr RealRange kPointSize = {0, 1e18};
@@ -262,6 +266,7 @@ class ProfileReader {
       if (all) profile_.serving.emplace();
       ReadServing(context_, *node, all, *profile_.serving);
     }
+    if (const YamlNode* node = fields->Find("measured")) ReadMeasured(*node);
     if (const YamlNode* node = fields->Find("sources")) ReadSources(*node);
   }
 
@@ -422,10 +427,46 @@ class ProfileReader {
       Real(kernels, "narrow_head", kShare, out.narrow_head);
     });
     Real(fields, "memory_ops", kShare, out.memory_ops);
-    Real(fields, "experts", kExperts, out.experts);
+    ReadExperts(fields, out);
+    Real(fields, "messages", kExperts, out.messages);
     int64_t runs = out.runs;
     Integer(fields, "runs", kRuns, runs);
     out.runs = static_cast<int>(runs);
+  }
+
+  // Reads one factor for all parts of experts, or one for each.
+  void ReadExperts(const Fields& fields, Efficiency& out) {
+    const YamlNode* const node = fields.Find("experts");
+    if (node != nullptr && !node->IsMapping()) {
+      Real(fields, "experts", kExperts, out.experts);
+      out.dispatch = out.expert_host = out.experts;
+      return;
+    }
+    Optional(fields, "experts", keys::kExperts, [&](const Fields& parts) {
+      Real(parts, "compute", kExperts, out.experts);
+      Real(parts, "dispatch", kExperts, out.dispatch);
+      Real(parts, "host", kExperts, out.expert_host);
+    });
+  }
+
+  // Reads the steps to which the figures were fitted, for the statement about
+  // the accuracy of times. Other evidence is not read.
+  void ReadMeasured(const YamlNode& node) {
+    Efficiency& out = profile_.efficiency;
+    for (const YamlNode& one : node.items) {
+      const YamlNode* const measured = MemberOf(one, "step_s");
+      const YamlNode* const after = MemberOf(one, "expected_s");
+      if (measured == nullptr || after == nullptr) continue;
+      const auto step =
+          ReadReal(context_, *measured, "`step_s`", kMeasuredSeconds);
+      const auto expected =
+          ReadReal(context_, *after, "`expected_s`", kMeasuredSeconds);
+      if (!step || !expected) continue;
+      ++out.measured;
+      if (MemberOf(one, "stages") != nullptr) ++out.measured_pipelines;
+      out.measured_error =
+          std::max(out.measured_error, std::abs(*expected / *step - 1));
+    }
   }
 
   // Reads a fraction, or a curve of fractions by the size of a matmul.

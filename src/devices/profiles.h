@@ -86,11 +86,11 @@ struct Efficiency {
   // Seconds that each collective takes in addition to the transfer of its
   // bytes.
   double latency_s = 15e-6;
-  // The fraction of their expected rates at which the parts run that only
-  // models with experts have: the experts, the router, the all-to-alls of
-  // tokens, and the host. Devices whose runs are faster than published ones
-  // exceed 1.
-  double experts = 1;
+  // The fractions of their expected rates at which the parts run that only some
+  // steps have: experts and their router, the all-to-alls of tokens, the start
+  // of kernels by the host, and the messages between the stages of a pipeline.
+  // Devices whose runs are faster than published ones exceed 1.
+  double experts = 1, dispatch = 1, expert_host = 1, messages = 1;
   // Each doubling of the number of hosts lengthens the step by this fraction of
   // its time.
   double scale = 0.007;
@@ -100,6 +100,11 @@ struct Efficiency {
   std::array<Curve, kCurveCollectives.size()> rate_curves = {};
   // The number of published runs to which the figures were fitted.
   int runs = 0;
+  // The number of steps to which `shardc calibrate` fitted the figures, how
+  // many of them are of pipelines, and the largest error of their expected
+  // times, as a fraction.
+  int measured = 0, measured_pipelines = 0;
+  double measured_error = 0;
 };
 
 // The groups of figures whose sources are listed separately. kFigureGroups has
@@ -188,6 +193,7 @@ extern const KeyTable kProfileMemory;
 extern const KeyTable kEfficiency;
 extern const KeyTable kMatmul;
 extern const KeyTable kAttention;
+extern const KeyTable kExperts;
 extern const KeyTable kLinks;
 extern const KeyTable kRateCurves;
 extern const KeyTable kLink;

@@ -67,7 +67,7 @@ constexpr std::array<Name, 5> kBudgetKeys = {"mode", "memory", "sent", "time",
 constexpr std::array<Name, 3> kAuditKeys = {"program", "locked", "budget"};
 constexpr std::array<Name, 5> kLintKeys = {"select", "ignore", "severity",
                                            "fail_on", "baseline"};
-constexpr std::array<Name, 30> kRunKeys = {"schema",
+constexpr std::array<Name, 35> kRunKeys = {"schema",
                                            "name",
                                            "mesh",
                                            "rules",
@@ -76,6 +76,11 @@ constexpr std::array<Name, 30> kRunKeys = {"schema",
                                            "batch",
                                            "seq",
                                            "microbatches",
+                                           "stages",
+                                           "virtual",
+                                           "schedule",
+                                           "assign",
+                                           "p2p",
                                            "remat",
                                            "operation",
                                            "optimizer",
@@ -145,7 +150,7 @@ const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 45> kAll = {
+  static constexpr std::array<const KeyTable*, 46> kAll = {
       &keys::kMesh,          &keys::kDevice,       &keys::kRules,
       &keys::kRule,          &keys::kLike,         &keys::kPlace,
       &keys::kRegistration,  &keys::kForcedAxis,   &keys::kBundle,
@@ -160,7 +165,8 @@ std::span<const KeyTable* const> AllKeyTables() {
       &keys::kChips,         &keys::kSources,      &keys::kRateCurves,
       &keys::kRun,           &keys::kAudit,        &keys::kStages,
       &keys::kStacked,       &keys::kSchedule,     &keys::kBudget,
-      &keys::kServing,       &keys::kServedRates,  &keys::kEngine};
+      &keys::kServing,       &keys::kServedRates,  &keys::kEngine,
+      &keys::kExperts};
   return kAll;
 }
 

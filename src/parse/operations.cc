@@ -307,13 +307,17 @@ constexpr RealRange kRate = {1e-6, 1e12};
 // kTexts lists the keys whose value is a text, kCounts the keys whose value is
 // an integer, and kSwitches the keys that are true or false.
 constexpr std::string_view kTexts[] = {
-    "remat",         "operation", "optimizer",      "grad_dtype",
-    "master_dtype",  "dtype",     "logits_dtype",   "matmul_dtype",
-    "moments_dtype", "stack",     "illegal",        "dispatcher",
-    "graphs",        "routing",   "capacity_factor"};
+    "remat",        "operation",    "optimizer",
+    "grad_dtype",   "master_dtype", "dtype",
+    "logits_dtype", "matmul_dtype", "moments_dtype",
+    "stack",        "illegal",      "dispatcher",
+    "graphs",       "routing",      "capacity_factor",
+    "stages",       "schedule",     "assign",
+    "p2p"};
 constexpr std::string_view kSwitches[] = {"overlap_tp", "ep_overlap",
                                           "offload_optimizer"};
-constexpr std::string_view kCounts[] = {"batch", "seq", "microbatches", "zero"};
+constexpr std::string_view kCounts[] = {"batch", "seq", "microbatches", "zero",
+                                        "virtual"};
 
 std::string OptionOf(std::string_view key) {
   std::string out = "--" + std::string(key);
@@ -347,9 +351,11 @@ class RunReader {
       std::string text;
       // `cost` reads the number, as it reads that of its option.
       const bool strict = key != "capacity_factor";
-      if (Text(key, text, strict)) {
-        out_.options.emplace_back(OptionOf(key), text);
-      }
+      if (!Text(key, text, strict)) continue;
+      // A schedule is a name or a file.
+      const bool file = text.find_first_of("./\\") != std::string::npos;
+      if (key == "schedule" && file) text = Beside(text);
+      out_.options.emplace_back(OptionOf(key), text);
     }
     for (const std::string_view key : kCounts) {
       const YamlNode* node = fields_.Find(key);

@@ -241,6 +241,8 @@ class Finder {
     out.schedule = ScheduleBounds()[draft.schedule].name;
     out.virtual_stages = draft.chunks;
     out.settings = grid_[draft.setting];
+    // A rank without virtual stages has no other micro-batch.
+    if (draft.chunks < 2) out.settings.overlap_experts = false;
     out.base = option.base;
     out.changes = option.changes;
     out.rules = option.name;

@@ -2,10 +2,13 @@
 (testdata/published/moe.csv)."""
 
 import csv
+import itertools
 import json
 import os
+import re
+import statistics
 
-from driver import TESTDATA, run
+from driver import ROOT, TESTDATA, run
 
 RUNS = os.path.join(TESTDATA, "published", "moe.csv")
 PACKS = {"qwen3-235b-a22b": "qwen_moe", "qwen3-30b-a3b": "qwen_moe",
@@ -29,6 +32,61 @@ DEEPSEEK = {4: [16] * 3 + [13], 8: [8] * 7 + [5], 16: [4] * 15 + [1],
 # The layers of models whose recipes count the embedding and the loss as a layer
 # each if the stages divide their sum.
 LAYERS = {"qwen3-235b-a22b": 94, "qwen3-30b-a3b": 48, "llama4-maverick": 48}
+
+
+# Keys of measured runs whose values are numbers.
+COUNTS = ("batch", "seq", "microbatches", "zero", "virtual")
+GUIDE = os.path.join(ROOT, "docs", "guides", "cost.md")
+
+
+def write_run(folder, name, arguments, step_s):
+    """Writes a measured run, whose inputs are options of `cost`, and returns its
+    path."""
+    value = {"schema": "shardc.run/v1", "name": name, "step_s": step_s}
+    for flag, more in itertools.zip_longest(arguments, arguments[1:]):
+        key = flag.removeprefix("--").replace("-", "_")
+        if not flag.startswith("--") or key in ("profile", "no_project"):
+            continue
+        switch = more is None or more.startswith("--")
+        value[key] = True if switch else int(more) if key in COUNTS else more
+    path = os.path.join(folder, name + ".run.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+    return path
+
+
+def held_out(folder, runs):
+    """Calibrates a device with the last three of the runs, and returns the median
+    errors of the times of the others, before and after, in percent. A run is its
+    name, its options and its seconds."""
+    def errors(profile):
+        out = []
+        for _, arguments, real in runs[:-3]:
+            arguments = list(arguments)
+            if profile:
+                arguments[arguments.index("--profile") + 1] = profile
+            time = run("cost", *arguments, "--format", "json").json()["time"]
+            expected = time["step"] if "step" in time else time["expected_s"]
+            out.append(abs(expected / real - 1))
+        return round(100 * statistics.median(out), 1)
+    own = os.path.join(folder, "own.yaml")
+    arguments = runs[-1][1]
+    done = run("calibrate", "--profile",
+               arguments[arguments.index("--profile") + 1], "--run",
+               *(write_run(folder, *one) for one in runs[-3:]), "-o", own)
+    assert done.rc == 0, done.err
+    return errors(None), errors(own)
+
+
+def recorded(kind):
+    """The rows of the guide's table of families that were calibrated with three
+    runs: the number of other runs and their median errors before and after, by
+    family. `kind` is the second column."""
+    with open(GUIDE, encoding="utf-8") as file:
+        rows = re.findall(r"^\| (\S+) \| (\w+) \| (\d+) \| ([\d.]+) \| "
+                          r"([\d.]+) \|$", file.read(), re.M)
+    return {name: (int(count), float(before), float(after))
+            for name, own, count, before, after in rows if own == kind}
 
 
 def policy(row):

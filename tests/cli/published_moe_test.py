@@ -16,7 +16,7 @@ import tempfile
 import unittest
 
 from driver import Case, ROOT, TESTDATA, run
-from published_moe import PACKS, Runs
+from published_moe import PACKS, Runs, held_out, recorded, write_run
 
 FIRST_SOFTWARE = "NeMo 25.05"
 # What the mesh of a run is.
@@ -253,6 +253,56 @@ class PublishedMoe(Case):
         self.assertIn("that a trained router does not", said)
         self.assertIn("the bytes of all-to-alls are those of a copy", said)
 
+    def assumed(self, *more, pack="qwen_moe", model="qwen3-30b-a3b",
+                profile="h100-sxm"):
+        """The lines that a report has even without `--explain`."""
+        done = run("cost", "--no-project", "--rules", f"builtin:{pack}/hf",
+                   "--model", os.path.join(TESTDATA, "configs",
+                                           model + ".config.json"),
+                   "--profile", profile, "--batch", "64", "--seq", "4096",
+                   *more)
+        self.assertIn(done.rc, (0, 1), done.err)
+        return "".join(line for line in done.out.splitlines(True)
+                       if line.startswith("assumed: "))
+
+    def test_an_overlap_without_effect_is_stated(self):
+        none = "`--ep-overlap` has no effect: "
+        stages = ("--mesh", "pp:4,ep:8", "--stages", "pp", "--microbatches",
+                  "8", "--ep-overlap")
+        for more, words in (
+                (("--mesh", "ep:8", "--ep-overlap"), ""),
+                (("--mesh", "ep:8", "--ep-overlap", "--remat",
+                  "nothing_saveable"),
+                 none + "with a policy that keeps no tensor"),
+                (stages, none + "without virtual stages (--virtual)"),
+                ((*stages, "--schedule", "interleaved", "--virtual", "2"), "")):
+            with self.subTest(more):
+                found = self.assumed(*more)
+                self.assertIn(words, found)
+                self.assertEqual(none in found, bool(words))
+        self.assertIn(none + "the model has no experts", self.assumed(
+            "--mesh", "fsdp:8", "--ep-overlap", pack="llama",
+            model="llama-3-8b"))
+
+    def test_an_overlap_without_effect_does_not_change_the_time(self):
+        times = [self.layer("ep:16,tp:2", "--remat", "nothing_saveable",
+                            *more)[1]["expected_s"]
+                 for more in ((), ("--ep-overlap",))]
+        self.assertEqual(*times)
+
+    def test_what_a_dispatcher_sends_is_stated_with_the_table(self):
+        words = "the bytes of all-to-alls are those of a copy"
+        for more in (("--mesh", "ep:8"),
+                     ("--mesh", "pp:4,ep:8", "--stages", "pp",
+                      "--microbatches", "8")):
+            self.assertNotIn(words, self.assumed(*more))
+            self.assertIn(words, self.assumed(*more, "--dispatcher", "deepep"))
+
+    def test_a_device_without_runs_of_experts_is_stated(self):
+        words = "no published run of a model with experts supports the time"
+        self.assertIn(words, self.assumed("--mesh", "ep:8", profile="tpu-7x"))
+        self.assertNotIn(words, self.assumed("--mesh", "ep:8"))
+
     def seconds(self, mesh, *more):
         return self.layer(mesh, *more, batch=128)[1]["expected_s"]
 
@@ -270,23 +320,32 @@ class PublishedMoe(Case):
                                             "--routing", "natural"),
                                self.seconds(mesh, "--graphs", "step"))
 
+    def options(self, row):
+        """The options of `cost`, with the name and the time of a run."""
+        return (row["id"], ["--no-project", "--rules", self.runs.rules(row),
+                            *self.runs.arguments(row)], float(row["step_s"]))
+
     def measured_run(self, row):
         """Writes the description of a run, and returns its path."""
-        arguments = self.runs.arguments(row)
-        value = {"schema": "shardc.run/v1", "name": row["id"],
-                 "rules": self.runs.rules(row), "step_s": float(row["step_s"])}
-        for flag, more in itertools.zip_longest(arguments, arguments[1:]):
-            key = flag.removeprefix("--").replace("-", "_")
-            if not flag.startswith("--") or key == "profile":
-                continue
-            switch = more is None or more.startswith("--")
-            value[key] = True if switch else (
-                int(more) if key in ("batch", "seq", "microbatches", "zero")
-                else more)
-        path = os.path.join(self.folder.name, row["id"] + ".run.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(value, file)
-        return path
+        return write_run(self.folder.name, *self.options(row))
+
+    def test_families_calibrated_with_three_of_their_runs(self):
+        """The three oldest runs calibrate a family, and the others are compared
+        with the record in the guide. The first releases of a device (those of
+        2025, which also drop tokens) are left out, and families with fewer than
+        five other rows; of Megatron-Core the rows of version 0.15 are a family."""
+        families = collections.defaultdict(list)
+        for row in sorted(self.rows, key=lambda row: row["id"]):
+            if row["software"] == "Megatron-Core 0.15":
+                families["zoo-qwen235-0.15"].append(row)
+            if not row["software"].startswith("NeMo 25"):
+                families[row["id"].rpartition("-")[0]].append(row)
+        found = {}
+        for name, rows in families.items():
+            if len(rows) >= 5:
+                found[name] = (len(rows) - 3, *held_out(
+                    self.folder.name, [self.options(row) for row in rows]))
+        self.assertEqual(found, recorded("experts"))
 
     def test_three_measured_steps_calibrate_a_family_within_5_percent(self):
         for device, (family, measured, others) in CALIBRATED.items():

@@ -5,6 +5,7 @@ No figure was fitted to a pipeline. A third of the runs, drawn by a hash of thei
 names, is counted apart as well.
 """
 
+import collections
 import csv
 import hashlib
 import json
@@ -15,6 +16,7 @@ import tempfile
 import unittest
 
 from driver import ROOT, TESTDATA, Case, run
+from published_moe import held_out, recorded
 from published_pipelines_test import PIPELINES, assigned, staged
 from published_steps import Steps
 
@@ -75,8 +77,8 @@ class PublishedStages(Case):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def timed(self, row):
-        """The report of a run with the assumptions of published runs."""
+    def options(self, row):
+        """The options of `cost` with the assumptions of published runs."""
         arguments = staged(row, self.steps.arguments(row))
         model = self.steps.model(row)
         if row["tpmode"] == "plain" and self.steps.held not in model:
@@ -85,17 +87,41 @@ class PublishedStages(Case):
             arguments += ["--matmul-dtype", row["prec"]]
         if row.get("graphs") == "full":
             arguments += ["--graphs", "step"]
-        done = run("cost", *model, *arguments, "--p2p", "exposed", "--assign",
-                   assigned(row), "--format", "json")
+        return [*model, *arguments, "--p2p", "exposed", "--assign",
+                assigned(row)]
+
+    def timed(self, row):
+        """The times of a run."""
+        done = run("cost", *self.options(row), "--format", "json")
         self.assertIn(done.rc, (0, 1), row["id"] + done.err)
         return json.loads(done.out)["time"]
+
+    @staticmethod
+    def real(row):
+        """The published seconds of a step."""
+        return (float(row["mbs"]) * int(row["ga"]) * int(row["seq"])
+                * int(row["dp"]) * int(row["fsdp"]) / int(row["n"])
+                / float(row["tps"]))
+
+    def test_families_calibrated_with_three_of_their_runs(self):
+        """The last three runs of a family calibrate it, and the others are
+        compared with the record in the guide."""
+        families = collections.defaultdict(list)
+        for row in sorted(self.counted, key=lambda row: row["id"]):
+            if row["device"] != "h100-500w":  # the base must have a name
+                families[row["family"]].append(row)
+        found = {}
+        for name, rows in families.items():
+            if len(rows) >= 5:
+                found[name] = (len(rows) - 3, *held_out(self.folder.name, [
+                    (row["id"], self.options(row), self.real(row))
+                    for row in rows]))
+        self.assertEqual(found, recorded("pipelines"))
 
     def test_the_times_of_published_pipelines(self):
         errors, inside = {}, []
         for row in self.counted:
-            tokens = (float(row["mbs"]) * int(row["ga"]) * int(row["seq"])
-                      * int(row["dp"]) * int(row["fsdp"]) / int(row["n"]))
-            real = tokens / float(row["tps"])
+            real = self.real(row)
             time = self.timed(row)
             errors[row["id"]] = time["step"] / real - 1
             self.assertLess(time["least"], time["step"])

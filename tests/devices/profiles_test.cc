@@ -126,6 +126,44 @@ TEST_CASE("a built-in file is also a profile that a user may name") {
   }
 }
 
+TEST_CASE("a factor of experts is one for all parts or one for each") {
+  const auto efficiency = [](const std::string& text) {
+    Findings findings;
+    const auto own =
+        Read("schema: shardc.profile/v1\nbase: h100-sxm\n" + text, findings);
+    REQUIRE(own != nullptr);
+    return own->profile.efficiency;
+  };
+  const Efficiency all = efficiency("efficiency: {experts: 0.5}\n");
+  CHECK(all.experts == 0.5);
+  CHECK(all.dispatch == 0.5);
+  CHECK(all.expert_host == 0.5);
+  CHECK(all.messages == 1);
+  const Efficiency each = efficiency(
+      "efficiency: {experts: {dispatch: 0.25, host: 2}, messages: 0.5}\n");
+  CHECK(each.experts == 1);
+  CHECK(each.dispatch == 0.25);
+  CHECK(each.expert_host == 2);
+  CHECK(each.messages == 0.5);
+}
+
+TEST_CASE("the steps that a profile was fitted to are counted") {
+  Findings findings;
+  const auto own = Read(
+      "schema: shardc.profile/v1\nbase: h100-sxm\nmeasured:\n"
+      "  - {run: a, step_s: 2, expected_s: 2.1}\n"
+      "  - {run: b, stages: 8, step_s: 4, expected_s: 3.6}\n"
+      "  - other evidence\n",
+      findings);
+  REQUIRE(own != nullptr);
+  CHECK(own->profile.efficiency.measured == 2);
+  CHECK(own->profile.efficiency.measured_pipelines == 1);
+  CHECK(own->profile.efficiency.measured_error == doctest::Approx(0.1));
+  CHECK(Read("schema: shardc.profile/v1\nbase: h100-sxm\nmeasured:\n"
+             "  - {step_s: fast, expected_s: 2}\n",
+             findings) == nullptr);
+}
+
 TEST_CASE("a profile without a base needs the figures without a default") {
   const std::string whole =
       "schema: shardc.profile/v1\nname: acme-1\n"

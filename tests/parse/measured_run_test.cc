@@ -51,7 +51,8 @@ TEST_CASE("measured run: every key is read, and paths are relative to it") {
              "grad_dtype: float32\nmaster_dtype: bfloat16\ndtype: bfloat16\n"
              "logits_dtype: float32\nmatmul_dtype: bfloat16\n"
              "moments_dtype: float32\nstack: scan\nillegal: drop\n"
-             "batch: 8\nseq: 4096\nmicrobatches: 2\nzero: 1\n"
+             "stages: pp\nschedule: own.csv\nassign: '4,4'\np2p: exposed\n"
+             "batch: 8\nseq: 4096\nmicrobatches: 2\nzero: 1\nvirtual: 2\n"
              "overlap_tp: true\n"
              "step_s: 0.5\n") ==
         "name small\n"
@@ -62,9 +63,10 @@ TEST_CASE("measured run: every key is read, and paths are relative to it") {
         "options --remat=nothing --operation=vanilla --optimizer=adamw "
         "--grad-dtype=float32 --master-dtype=bfloat16 --dtype=bfloat16 "
         "--logits-dtype=float32 --matmul-dtype=bfloat16 "
-        "--moments-dtype=float32 --stack=scan --illegal=drop --batch=8 "
-        "--seq=4096 --microbatches=2 --zero=1 --overlap-tp\n"
-        "step_s 0.5 at runs/a.yaml:23:9\n");
+        "--moments-dtype=float32 --stack=scan --illegal=drop --stages=pp "
+        "--schedule=runs/own.csv --assign=4,4 --p2p=exposed --batch=8 "
+        "--seq=4096 --microbatches=2 --zero=1 --virtual=2 --overlap-tp\n"
+        "step_s 0.5 at runs/a.yaml:28:9\n");
 }
 
 TEST_CASE("measured run: a run without a name has the file's") {

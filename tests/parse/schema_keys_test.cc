@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 45> kWhere = {{
+constexpr std::array<Where, 46> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -67,6 +67,7 @@ constexpr std::array<Where, 45> kWhere = {{
     {"profile.efficiency", "profile", "efficiency"},
     {"profile.matmul", "profile", "matmul"},
     {"profile.attention", "profile", "attention"},
+    {"profile.experts", "profile", "experts"},
     {"profile.links", "profile", "links"},
     {"profile.curve", "profile", "curve"},
     {"profile.link", "profile", "link"},

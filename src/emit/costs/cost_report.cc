@@ -311,7 +311,7 @@ std::string CostReportText(const Report& report, const CostText& how) {
                     Counted(report.mesh.devices, "device") + "\n";
   out += MemoryText(report) + CommunicationText(report) + TimeText(report);
   out += NotKnownLines(UnknownOf(report));
-  if (!how.explain) return out + AssumedDtypeText(report.assumptions);
+  if (!how.explain) return out + AlwaysAssumedText(report.assumptions);
   if (report.memory.activations) {
     out += TensorsText(*report.memory.activations);
   }
@@ -411,10 +411,12 @@ std::string FreeShareText(const cost::Memory& memory) {
          " free";
 }
 
-std::string AssumedDtypeText(const std::vector<std::string>& assumptions) {
-  const bool found = std::find(assumptions.begin(), assumptions.end(),
-                               kDtypeAssumed) != assumptions.end();
-  return found ? "assumed: " + std::string(kDtypeAssumed) + "\n" : "";
+std::string AlwaysAssumedText(const std::vector<std::string>& assumptions) {
+  std::string out;
+  for (const std::string& one : assumptions) {
+    if (cost::IsAlwaysShown(one)) out += "assumed: " + Printable(one) + "\n";
+  }
+  return out;
 }
 
 namespace {
@@ -542,6 +544,7 @@ std::string CalibratedProfileText(const DeviceProfile& base,
   out += others + "measured:\n";
   for (const cost::CalibratedStep& step : calibration.steps) {
     out += "  - {run: " + QuotedYaml(step.name) +
+           (step.ranks > 0 ? ", stages: " + std::to_string(step.ranks) : "") +
            ", step_s: " + DigitsText(step.seconds) +
            ", expected_s: " + DigitsText(step.after) + "}\n";
   }

@@ -57,10 +57,9 @@ std::string AtLeast(bool lower_bound, std::string bytes);
 // component of the memory is unknown. The capacity and the expected bytes must
 // be known, and the capacity must be larger than the bytes.
 std::string FreeShareText(const cost::Memory& memory);
-// Returns the line "assumed: ..." if kDtypeAssumed is among the assumptions,
-// and otherwise an empty text. It may double all bytes, so reports print it
-// even if they do not print the other assumptions.
-std::string AssumedDtypeText(const std::vector<std::string>& assumptions);
+// Returns a line "assumed: ..." for each assumption that reports print even if
+// they do not print the others (cost::IsAlwaysShown).
+std::string AlwaysAssumedText(const std::vector<std::string>& assumptions);
 
 void WriteCostLock(const cost::CostLock& lock, Sink& out);
 

@@ -83,8 +83,12 @@ std::string StepText(const PipelineCost& cost) {
   }
   std::string out;
   if (cost.timed) {
-    out += "step " + SecondsText(cost.Step()) + ": " + SecondsText(line.step) +
-           " by the schedule";
+    out += "step " + SecondsText(cost.Step());
+    if (cost.most > 0) {
+      out += ", from " + SecondsText(cost.least) + " to " +
+             SecondsText(cost.most);
+    }
+    out += ": " + SecondsText(line.step) + " by the schedule";
     if (cost.after > 0) {
       out += ", and " + SecondsText(cost.after) +
              " for data-parallel gradients and the optimizer";
@@ -195,7 +199,7 @@ std::string PipelineReportText(const PipelineCost& cost,
   out += RanksText(cost) + StepText(cost);
   out += PeakText(cost);
   out += NotKnownLines(cost.Unknown());
-  if (!explain) return out + AssumedDtypeText(cost.assumptions);
+  if (!explain) return out + AlwaysAssumedText(cost.assumptions);
   out += "assumed\n";
   for (const std::string& text : cost.assumptions) {
     out += "  " + Printable(text) + "\n";

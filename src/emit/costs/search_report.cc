@@ -305,7 +305,11 @@ std::string SearchMeshText(const Sharding& one) {
 
 std::string SearchAccuracyText(const Sharding& winner) {
   const cost::ExpectedTime& time = *winner.report.expected;
-  if (winner.IsPipeline() && time.calibrated) {
+  const DeviceProfile* const profile = winner.report.settings.profile;
+  std::string measured = cost::MeasuredText(profile, winner.IsPipeline());
+  if (!measured.empty()) return measured;
+  const bool fitted = time.calibrated || !cost::MeasuredText(profile).empty();
+  if (winner.IsPipeline() && fitted) {
     return "pipelines were not fitted: " + std::string(search::kPipelineErrors);
   }
   if (time.calibrated) {

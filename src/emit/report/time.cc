@@ -62,7 +62,10 @@ void WriteExpected(Page& page, const cost::Report& report) {
   html.Raw("\u00a0% of the peak rate, ");
   html.Raw(Counted(std::llround(time.tokens_per_second), "token"));
   html.Raw(" per second and device.");
-  if (time.has_experts && time.measured) {
+  const std::string measured = cost::MeasuredText(report.settings.profile);
+  if (!measured.empty()) {
+    html.Raw(" The profile was ").Text(measured).Raw(".");
+  } else if (time.has_experts && time.measured) {
     html.Raw(
         " Of published runs of models with experts, half are within 12\u00a0% "
         "and 90 of 100 within 32\u00a0%.");
@@ -149,12 +152,16 @@ void WriteStagedTime(Page& page, const cost::PipelineCost& cost) {
   page.Begin("time", "Time of a step");
   html.Raw("<p>A step of train takes <b>").Text(SecondsText(cost.Step()));
   html.Raw("</b> as expected on ").Text(cost.settings.profile->name);
+  html.Raw(", from ").Text(SecondsText(cost.least));
+  html.Raw(" to ").Text(SecondsText(cost.most));
   html.Raw(": ").Text(SecondsText(cost.timeline.step));
   html.Raw(" by the schedule, of which ");
   html.Text(PercentText(cost.timeline.StepBubble()));
-  html.Raw(
-      " is the bubble. No time of a pipeline is calibrated.</p>\n<p "
-      "class=q>The tasks of rank ");
+  const std::string measured = cost::MeasuredText(cost.settings.profile, true);
+  html.Raw(" is the bubble. ");
+  html.Text(measured.empty() ? "No time of a pipeline is calibrated"
+                             : "The profile was " + measured);
+  html.Raw(".</p>\n<p class=q>The tasks of rank ");
   html.Number(static_cast<int64_t>(rank));
   html.Raw(
       ", which computes the longest. Each bar begins where the one above it "

@@ -245,7 +245,7 @@ ROWS = [
      'const bool uneven = memory.most.total != memory.least.total;',
      'memory.most.total != memory.least.total', 'memory.most.total == memory.least.total', ''),
     ('emit/costs/cost_report.cc',
-     'if (!how.explain) return out + AssumedDtypeText(report.assumptions);',
+     'if (!how.explain) return out + AlwaysAssumedText(report.assumptions);',
      '!how.explain', '!(!how.explain)', ''),
     ('emit/costs/cost_report.cc',
      'if (part.seconds <= 0) continue;',
