@@ -506,6 +506,12 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
   inputs.rings = RingsOf(target.verify);
   inputs.lists_names = flags.lists_names;
+  program::Facts described;
+  if (!target.model.empty()) {
+    Findings ignored;
+    DescribedFacts(target, described, ignored);
+    inputs.described = &described;
+  }
   const Facts facts(inputs);
   LintResult out = RunLints(facts, selection, std::move(extra));
   if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);

@@ -195,5 +195,71 @@ class FamilyFacts(Case):
                           for dim in one["dims"]}, {True})
 
 
+class Lints(Case):
+    """Lints read what a description states, whatever names and sizes suggest."""
+
+    DESCRIPTION = """
+version: 1
+let: {{mixed: 3 * heads * head, wide: 2 * inner}}
+factors:
+  width: stream
+  heads: heads
+  kv: kv_heads
+  head: head_dim
+  inner: inner
+  mixed: {mixed}
+tree:
+  layers[i < 2]:
+    norm: norm(width)
+    mix: linear(width, mixed)
+    shrink: linear(width, (kv if i == 0 else heads) * head)
+    out: linear(heads * head, width)
+    both: linear(width, wide)
+    last: linear(inner, width)
+"""
+    CONFIG = {"model_type": "acme", "width": 64, "heads": 8, "kv": 2, "head": 16,
+              "inner": 96, "dtype": "bfloat16"}
+
+    def findings(self, mixed, rule, mesh="tp:4"):
+        """The findings about a rule of the form `match: spec`, as `CODE message`."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in (
+                    ("families/acme.yaml", self.DESCRIPTION.format(mixed=mixed)),
+                    ("config.json", json.dumps(self.CONFIG)),
+                    ("rules.yaml", "rules:\n  - match: '%s'\n    spec: %s\n"
+                     "  - match: '.*'\n    spec: Replicated\n" % rule)):
+                path = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(content)
+            found = self.check(run(
+                "check", "--no-project", "--model", os.path.join(folder, "config.json"),
+                "--families", os.path.join(folder, "families"), "--rules",
+                os.path.join(folder, "rules.yaml"), "--mesh", mesh, "--select",
+                "SHD220,SHD221,SHD230", "--fail-on", "never", "--format", "json"), 0).json()
+        return [f"{one['code']} {one['message']}" for one in found]
+
+    def test_parts_that_follow_one_another_are_reported(self):
+        found = self.findings("3 * heads * head", ("mix.weight", "[TP, null]"))
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("SHD230", found[0])
+        self.assertIn("heads 128, heads 128 and heads 128", found[0])
+
+    def test_interleaved_parts_are_not_reported(self):
+        self.assertEqual(
+            self.findings("heads * 3 * head", ("mix.weight", "[TP, null]")), [])
+
+    def test_heads_that_differ_between_layers_are_counted_in_each(self):
+        found = self.findings("heads * 3 * head", ("shrink.weight", "[TP, null]"))
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("SHD220", found[0])
+        self.assertIn("`layers.0.shrink.weight` holds 2 heads of 16", found[0])
+
+    def test_heads_of_a_part_are_counted(self):
+        found = self.findings("heads * head + 8 * kv * head",
+                              ("mix.weight", "[TP, null]"))
+        self.assertIn("2 KV heads of 16", "".join(found), found)
+
+
 if __name__ == "__main__":
     unittest.main()
