@@ -12,132 +12,18 @@ import collections
 import gzip
 import json
 import os
+import sys
 import tempfile
 import unittest
 
 from driver import ROOT, TESTDATA, Case, run
 
+sys.path.insert(0, os.path.join(ROOT, "python"))
+
+from shardc.family_facts import compared, facts_of  # noqa: E402
+
 RECORDED = os.path.join(TESTDATA, "family_facts.json.gz")
-# Factors that no axis shards on their own, or that tie the entire model.
-INSIDE = {"head_dim", "position", "window"}
-OF_MODEL = INSIDE | {"stream", "vocab", "out", "in", "parts"}
 SHOWN = 4
-
-
-def leaf(role, size, number):
-    return {"role": role, "size": size, "factor": number}
-
-
-def normal(product):
-    """The product without factors of size 1, and with each sum as its last item: what
-    follows a sum is a factor of each of its parts. Factors inside of a head are one."""
-    out = []
-    for item in product:
-        if "parts" in item:
-            item = normal_sum([normal(part) for part in item["parts"]])
-        if item.get("size") == 1:
-            continue
-        last = out[-1] if out else {}
-        if last.get("role") in INSIDE and item.get("role") in {last["role"], "parts", "out"}:
-            out[-1] = leaf(last["role"], last["size"] * item["size"], -1)
-        elif last.get("role") == "parts" and item.get("role") in INSIDE:
-            out[-1] = leaf(item["role"], last["size"] * item["size"], -1)
-        else:
-            out.append(item)
-    for at, item in enumerate(out[:-1]):
-        if "parts" in item:
-            rest = out[at + 1:]
-            return normal([*out[:at], {"parts": [part + rest for part in item["parts"]]}])
-    return out
-
-
-def normal_sum(parts):
-    """The sum of parts. One of sums has their parts, a number of elements is a factor, and
-    so are parts inside of a head."""
-    out = []
-    for part in parts:
-        lone = len(part) == 1 and "parts" in part[0]
-        out += part[0]["parts"] if lone else [part]
-    if not any(out):
-        return leaf("parts", len(out), -1)
-    inside = {part[0].get("role") for part in out if len(part) == 1}
-    if len(inside) == 1 and inside <= INSIDE and all(len(part) < 2 for part in out):
-        return leaf(inside.pop(), sum(part[0]["size"] if part else 1 for part in out), -1)
-    return {"parts": out}
-
-
-def facts_of(shown):
-    """The dimensions of each parameter in what `explain` prints, or None for those that
-    are not known."""
-    def product(numbers):
-        out = []
-        for number in numbers:
-            factor = shown["factors"][str(number)]
-            parts = [product(part) for part in factor["parts"]]
-            out.append({"parts": parts} if parts else
-                       leaf(factor["role"], factor["size"], number))
-        return out
-    return {one["param"]: [None if dim["factors"] is None else normal(product(dim["factors"]))
-                           for dim in one["dims"]] for one in shown["params"]}
-
-
-def text(product):
-    if product is None:
-        return "not known"
-    return " x ".join(
-        "(" + " | ".join(map(text, item["parts"])) + ")" if "parts" in item else
-        f"{item['role']} {item['size']}" for item in product) or "1"
-
-
-def paired(stated, found, pairs):
-    """Whether two products are the same; adds the factors that must be the same."""
-    if len(stated) != len(found):
-        return False
-    for one, other in zip(stated, found):
-        if ("parts" in one) != ("parts" in other):
-            return False
-        if "parts" in one:
-            if len(one["parts"]) != len(other["parts"]) or not all(
-                    paired(a, b, pairs) for a, b in zip(one["parts"], other["parts"])):
-                return False
-        elif one["size"] != other["size"]:
-            return False
-        elif one["role"] not in OF_MODEL and other["role"] not in OF_MODEL:
-            pairs.add((one["factor"], other["factor"]))
-        elif ("stream" in (one["role"], other["role"])) and one["role"] != other["role"]:
-            return False
-    return True
-
-
-def compared(stated, found):
-    """Counts of right, unknown and wrong dimensions, and texts of the wrong ones."""
-    counts, wrong = collections.Counter(), []
-    all_pairs = []
-    for param, dims in found.items():
-        own = stated.get(param)
-        if own is None or len(own) != len(dims):
-            counts["unknown"] += len(dims)
-            continue
-        for d, (one, other) in enumerate(zip(own, dims)):
-            pairs = set()
-            if one is None:
-                counts["unknown"] += 1
-            elif paired(one, other, pairs):
-                all_pairs.append((f"{param} {d}", pairs))
-            else:
-                counts["wrong"] += 1
-                wrong.append(f"{param} {d}: {text(one)}, and {text(other)} in the program")
-    ties = collections.defaultdict(set)
-    for _, pairs in all_pairs:
-        for a, b in pairs:
-            ties["stated", a].add(b)
-            ties["found", b].add(a)
-    for name, pairs in all_pairs:
-        good = all(len(ties["stated", a]) == len(ties["found", b]) == 1 for a, b in pairs)
-        counts["right" if good else "wrong"] += 1
-        if not good:
-            wrong.append(f"{name}: its factor is tied to others than in the program")
-    return counts, wrong
 
 
 def described(config, folder):

@@ -32,6 +32,7 @@ import torch_models
 import tp_logits_models
 from record_torch import versions
 from shardc import program
+from shardc.family_facts import facts_of
 
 PATH = os.path.join(ROOT, "testdata", "family_facts.json.gz")
 # Heads of which a quarter can be rotated.
@@ -113,14 +114,14 @@ def model_of(model_type):
         return model, (), tp_logits_models.inputs_of(model.double())
 
 
-def facts_of(fn, args, kwargs, folder):
+def facts_of_program(fn, args, kwargs, folder):
     with torch.no_grad():
         made = program.of_torch(fn, args, kwargs, "a model")
     path = os.path.join(folder, "program.json.gz")
     program.write(made.program, path)
     done = subprocess.run([os.environ["SHARDC_BIN"], "explain", "--no-project", "--program",
                            path, "--format", "json"], check=True, stdout=subprocess.PIPE)
-    return family_facts_test.facts_of(json.loads(done.stdout))
+    return facts_of(json.loads(done.stdout))
 
 
 def cases_of(model_type, folder):
@@ -130,7 +131,7 @@ def cases_of(model_type, folder):
         with sizes(more, which):
             try:
                 fn, args, kwargs = model_of(model_type)
-                facts = facts_of(fn, args, kwargs, folder)
+                facts = facts_of_program(fn, args, kwargs, folder)
             except Exception as error:  # pylint: disable=broad-except
                 print(f"{model_type}, {name}: {type(error).__name__}: {error}"[:150])
                 continue
