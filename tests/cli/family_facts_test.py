@@ -81,6 +81,22 @@ class FamilyFacts(Case):
                           for dim in one["dims"]}, {True})
 
 
+class Suggestions(Case):
+    def test_equal_parts_that_a_description_states_are_divided(self):
+        config = next(case["config"] for case in recorded()["types"]["mixtral"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "config.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            suggest = ["suggest", "--no-project", "--mesh", "tp:2", "--model", path,
+                       "--force"]
+            whole = self.check(run(*suggest), 0).out
+            parts = self.check(run(*suggest, "--divide-parts"), 0).out
+        self.assertNotIn("parts:", whole)
+        rule = "experts\\.gate_up_proj$'\n    spec: [EXPERT, MLP_INTERMEDIATE, [FSDP, SP]]\n"
+        self.assertIn(rule + "    parts: [null, 2]\n", parts)
+
+
 class Lints(Case):
     """Lints read what a description states, whatever names and sizes suggest."""
 
