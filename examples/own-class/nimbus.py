@@ -8,6 +8,7 @@ from typing import Optional
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 
 @dataclasses.dataclass
@@ -41,6 +42,18 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(size, heads + 2 * shared, bias=bias)
         self.q_norm = nn.RMSNorm(config.head_dim)
         self.out = nn.Linear(heads, size, bias=False)
+        self.sizes = heads, shared, shared
+        self.head_dim = config.head_dim
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+                   for part in self.qkv(x).split(self.sizes, -1))
+        q = self.q_norm(q)
+        k, v = (part.repeat_interleave(q.shape[1] // part.shape[1], 1) for part in (k, v))
+        scores = q @ k.transpose(-1, -2) / self.head_dim ** 0.5
+        later = torch.ones(x.shape[1], x.shape[1], device=x.device).triu(1).bool()
+        scores = scores.masked_fill(later, float("-inf")).softmax(-1)
+        return self.out((scores @ v).transpose(1, 2).flatten(2))
 
 
 class Convolution(nn.Module):
@@ -49,6 +62,12 @@ class Convolution(nn.Module):
         size = config.hidden_size
         self.gate = nn.Linear(size, 2 * size, bias=False)
         self.mix = nn.Conv1d(size, size, config.conv_kernel, groups=size)
+        self.before = config.conv_kernel - 1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        value, gate = self.gate(x).chunk(2, -1)
+        value = functional.pad(value.transpose(1, 2), (self.before, 0))
+        return self.mix(value).transpose(1, 2) * gate.sigmoid()
 
 
 class Experts(nn.Module):
@@ -60,12 +79,22 @@ class Experts(nn.Module):
         self.up = nn.Parameter(torch.empty(number, 2 * inner, size))
         self.down = nn.Parameter(torch.empty(number, size, inner))
 
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weights = (x.float() @ self.router.T).softmax(-1).to(x.dtype)
+        value, gate = torch.einsum("bsh,efh->bsef", x, self.up).chunk(2, -1)
+        each = torch.einsum("bsef,ehf->bseh", value * functional.silu(gate), self.down)
+        return (each * weights[..., None]).sum(2)
+
 
 class FeedForward(nn.Module):
     def __init__(self, config: NimbusConfig) -> None:
         super().__init__()
         self.up = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
         self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        value, gate = self.up(x).chunk(2, -1)
+        return self.down(value * functional.silu(gate))
 
 
 class Layer(nn.Module):
@@ -79,6 +108,11 @@ class Layer(nn.Module):
         dense = index < config.num_dense_layers
         self.ffn = FeedForward(config) if dense else Experts(config)
 
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mixer = self.attention if hasattr(self, "attention") else self.convolution
+        x = x + mixer(self.norm(x))
+        return x + self.ffn(self.norm(x))
+
 
 class NimbusLM(nn.Module):
     def __init__(self, config: NimbusConfig) -> None:
@@ -89,3 +123,10 @@ class NimbusLM(nn.Module):
         self.norm = nn.RMSNorm(config.hidden_size)
         if not config.tie_word_embeddings:
             self.head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embed(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        table = self.head.weight if hasattr(self, "head") else self.embed.weight
+        return self.norm(x) @ table.T

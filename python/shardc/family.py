@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from shardc.family_configs import Drawer
+from shardc.family_facts import Dims, Finder, compared, programmed, programs_of, shown_facts
 from shardc.family_fit import Fitter, Table, grown
 from shardc.family_subject import Built, FamilyError, Subject, find
 from shardc.family_text import Writer, fitted
@@ -32,6 +33,8 @@ from shardc.command import find_program
 
 SAMPLES, HELD_OUT = 40, 24
 _MOST_SHOWN = 6  # differences
+# Programs of the fit of factors, and of the comparison.
+_PROGRAMS, _HELD_OUT_PROGRAMS = 8, 4
 
 
 class Description:
@@ -42,7 +45,14 @@ class Description:
         self.drawer = Drawer(subject, seed)
         self.built = [self.drawer.draw() for _ in range(samples)] + self.drawer.single()
         self.unfitted: list[str] = []
+        self.programs: dict[int, Dims] = {}
         self.text = self._text()
+
+    def with_facts(self) -> str:
+        """The description with what programs of its class show; without programs, the
+        same text."""
+        self.programs = programs_of(self.subject, self.built, _PROGRAMS)
+        return self._text() if self.programs else self.text
 
     def _text(self) -> str:
         built = self.built
@@ -58,6 +68,8 @@ class Description:
         for other, name in (getattr(kind, "attribute_map", None) or {}).items():
             aliases.setdefault(name, []).append(other)
         writer = Writer(table, self.subject.model_type, self.subject.classes, aliases)
+        if self.programs:
+            Finder(table, writer, self.programs).state(live)
         text = writer.text(live, files, self.comment())
         self.unfitted = list(dict.fromkeys([*failed, *writer.failed]))
         return text
@@ -156,6 +168,42 @@ def checked(made: Description, cases: Sequence[tuple[str, Built]]) -> tuple[list
     return found, len(cases) - refused
 
 
+def facts_differ(made: Description, text: str, cases: Sequence[Built]) -> tuple[list[str], int]:
+    """How the facts of a description differ from those of programs, and of how many."""
+    found: list[str] = []
+    programs = [(made.built[at].given, dims) for at, dims in made.programs.items()]
+    for one in cases:
+        if len(programs) == len(made.programs) + _HELD_OUT_PROGRAMS:
+            break
+        dims = programmed(made.subject, one.given)
+        if dims is not None:
+            programs.append((one.given, dims))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "config.json")
+        with open(os.path.join(folder, f"{made.subject.model_type}.yaml"), "w",
+                  encoding="utf-8") as file:
+            file.write(text)
+        for given, dims in programs:
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(given, file)
+            stated = shown_facts("--facts", "--model", path, "--families", folder)
+            if stated is not None:
+                found += compared(stated, dims)[1]
+    return found, len(programs) - len(made.programs)
+
+
+def stating_facts(made: Description, cases: Sequence[Built]) -> tuple[str, str]:
+    """The text of a description, with factors if all programs confirm them, and a note."""
+    text = made.with_facts()
+    if not made.programs:
+        return made.text, ("no factors: the class does not run on tokens alone, so that no"
+                           " program shows them")
+    wrong, number = facts_differ(made, text, cases)
+    if wrong:
+        return made.text, f"no factors: {len(wrong)} dimensions differ, such as {wrong[0]}"
+    return text, f"factors as in {number} programs, which took no part in the fit"
+
+
 def main(arguments: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m shardc.family", description=__doc__,
@@ -184,9 +232,9 @@ def main(arguments: Optional[list[str]] = None) -> int:
     except (FamilyError, FileNotFoundError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    differs, compared = checked(made, cases)
-    if compared < len(cases) // 2:
-        print(f"error: the program refuses {len(cases) - compared} of {len(cases)} configs that"
+    differs, number = checked(made, cases)
+    if number < len(cases) // 2:
+        print(f"error: the program refuses {len(cases) - number} of {len(cases)} configs that"
               " were drawn, so too few are compared: give more of them with `--held-out`",
               file=sys.stderr)
         return 1
@@ -194,7 +242,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     if differs:
         shown = "\n".join(f"  {x}" for x in differs[:_MOST_SHOWN])
         print(f"error: the description of `{subject.model_type}` differs from the class in"
-              f" {len(differs)} of {compared} configs, so it is not written:\n{shown}",
+              f" {len(differs)} of {number} configs, so it is not written:\n{shown}",
               file=sys.stderr)
         if made.unfitted:
             print("  not found: " + ", ".join(f"`{x}`" for x in made.unfitted[:_MOST_SHOWN]),
@@ -203,15 +251,18 @@ def main(arguments: Optional[list[str]] = None) -> int:
             print("  = help: `--draft` writes it all the same, to be corrected by hand",
                   file=sys.stderr)
             return 1
-        text = f"# A draft: it differs from the class in {len(differs)} of {compared}" \
+        text = f"# A draft: it differs from the class in {len(differs)} of {number}" \
                f" configs.\n{text}"
+    else:
+        text, note = stating_facts(made, [x for _, x in cases])
     os.makedirs(options.output, exist_ok=True)
     path = os.path.join(options.output, f"{subject.model_type}.yaml")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     if not differs:
-        print(f"{path}: equal to {subject.classes} in {compared} configs, which took no"
+        print(f"{path}: equal to {subject.classes} in {number} configs, which took no"
               " part in the fit")
+        print(f"{path}: {note}")
     return 1 if differs else 0
 
 

@@ -38,8 +38,16 @@ class Writer:
         self.lets: dict[str, Optional[Let]] = {}
         self.extra: dict[str, Expression] = {}  # counts that are decisions
         self.failed: list[str] = []
+        self.factors: dict[str, str] = {}  # what names count
+        self.values: dict[str, Expression] = {}  # of factors that are no keys
+        # Sizes that have a name of their own, and their layouts.
+        self.sizes: dict[str, tuple[Expression, str]] = {}
 
     def text(self, live: Node, files: Optional[Node], comment: str) -> str:
+        own = {**self.values, **{name: x for name, (x, _) in self.sizes.items()}}
+        self.lets.update(dict.fromkeys(own))
+        for x in own.values():
+            self._need(x)
         for tree in (live, files):
             for x in expressions_of(tree) if tree else ():
                 self._need(x)
@@ -51,10 +59,14 @@ class Writer:
         lines += ["version: 1", f"models: {self.classes}"]
         lets = [(self._name(name) + ("_at" if let.at else ""), self._shown(let.value, name))
                 for name, let in sorted(self.lets.items()) if let is not None]
-        lets += [(name, self._shown(x)) for name, x in self.extra.items()]
+        lets += [(name, self._shown(x)) for name, x in {**self.extra, **own}.items()]
         if lets:
             lines.append("let:")
             lines += [f"  {name}: {_scalar(text)}" for name, text in lets]
+        factors = {**self.factors, **{name: x for name, (_, x) in self.sizes.items()}}
+        if factors:
+            lines.append("factors:")
+            lines += [f"  {name}: {x}" for name, x in factors.items()]
         if blocks:
             lines.append("blocks:")
             for name, content in blocks.items():
@@ -63,6 +75,10 @@ class Writer:
         lines.append("tree:")
         lines += _lines(entries, 1)
         return "\n".join(lines) + "\n"
+
+    def shown_with(self, x: Expression) -> str:
+        """An expression of names that this description defines itself."""
+        return shown(x, lambda key: key)
 
     def _need(self, x: Expression) -> None:
         """Fits the values of `let` that an expression refers to."""

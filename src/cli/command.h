@@ -1,8 +1,8 @@
 // Directory: cli. It has the function main, a file for each command, and the
 // exit codes. Only parser.cc uses CLI11.
 // Its files include headers of these directories: source, model, devices,
-// parse, stored, hlo, importers/rules, match, match/proof, families, resolve,
-// legalize, program, schedule, step, plan, plan/difference, lint/analysis,
+// parse, stored, hlo, importers/rules, match, match/proof, program, families,
+// resolve, legalize, schedule, step, plan, plan/difference, lint/analysis,
 // lint/rules, lint, checkpoint, target, exec/machine, exec/operations, eval,
 // verify/cases, verify, verify/step, verify/program, cost, suggest, search,
 // audit, kv, verify/kv, picture, emit, emit/findings, emit/verify,

@@ -321,7 +321,7 @@ int ExplainProgram(const SourceRef& source, const Compiled& compiled,
 }
 
 std::optional<program::TracedProgram> ReadTraced(const SourceRef& source,
-                                        Findings& findings) {
+                                                 Findings& findings) {
   auto program = program::ReadProgram(source, findings);
   if (!program) return std::nullopt;
   program::TracedProgram out;
@@ -331,33 +331,59 @@ std::optional<program::TracedProgram> ReadTraced(const SourceRef& source,
 }
 
 std::optional<program::TracedProgram> ReadTracedFile(const std::string& path,
-                                            Findings& findings) {
+                                                     Findings& findings) {
   const SourceRef source = ReadSource(path, findings);
   return source == nullptr ? std::nullopt : ReadTraced(source, findings);
 }
 
-int ExplainTraced(const SourceRef& source, const std::string& name,
-                  const Common& common, Findings& findings) {
-  const auto traced = ReadTraced(source, findings);
-  if (!traced) return kFailed;
+namespace {
+
+// Prints the facts about the parameter `name`, or about all parameters.
+int PutFacts(const program::TracedProgram& traced, char separator,
+             const std::string& name, const Common& common,
+             Findings& findings) {
   std::vector<std::string_view> names;
-  for (const program::ParamFacts& param : traced->facts.params) {
+  for (const program::ParamFacts& param : traced.facts.params) {
     names.push_back(param.name);
   }
   std::optional<size_t> param;
   if (!name.empty()) {
-    const char separator = program::ManifestOf(traced->program).separator;
     param = FindParam(names, separator, name, findings);
     if (!param) return kFailed;
   }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
-      return WriteParamFactsJson(traced->program, traced->facts, param, out);
+      return WriteParamFactsJson(traced.program, traced.facts, param, out);
     }
-    out.Append(param ? ParamFactsText(traced->program, traced->facts, *param)
-                     : AllParamFactsText(traced->facts));
+    out.Append(param ? ParamFactsText(traced.program, traced.facts, *param)
+                     : AllParamFactsText(traced.facts));
   };
   return PutOut(write, findings) ? kDone : kFailed;
+}
+
+}  // namespace
+
+int ExplainTraced(const SourceRef& source, const std::string& name,
+                  const Common& common, Findings& findings) {
+  const auto traced = ReadTraced(source, findings);
+  if (!traced) return kFailed;
+  const char separator = program::ManifestOf(traced->program).separator;
+  return PutFacts(*traced, separator, name, common, findings);
+}
+
+int ExplainDescribed(const Target& target, const std::string& name,
+                     const Common& common, Findings& findings) {
+  if (target.model.empty()) {
+    findings.Add(code::kUsage, {}, "`--facts` needs the model's configuration",
+                 "give `--model CONFIG.json`, or `--program FILE` in place of "
+                 "`--facts`");
+    return kFailed;
+  }
+  program::TracedProgram described;
+  const auto tree = DescribedFacts(target, described.facts, findings);
+  if (!tree) return kFailed;
+  described.program.function = "the description of `" + tree->model + "`";
+  return PutFacts(described, tree->separator, name, common, findings);
 }
 
 }  // namespace shardc::cli

@@ -107,6 +107,11 @@ std::optional<program::TracedProgram> ReadTracedFile(const std::string& path,
 // all parameters if the name is empty. Returns the exit status.
 int ExplainTraced(const SourceRef& source, const std::string& name,
                   const Common& common, Findings& findings);
+// Prints what the description of the model's family states about the parameter
+// `name`, or about all parameters if the name is empty. Returns the exit
+// status.
+int ExplainDescribed(const Target& target, const std::string& name,
+                     const Common& common, Findings& findings);
 
 // Returns the selected findings about specs that the program contradicts, with
 // the lines of the user's code. They have the codes of the lints that report

@@ -30,6 +30,7 @@ struct ExplainFlags {
   InputFlags inputs;
   std::string what;
   bool codes = false;
+  bool facts = false;
   std::string device, program, compiled;
   Strings steps_of;
 };
@@ -108,6 +109,11 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
     if (program == nullptr) return kFailed;
     return ExplainTraced(program, flags.what, common, findings);
   }
+  if (flags.facts) {
+    const auto target = ChooseTarget(flags.inputs.asked, findings);
+    return target ? ExplainDescribed(*target, flags.what, common, findings)
+                  : kFailed;
+  }
   if (flags.what.empty()) {
     findings.Add(code::kUsage, {}, "there is nothing to explain",
                  "name a parameter or a code; `--codes` lists the codes");
@@ -180,6 +186,10 @@ Options OptionsOf(ExplainFlags& flags) {
        .value = "FILE",
        .help = "traced program of your function: how the dimensions of the "
                "parameter are tied, fused and shardable"},
+      {.name = "--facts",
+       .to = &flags.facts,
+       .help = "print the same facts as the description of the model's family "
+               "states them, for --model"},
       {.name = "--compiled",
        .to = &flags.compiled,
        .value = "FILE",

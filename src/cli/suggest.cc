@@ -179,13 +179,20 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
     traced = ReadTracedFile(flags.program, findings);
     if (!traced) return kFailed;
     preferences.traced = &*traced;
-    preferences.divides_parts = flags.divide_parts;
-  } else if (flags.divide_parts) {
+  } else if (flags.divide_parts && target->model.empty()) {
     findings.Add(code::kUsage, FlagPlace("--divide-parts", "true"),
-                 "`--divide-parts` has an effect only with `--program`, which "
-                 "shows the parts of a dimension",
+                 "`--divide-parts` has an effect only with `--program` or "
+                 "`--model`, which show the parts of a dimension",
                  "give the traced program of your function, or leave it out");
     return kFailed;
+  }
+  preferences.divides_parts = flags.divide_parts;
+  program::Facts described;
+  if (flags.divide_parts && !traced) {
+    // The tree that is read next has the same errors.
+    Findings ignored;
+    DescribedFacts(*target, described, ignored);
+    preferences.described = &described;
   }
   const auto inputs = ReadInputs(flags, *target, preferences,
                                  traced ? &*traced : nullptr, common, findings);
@@ -243,27 +250,29 @@ Options OptionsOf(SuggestFlags& flags) {
                                    "and a manifest"}}));
   Append(options, ProjectInputs(flags.inputs));
   Append(options, MeshChoice(flags.mesh));
-  Append(options, {OutputOption(&flags.output,
-                                "file to write the rules to (default: stdout)"),
-                   {.name = "--prefer",
-                    .to = &flags.prefer,
-                    .value = "memory|traffic",
-                    .help = "layout of a vocabulary that tp does not divide: "
-                            "slices, gathered before use, or unsharded rows",
-                    .checked = true},
-                   {.name = "--place-experts",
-                    .to = &flags.place_experts,
-                    .help = "shard experts over fsdp on a mesh without ep, for "
-                            "runtimes that exchange tokens between experts"},
-                   {.name = "--divide-parts",
-                    .to = &flags.divide_parts,
-                    .help = "with a program: shard each of the equal parts of "
-                            "a dimension (`parts` of a rule), for runtimes "
-                            "that load them so, such as hf-tp-plan, dtensor "
-                            "and megatron"},
-                   {.name = "--force",
-                    .to = &flags.force,
-                    .help = "write the rules even if findings are left"}});
+  Append(
+      options,
+      {OutputOption(&flags.output,
+                    "file to write the rules to (default: stdout)"),
+       {.name = "--prefer",
+        .to = &flags.prefer,
+        .value = "memory|traffic",
+        .help = "layout of a vocabulary that tp does not divide: "
+                "slices, gathered before use, or unsharded rows",
+        .checked = true},
+       {.name = "--place-experts",
+        .to = &flags.place_experts,
+        .help = "shard experts over fsdp on a mesh without ep, for "
+                "runtimes that exchange tokens between experts"},
+       {.name = "--divide-parts",
+        .to = &flags.divide_parts,
+        .help = "with a program or a config.json: shard each of the "
+                "equal parts of a dimension (`parts` of a rule), for runtimes "
+                "that load them so, such as hf-tp-plan, dtensor "
+                "and megatron"},
+       {.name = "--force",
+        .to = &flags.force,
+        .help = "write the rules even if findings are left"}});
   return options;
 }
 

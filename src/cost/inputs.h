@@ -2,7 +2,7 @@
 // and the time of a step. The formulas of collectives, of shards and of caches
 // are in comm; this directory decides which of them a step of a model needs.
 // Its files include headers of these directories: source, model, devices,
-// resolve, legalize, roles, program, comm, schedule, step, plan, exec/machine,
+// program, resolve, legalize, roles, comm, schedule, step, plan, exec/machine,
 // exec/attention, exec/operations, exec/step.
 //
 // This file holds the input of the cost model: a plan's parameters by class,

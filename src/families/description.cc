@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "families/layout.h"
 #include "source/file.h"
 #include "source/wording.h"
 #include "yaml/read.h"
@@ -24,8 +25,9 @@
 namespace shardc::families {
 namespace {
 
-constexpr std::array<std::string_view, 8> kKeys = {
-    "version", "models", "like", "uses", "let", "namings", "blocks", "tree"};
+constexpr std::array<std::string_view, 9> kKeys = {
+    "version", "models",  "like",   "uses", "let",
+    "factors", "namings", "blocks", "tree"};
 constexpr KeyTable kTable = {"family", "a family", kKeys};
 // The largest number of `like` and `uses` keys that are followed in a chain.
 constexpr int kLongestLine = 8;
@@ -150,6 +152,9 @@ class FamilyReader {
                        .value_or(std::vector<std::string>{});
     }
     if (const YamlNode* let = fields.Find("let")) ReadLet(*let, out);
+    if (const YamlNode* factors = fields.Find("factors")) {
+      ReadFactors(*factors, out);
+    }
     out.namings.clear();
     if (const YamlNode* namings = fields.Find("namings")) {
       ReadNamings(*namings, out);
@@ -187,6 +192,29 @@ class FamilyReader {
       auto value = Parse(text, member.value);
       if (!value) continue;
       Put(out.let, Let(member.key.text, std::move(*value)), member.key.text,
+          LetName);
+    }
+  }
+
+  void ReadFactors(const YamlNode& node, Description& out) {
+    if (!IsMapping(node, "`factors`")) return;
+    for (const YamlMember& member : node.members) {
+      auto value = ParseExpression(member.value.text, At(member.value),
+                                   context_.findings);
+      if (!value) continue;
+      const bool word =
+          value->kind == Expression::Kind::kName || value->text == "shared";
+      if (word && !MeaningOf(*value)) {
+        context_.Add(
+            code::kSchema, member.value,
+            ShortQuote(member.value.text) + " is not what a factor counts",
+            "write a role such as `kv_heads`, `inner` or `stream`, "
+            "`shared(ROLE)` for a factor that is the same in all "
+            "layers, or a product of other factors");
+      } else if (!word) {
+        CheckFunctions(*value, At(member.value), context_.findings);
+      }
+      Put(out.factors, Let(member.key.text, std::move(*value)), member.key.text,
           LetName);
     }
   }
@@ -278,6 +306,15 @@ class FileReader {
   FileReader(const Library& library, Findings& findings)
       : library_(library), findings_(findings) {}
 
+  // Reads a family and what it is like. The factors of another family count
+  // only if the file states that its sizes are written in terms of factors.
+  bool ReadWhole(Description& out, std::string_view name) {
+    if (!Read(out, name, 0, false)) return false;
+    if (!states_factors_) out.factors.clear();
+    return true;
+  }
+
+ private:
   // Reads a family into `out`. Returns false after a finding. `line` is the
   // number of keys `like` and `uses` that lead to this family. With `bundled`,
   // the family is a bundled one.
@@ -310,10 +347,10 @@ class FileReader {
       }
     }
     FamilyReader(*document, findings_).Read(*fields, out);
+    states_factors_ = fields->Find("factors") != nullptr;
     return true;
   }
 
- private:
   struct From {
     std::string_view name;
     int line = 0;
@@ -349,6 +386,7 @@ class FileReader {
   const Library& library_;
   Findings& findings_;
   int files_ = 0;
+  bool states_factors_ = false;  // whether the file that was read last does
 };
 
 // Checks that each call of a module is that of a block or of a built-in module.
@@ -387,6 +425,23 @@ const Expression* Description::FindLet(std::string_view word) const {
   return nullptr;
 }
 
+std::optional<FactorMeaning> MeaningOf(const Expression& factor) {
+  const bool shared = factor.kind == Expression::Kind::kCall &&
+                      factor.text == "shared" && factor.parts.size() == 1;
+  const Expression& word = shared ? factor.parts[0] : factor;
+  if (word.kind != Expression::Kind::kName) return std::nullopt;
+  const auto role = RoleOf(word.text);
+  if (!role) return std::nullopt;
+  return FactorMeaning{*role, shared};
+}
+
+const Expression* Description::FindFactor(std::string_view word) const {
+  for (const auto& [known, value] : factors) {
+    if (known == word) return &value;
+  }
+  return nullptr;
+}
+
 const Block* Description::FindBlock(std::string_view word) const {
   for (const Block& block : blocks) {
     if (block.name == word) return &block;
@@ -401,7 +456,7 @@ std::unique_ptr<const Description> LoadDescription(std::string_view name,
   auto out = std::make_unique<Description>();
   out->name = name;
   const size_t before = findings.errors();
-  if (FileReader(library, findings).Read(*out, name, 0, false) &&
+  if (FileReader(library, findings).ReadWhole(*out, name) &&
       out->tree.empty()) {
     findings.Add(code::kSchema, Place{library.Find(name)},
                  "the description has no `tree`",

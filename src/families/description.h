@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "program/facts.h"
 #include "source/file.h"
 #include "source/finding.h"
 #include "source/source.h"
@@ -39,6 +40,15 @@ struct Expression {
   std::string text;
   std::vector<Expression> parts;
 };
+
+// What a factor counts, and whether it is the same one in all layers.
+struct FactorMeaning {
+  program::FactorRole role = program::FactorRole::kUnknown;
+  bool of_model = false;
+};
+// Returns what `inner` or `shared(inner)` states; nullopt for a product of
+// other factors.
+std::optional<FactorMeaning> MeaningOf(const Expression& factor);
 
 // Parses an expression. Returns nullopt after a finding at `place` if the text
 // is not an expression, is nested too deeply or has too many parts.
@@ -99,6 +109,10 @@ struct Description {
   std::vector<std::string> models;
   // The names that the key `let` defines, with their expressions.
   std::vector<std::pair<std::string, Expression>> let;
+  // The names whose values are factors of dimensions: what each counts, or the
+  // product of other factors that it is. The sizes of modules are then products
+  // and sums in the order of the elements. Empty if the sizes are numbers only.
+  std::vector<std::pair<std::string, Expression>> factors;
   // The naming schemes of Flax models: the name of each scheme, and the name
   // that it uses for the weight of a norm.
   std::vector<std::pair<std::string, std::string>> namings;
@@ -106,6 +120,7 @@ struct Description {
   std::vector<Node> tree;
 
   const Expression* FindLet(std::string_view word) const;
+  const Expression* FindFactor(std::string_view word) const;
   const Block* FindBlock(std::string_view word) const;
 };
 

@@ -147,8 +147,11 @@ Evaluator::Result Evaluator::Get(const Expression& expression, bool soft) {
       return Value{};
     case Expression::Kind::kBool:
       return MakeBool(expression.number != 0);
-    case Expression::Kind::kNumber:
-      return MakeInteger(expression.number);
+    case Expression::Kind::kNumber: {
+      Value number = MakeInteger(expression.number);
+      if (layouts_) number.layout = LayoutOfNumber(expression.number);
+      return number;
+    }
     case Expression::Kind::kText:
       return MakeText(expression.text);
     case Expression::Kind::kList: {
@@ -188,11 +191,48 @@ Evaluator::Result Evaluator::Name(const std::string& name, bool soft) {
     return at->second;
   }
   if (name == "naming") return MakeText(naming_);
+  const Expression* const factor =
+      layouts_ ? family_.FindFactor(name) : nullptr;
+  if (factor == nullptr) return Defined(name, soft);
+  layouts_ = false;
+  auto value = Defined(name, soft);
+  layouts_ = true;
+  if (value && value->kind == Value::Kind::kInteger) {
+    value->layout = LayoutOf(name, *factor, value->number);
+  }
+  return value;
+}
+
+// Returns the layout of a name that is a factor, or a product of other factors
+// that has the same size.
+std::optional<Layout> Evaluator::LayoutOf(const std::string& name,
+                                          const Expression& factor,
+                                          int64_t size) const {
+  if (size < 1) return std::nullopt;
+  if (const auto meaning = MeaningOf(factor)) {
+    if (size == 1) return Layout();
+    return Layout{{name, meaning->role, meaning->of_model, size, {}}};
+  }
+  Findings ignored;
+  Evaluator inner(family_, config_, naming_, ignored);
+  inner.bound_ = bound_;
+  inner.defaults_ = defaults_;
+  const auto product = inner.Evaluate(factor);
+  if (!product || product->kind != Value::Kind::kInteger ||
+      product->number != size) {
+    return std::nullopt;
+  }
+  return product->layout;
+}
+
+// Returns the value of a name that is not bound.
+Evaluator::Result Evaluator::Defined(const std::string& name, bool soft) {
   const Expression* const let = family_.FindLet(name);
   const bool inside =
       std::find(defining_.begin(), defining_.end(), name) != defining_.end();
   if (let == nullptr || inside) return FromConfig(name, soft);
-  if (const auto known = known_.find(name); known != known_.end()) {
+  auto& all_known = known_[layouts_ ? 1 : 0];
+  if (const auto known = all_known.find(name); known != all_known.end()) {
     if (known->second.blame) blame_ = known->second.blame;
     return known->second.value;
   }
@@ -209,7 +249,7 @@ Evaluator::Result Evaluator::Name(const std::string& name, bool soft) {
   defining_.pop_back();
   const bool sure = !soft || (value && value->kind != Value::Kind::kNull);
   if (value && sure && !used_bound_ && defining_.empty()) {
-    known_[name] = {*value, blame_};
+    all_known[name] = {*value, blame_};
   }
   used_bound_ = used_bound_ || used_before;
   return value;
@@ -449,10 +489,20 @@ Evaluator::Result Evaluator::Binary(const Expression& expression, bool soft) {
         std::any_of(items->begin(), items->end(),
                     [&](const Value& item) { return Same(item, *left); }));
   }
-  const auto a = Integer(parts[0]);
-  const auto b = a ? Integer(parts[1]) : std::nullopt;
+  auto left = Evaluate(parts[0]);
+  const auto a = left ? AsInteger(*left, parts[0]) : std::nullopt;
+  const auto right = a ? Evaluate(parts[1]) : std::nullopt;
+  const auto b = right ? AsInteger(*right, parts[1]) : std::nullopt;
   if (!b) return std::nullopt;
-  return Arithmetic(sign, *a, *b);
+  auto out = Arithmetic(sign, *a, *b);
+  if (out && left->layout && right->layout) {
+    if (sign == "*") {
+      out->layout = ProductOf(std::move(*left->layout), *right->layout);
+    } else if (sign == "+") {
+      out->layout = SumOf(std::move(*left->layout), *right->layout);
+    }
+  }
+  return out;
 }
 
 Evaluator::Result Evaluator::Arithmetic(const std::string& sign, int64_t a,

@@ -2,6 +2,7 @@
 #ifndef SHARDC_FAMILIES_EVALUATE_H_
 #define SHARDC_FAMILIES_EVALUATE_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "families/description.h"
+#include "families/layout.h"
 #include "source/finding.h"
 #include "source/json.h"
 
@@ -26,6 +28,8 @@ struct Value {
   // use this member only for the value's place in the config. It is empty for a
   // value that was computed and not read.
   JsonValue json;
+  // For an integer that is written in terms of factors, its layout.
+  std::optional<Layout> layout = std::nullopt;
 };
 
 class Evaluator {
@@ -36,13 +40,16 @@ class Evaluator {
       : family_(family),
         config_(config),
         naming_(naming),
-        findings_(findings) {}
+        findings_(findings),
+        layouts_(!family.factors.empty()) {}
 
   // Each of these functions returns nullopt after a finding if the value is
   // missing, has another type or cannot be computed.
   std::optional<Value> Evaluate(const Expression& expression);
   std::optional<int64_t> Integer(const Expression& expression);
   std::optional<bool> Condition(const Expression& expression);
+  std::optional<int64_t> AsInteger(const Value& value,
+                                   const Expression& expression);
 
   // Bind() defines a name for later evaluations. Unbind() removes the name that
   // was bound last.
@@ -81,6 +88,9 @@ class Evaluator {
 
   Result Get(const Expression& expression, bool soft);
   Result Name(const std::string& name, bool soft);
+  Result Defined(const std::string& name, bool soft);
+  std::optional<Layout> LayoutOf(const std::string& name,
+                                 const Expression& factor, int64_t size) const;
   Result FromConfig(const std::string& name, bool soft);
   Result Take(const JsonValue& json, std::string_view name);
   Result Member(const Expression& expression, bool soft);
@@ -93,8 +103,6 @@ class Evaluator {
   // Returns a name of the value for messages: the config's key if the value was
   // read at a top-level key, otherwise the text of the expression.
   std::string NameOf(const Value& value, const Expression& expression) const;
-  std::optional<int64_t> AsInteger(const Value& value,
-                                   const Expression& expression);
   // Returns the elements of a list, or the characters of a text.
   std::optional<std::vector<Value>> Items(const Value& value);
   Result Count(const Expression& expression);
@@ -107,11 +115,15 @@ class Evaluator {
   std::vector<std::pair<std::string, Value>> bound_;
   std::vector<std::string> defining_;
   std::map<std::string, int64_t, std::less<>> defaults_;
-  std::map<std::string, Known, std::less<>> known_;
+  // Those without layouts, and those with them.
+  std::array<std::map<std::string, Known, std::less<>>, 2> known_;
   std::optional<JsonValue> blame_;
   // True if the expression that is being evaluated has used a bound name. Its
   // value is then not cached.
   bool used_bound_ = false;
+  // Whether integers get layouts. Those inside the definition of a factor get
+  // none.
+  bool layouts_ = false;
   size_t steps_ = 0;
 };
 

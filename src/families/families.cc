@@ -24,6 +24,7 @@
 
 #include "families/description.h"
 #include "families/evaluate.h"
+#include "families/layout.h"
 #include "model/not_known.h"
 #include "parse/config_fields.h"
 #include "parse/layer_kinds.h"
@@ -97,11 +98,13 @@ struct Spelling {
 class TreeBuilder {
  public:
   TreeBuilder(const Library& library, std::string_view naming,
-              Spelling spelling, Dtype dtype, Findings& findings)
+              Spelling spelling, Dtype dtype, bool has_facts,
+              Findings& findings)
       : library_(library),
         naming_(naming),
         spelling_(std::move(spelling)),
         dtype_(dtype),
+        has_facts_(has_facts),
         findings_(findings) {
     separator_ = spelling_.flax ? '/' : '.';
   }
@@ -112,6 +115,7 @@ class TreeBuilder {
     });
   }
 
+  program::Facts TakeFacts() { return facts_.Take(); }
   Manifest Take() {
     builder_.manifest().separator = separator_;
     builder_.manifest().naming = naming_;
@@ -123,7 +127,7 @@ class TreeBuilder {
   const std::vector<LinearWeight>& linear() const { return linear_; }
 
  private:
-  using Sizes = std::vector<int64_t>;
+  using Sizes = std::vector<Dimension>;
 
   bool WalkNode(const Node& node, Evaluator& values) {
     if (!values.Spend(1)) return false;
@@ -333,7 +337,9 @@ class TreeBuilder {
                             Evaluator& values) {
     Sizes dims;
     for (size_t i = 0; i < std::min(count, parts.size()); ++i) {
-      const auto size = values.Integer(parts[i]);
+      auto value = values.Evaluate(parts[i]);
+      const auto size =
+          value ? values.AsInteger(*value, parts[i]) : std::nullopt;
       if (!size) return std::nullopt;
       if (*size < 1) {
         findings_.Add(code::kNumber, values.BlameFor(parts[i]),
@@ -341,7 +347,7 @@ class TreeBuilder {
                           std::to_string(*size));
         return std::nullopt;
       }
-      dims.push_back(*size);
+      dims.push_back({*size, std::move(value->layout)});
     }
     return dims;
   }
@@ -368,8 +374,8 @@ class TreeBuilder {
     const auto hidden = values.config().Find("hidden_size");
     if (!hidden || hidden->kind() != JsonKind::kInteger) return;
     const bool down = path_.find("down") != std::string::npos;
-    const int64_t first = down ? dims[2] : dims[1];
-    const int64_t other = down ? dims[1] : dims[2];
+    const int64_t first = dims[down ? 2 : 1].size;
+    const int64_t other = dims[down ? 1 : 2].size;
     const int64_t size = hidden->integer();
     linear_.push_back(
         {static_cast<size_t>(tensors_), first == size && other != size});
@@ -408,14 +414,19 @@ class TreeBuilder {
           "the tree has more than " + CountText(kMostTensors) + " tensors");
       return false;
     }
-    const auto elements = CheckedProduct(dims);
+    Shape shape;
+    for (const Dimension& dim : dims) shape.push_back(dim.size);
+    const auto elements = CheckedProduct(shape);
     if (!elements || !BytesOf(*elements, dtype_)) {
       findings_.Add(code::kOverflow, values.Blame(),
-                    "the size of `" + path_ + "`, " + ShapeText(dims) +
+                    "the size of `" + path_ + "`, " + ShapeText(shape) +
                         ", does not fit in 64 bits");
       return false;
     }
-    builder_.Add(path_, {dims, dtype_});
+    if (has_facts_) {
+      facts_.Add(path_, separator_, dims, values.config().place().begin);
+    }
+    builder_.Add(path_, {std::move(shape), dtype_});
     return true;
   }
 
@@ -423,6 +434,8 @@ class TreeBuilder {
   std::string_view naming_;
   Spelling spelling_;
   Dtype dtype_;
+  bool has_facts_;
+  FactsOfTree facts_;
   Findings& findings_;
   char separator_ = '.';
   std::string path_;
@@ -547,7 +560,8 @@ std::optional<Manifest> BuildTree(const std::string& config_path,
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings,
                                   const std::string& folder,
-                                  const TreeWeights& weights) {
+                                  const TreeWeights& weights,
+                                  program::Facts* facts) {
   if (!ReadModelConfig(document, findings)) return std::nullopt;
   const auto library = Library::Open(folder, findings);
   if (!library || !AllAreGood(*library, findings)) return std::nullopt;
@@ -579,8 +593,9 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   }
   Evaluator values(*family, config, naming, findings);
   TreeBuilder builder(*library, naming, std::move(*spelling), dtype->dtype,
-                      findings);
+                      facts != nullptr, findings);
   if (!builder.Walk(family->tree, values)) return std::nullopt;
+  if (facts != nullptr) *facts = builder.TakeFacts();
   Manifest tree = builder.Take();
   tree.model = family->name;
   tree.source = document.source();

@@ -3,7 +3,7 @@
 // the model's family, which is a bundled file of the folder families/ or a file
 // of a folder that the user names.
 // Its files include headers of these directories: source, model, yaml, parse,
-// match.
+// match, program.
 #ifndef SHARDC_FAMILIES_FAMILIES_H_
 #define SHARDC_FAMILIES_FAMILIES_H_
 
@@ -18,6 +18,7 @@
 
 #include "model/dtype.h"
 #include "model/manifest.h"
+#include "program/facts.h"
 #include "source/finding.h"
 #include "source/json.h"
 
@@ -57,11 +58,14 @@ std::optional<Manifest> BuildTree(const std::string& config_path,
                                   const std::string& folder = {},
                                   const TreeWeights& weights = {});
 // Builds the tree from a config that has already been read. The root of the
-// document must be an object.
+// document must be an object. If `facts` is not null, it is set to what the
+// description states about the dimensions of the tree before quantisation. A
+// dimension without factors whose size is not 1 is not known.
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings,
                                   const std::string& folder = {},
-                                  const TreeWeights& weights = {});
+                                  const TreeWeights& weights = {},
+                                  program::Facts* facts = nullptr);
 
 // Returns the model types of the bundled descriptions, sorted.
 std::vector<std::string_view> ModelTypes();

@@ -74,7 +74,10 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
   std::set<int> ran;
   for (const Lint* lint : AllLints()) {
     if (!selection.Selects(*lint) || lint->check == nullptr) continue;
-    const unsigned missing = lint->needs & ~facts.has();
+    unsigned missing = lint->needs & ~facts.has();
+    if (lint == &kHeadSplit && facts.StatesHeads()) {
+      missing &= ~unsigned{kNeedsHeads};
+    }
     if (missing != 0) {
       out.skipped.push_back({lint, MissingText(missing, facts.has())});
       continue;

@@ -99,37 +99,38 @@ Role RoleOf(const Facts& facts, const ParamFacts& param) {
 
 // Returns the number of parts of a dimension if the tensor-parallel axis can
 // divide each of them, such as 2 for a gate and an up projection in one matrix.
-// The parts must have equal sizes, and `tensor` the leading factor of each.
-// Returns 1 for other dimensions.
+// The parts must have equal sizes, and `tensor` the leading factor of each
+// unless it is null. Returns 1 for other dimensions.
 int64_t DividedParts(const Facts& facts, const FactorList& dim,
-                     const std::set<uint32_t>& tensor, int64_t axis) {
+                     const std::set<uint32_t>* tensor, int64_t axis) {
   if (dim.empty()) return 1;
   const Factor& lead = facts.factors[dim[0]];
   if (lead.role == FactorRole::kParts) {
     const FactorList rest(dim.begin() + 1, dim.end());
-    const bool divided =
-        !rest.empty() && tensor.contains(rest[0]) && facts.CanShard(rest, axis);
+    const bool divided = !rest.empty() &&
+                         (tensor == nullptr || tensor->contains(rest[0])) &&
+                         facts.CanShard(rest, axis);
     return divided ? lead.size : 1;
   }
   if (dim.size() != 1) return 1;
   const auto& parts = lead.parts;
   const bool divided =
       !parts.empty() && std::ranges::all_of(parts, [&](const FactorList& part) {
-        return !part.empty() && tensor.contains(part[0]) &&
+        return !part.empty() &&
+               (tensor == nullptr || tensor->contains(part[0])) &&
                facts.CanShard(part, axis) &&
                facts.SizeOf(part) == facts.SizeOf(parts[0]);
       });
   return divided ? std::ssize(parts) : 1;
 }
 
-}  // namespace
-
-ByProgram::ByProgram(const Tree& tree, const Facts& facts, const MeshAxes& mesh)
-    : tree_(tree), facts_(facts), mesh_(mesh), together_(facts.factors.size()) {
+// Returns the facts of each group.
+std::vector<GroupFacts> MembersOf(const Tree& tree, const Facts& facts) {
   std::unordered_map<std::string_view, const ParamFacts*> by_name;
   for (const ParamFacts& param : facts.params) by_name[param.name] = &param;
+  std::vector<GroupFacts> out;
   for (const ParameterGroup& group : tree.groups) {
-    Members& members = members_.emplace_back();
+    GroupFacts& members = out.emplace_back();
     for (const uint32_t member : tree.Members(group)) {
       const auto at = by_name.find(tree.NameOf(member));
       if (at != by_name.end() && at->second->shape == group.shape) {
@@ -137,6 +138,44 @@ ByProgram::ByProgram(const Tree& tree, const Facts& facts, const MeshAxes& mesh)
       }
     }
   }
+  return out;
+}
+
+}  // namespace
+
+void DivideParts(const Tree& tree, const Facts& facts, int64_t tp,
+                 Choices& choices) {
+  const auto members = MembersOf(tree, facts);
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    Choice& choice = choices.groups[k];
+    const bool all = members[k].size() == AsIndex(tree.groups[k].count());
+    for (size_t d = 0; all && d < choice.spec.size(); ++d) {
+      const auto& axes = choice.spec[d];
+      if (axes.size() != 1 || PurposeOf(axes[0].axis) != AxisPurpose::kTensor) {
+        continue;
+      }
+      const auto parts_of = [&](const ParamFacts* member) {
+        return DividedParts(facts, member->dims[d], nullptr, tp);
+      };
+      const int64_t parts = parts_of(members[k][0]);
+      if (parts <= 1 ||
+          std::ranges::any_of(members[k], [&](const ParamFacts* member) {
+            return parts_of(member) != parts;
+          })) {
+        continue;
+      }
+      choice.parts.resize(d + 1, 1);
+      choice.parts[d] = parts;
+    }
+  }
+}
+
+ByProgram::ByProgram(const Tree& tree, const Facts& facts, const MeshAxes& mesh)
+    : tree_(tree),
+      facts_(facts),
+      mesh_(mesh),
+      members_(MembersOf(tree, facts)),
+      together_(facts.factors.size()) {
   for (const FactorList& list : facts.together) {
     for (const uint32_t factor : list) {
       together_[factor].insert(list.begin(), list.end());
@@ -247,7 +286,7 @@ ModelDims ByProgram::Dims() const {
     for (const int64_t size : group.shape) {
       inferred.dims.push_back({.size = size});
     }
-    const Members& members = members_[k];
+    const GroupFacts& members = members_[k];
     if (!members.empty()) {
       inferred.role = RoleOf(facts_, *members[0]);
       for (size_t d = 0; d < group.shape.size(); ++d) {
@@ -286,7 +325,7 @@ Choices ByProgram::Choose(const std::set<uint32_t>& tensor,
 Choice ByProgram::ChooseFor(size_t k, const std::set<uint32_t>& tensor,
                             bool divides_parts, int64_t small) const {
   const ParameterGroup& group = tree_.groups[k];
-  const Members& members = members_[k];
+  const GroupFacts& members = members_[k];
   Choice choice;
   choice.spec.resize(group.shape.size());
   // Whether a test holds for a dimension of all tensors of the group.
@@ -314,11 +353,11 @@ Choice ByProgram::ChooseFor(size_t k, const std::set<uint32_t>& tensor,
         });
     int64_t parts = 1;
     if (divides_parts && !members.empty()) {
-      parts = DividedParts(facts_, members[0]->dims[d], tensor, mesh_.tp);
+      parts = DividedParts(facts_, members[0]->dims[d], &tensor, mesh_.tp);
     }
     const bool in_parts =
         parts > 1 && every(d, [&](const FactorList& dim, const Factor&) {
-          return DividedParts(facts_, dim, tensor, mesh_.tp) == parts;
+          return DividedParts(facts_, dim, &tensor, mesh_.tp) == parts;
         });
     if (in_parts && !choice.inner_sharded) {
       choice.parts.resize(d + 1, 1);
@@ -371,7 +410,7 @@ bool ByProgram::MayDivideParts() const {
   const std::set<uint32_t> all(candidates_.begin(), candidates_.end());
   return std::ranges::any_of(facts_.params, [&](const ParamFacts& param) {
     return std::ranges::any_of(param.dims, [&](const FactorList& dim) {
-      return DividedParts(facts_, dim, all, mesh_.tp) > 1;
+      return DividedParts(facts_, dim, &all, mesh_.tp) > 1;
     });
   });
 }

@@ -15,6 +15,14 @@
 
 namespace shardc::suggest {
 
+// The facts of the parameters of a group. Tensors without facts are left out.
+using GroupFacts = std::vector<const program::ParamFacts*>;
+
+// Shards each of the equal parts of dimensions that tensor parallelism alone
+// shards, where `facts` state such parts for all tensors of a group.
+void DivideParts(const Tree& tree, const program::Facts& facts, int64_t tp,
+                 Choices& choices);
+
 class ByProgram {
  public:
   // The arguments must outlive the object.
@@ -57,8 +65,6 @@ class ByProgram {
   std::vector<DimParts> DividedBy(const Choices& choices) const;
 
  private:
-  using Members = std::vector<const program::ParamFacts*>;
-
   Choice ChooseFor(size_t group, const std::set<uint32_t>& tensor,
                    bool divides_parts, int64_t small) const;
   bool MayShard(uint32_t factor) const;
@@ -70,8 +76,7 @@ class ByProgram {
   const Tree& tree_;
   const program::Facts& facts_;
   const MeshAxes& mesh_;
-  // The parameters of each group. Tensors without facts are left out.
-  std::vector<Members> members_;
+  std::vector<GroupFacts> members_;
   std::vector<uint32_t> candidates_;
   // The factors that occur in a value together with each factor.
   std::vector<std::set<uint32_t>> together_;

@@ -32,8 +32,10 @@ struct Preferences {
   const program::TracedProgram* traced = nullptr;
   // If true, a dimension that holds equal parts one after the other may be
   // sharded part by part (`parts` of a rule), which few runtimes can express.
-  // Only the program shows such parts.
+  // The program shows such parts, or else the description of the model's
+  // family.
   bool divides_parts = false;
+  const program::Facts* described = nullptr;
   // The factors that tensor parallelism shards, as indices into Facts::factors;
   // those with the best ratio if nullopt (suggest/by_program.h).
   std::optional<std::set<uint32_t>> tensor_factors = {};

@@ -206,6 +206,10 @@ Suggestion Suggest(const Request& request) {
     out.dims = InferDims(out.tree, request.model, out.mesh.tp,
                          request.preferences.scan_axis);
     out.choices = Choose(out.tree, out.dims, out.mesh, request.preferences);
+    const program::Facts* const described = request.preferences.described;
+    if (described != nullptr && request.preferences.divides_parts) {
+      DivideParts(out.tree, *described, out.mesh.tp, out.choices);
+    }
   }
   out.rule_groups = RuleGroupsOf(out.tree, out.dims, out.choices);
   std::vector<std::vector<uint32_t>> groups;

@@ -21,6 +21,7 @@
 #include "match/match.h"
 #include "model/name.h"
 #include "model/not_known.h"
+#include "parse/config_fields.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
 #include "parse/plain_manifest.h"
@@ -381,6 +382,16 @@ std::optional<ModelConfig> StatedModel(const Manifest& manifest) {
   if (document == nullptr) return std::nullopt;
   auto model = ReadModelConfig(*document, ignored);
   return ignored.errors() > 0 ? std::nullopt : std::move(model);
+}
+
+std::optional<Manifest> DescribedFacts(const Target& target,
+                                       program::Facts& facts,
+                                       Findings& findings) {
+  const auto document = ReadModelDocument(target.model, findings);
+  if (document == nullptr) return std::nullopt;
+  return families::BuildTree(*document, NamingFor(target), findings,
+                             target.families, {.trained = true, .dtype = {}},
+                             &facts);
 }
 
 std::optional<RuleSet> OpenRulesAlone(const Target& target, Findings& findings,

@@ -129,6 +129,13 @@ std::optional<RuleSet> OpenRules(
     const Manifest* manifest, const std::string& model_type, Findings& findings,
     const FileTexts* texts = nullptr, const Boundary& boundary = {});
 
+// Builds the tree of the target's config.json, and sets `facts` to what the
+// description of its family states about the dimensions of parameters. Returns
+// nullopt after a finding.
+std::optional<Manifest> DescribedFacts(const Target& target,
+                                       program::Facts& facts,
+                                       Findings& findings);
+
 // Reads the rules of a target for a command that otherwise needs no manifest.
 // If the rules contain `auto`, parameter names decide which pack is read. These
 // names are those of the target's manifest, or of the tree that is built from

@@ -64,7 +64,7 @@ OTHERS = [
     f"audit {AUDITED} --plan {{F}} -o {{O}}/a",
     f"audit {AUDITED} --against {{F}} -o {{O}}/a",
     f"audit {AUDITED} {MESH} --step {{F}} -o {{O}}/a",
-    "explain --program {F}",
+    "explain --program {F}", "explain --facts --model {F}",
     f"explain model.norm.weight {MESH} {RULES} {TREE} --compiled {{F}}",
     f"check {MESH} {RULES} {TREE} --program {{F}}",
     f"suggest {MESH} --program {{F}} -o {{O}}/rules.yaml",

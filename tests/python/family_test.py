@@ -21,8 +21,10 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 from shardc import family_trace as trace  # noqa: E402
 from shardc.family_expressions import (  # noqa: E402
     placed, shown, simplified, value_of, without_indices)
+from shardc.family_facts import Finder, compared  # noqa: E402
 from shardc.family_fit import Table, fit_let, grown, Fitter  # noqa: E402
 from shardc.family_subject import Built  # noqa: E402
+from shardc.family_text import Writer  # noqa: E402
 
 NAMES = {"a": 12, "b": 5, "c": 3, "kinds": ["x", "y", "x"]}
 
@@ -117,6 +119,82 @@ class Values(unittest.TestCase):
 def built(values, stated, tensors, conditions, set_up=()):
     return Built({}, stated, values, {name: x for name, x in values.items()},
                  tensors, None, conditions, list(set_up), [("name", "layers")], [])
+
+
+class Facts(unittest.TestCase):
+    """Factors that programs show become names of the config's values."""
+
+    def stated(self, other=None):
+        """The keys `let` and `factors` of a layer with a fused matrix, from programs of
+        three configs of (layers, heads, KV heads, head size, width, inner)."""
+        samples, found = [], {}
+        for at, (layers, heads, kv, head, width, inner) in enumerate((
+                (2, 6, 2, 8, 24, 40), (3, 8, 4, 10, 36, 56), (2, 12, 4, 6, 30, 44))):
+            values = {"layers": layers, "heads": heads, "kv": kv, "head": head,
+                      "width": width, "inner": inner}
+            names = {name: ("name", name) for name in values}
+            size = ("+", ("*", names["heads"], names["head"]),
+                    ("*", 2, ("*", names["kv"], names["head"])))
+            tensors, dims = [], {}
+            for i in range(layers):
+                def leaf(role, factor, layer=i, values=values, heads=heads, kv=kv):
+                    number = 0 if role in ("stream", "head_dim") else 10 * layer + 1
+                    return {"role": role, "factor": number + (role == "group"),
+                            "size": heads // kv if factor == "group" else values[factor]}
+                key = [leaf("kv_heads", "kv"), leaf("head_dim", "head")]
+                queries = [key[0], leaf("group", "group"), key[1]]
+                for name, shape, expressions, products in (
+                        ("qkv", ((heads + 2 * kv) * head, width), (size, names["width"]),
+                         ([{"parts": [queries, key, key]}], [leaf("stream", "width")])),
+                        ("up", (2 * inner, width),
+                         (("*", 2, names["inner"]), names["width"]),
+                         ([{"parts": [[leaf("inner", "inner")]] * 2}],
+                          [leaf(other or "stream", "width")]))):
+                    tensors.append(trace.Tensor(f"layers.{i}.{name}", shape, "F32",
+                                                expressions))
+                    dims[tensors[-1].name] = list(products)
+            samples.append(built(values, dict(values), tensors, []))
+            found[at] = dims
+        table = Table(samples)
+        root = grown([x.tensors for x in samples])
+        Fitter(table, ["F32"] * 3).fit(root)
+        writer = Writer(table, "made", "Made", {})
+        Finder(table, writer, found).state(root)
+        made = writer.text(root, None, "Made.")
+        return made[made.index("let:"):made.index("tree:")], made[made.index("tree:"):]
+
+    def test_a_size_in_the_order_of_its_elements_stays_as_it_is(self):
+        keys, tree = self.stated()
+        self.assertEqual(keys[keys.index("  group"):], """\
+  group: heads // kv
+factors:
+  kv: kv_heads
+  group: group
+  head: head_dim
+  heads: kv * group
+  width: stream
+  inner: inner
+""")
+        self.assertIn("qkv: tensor(heads * head + 2 * (kv * head), width)", tree)
+        self.assertIn("up: tensor(2 * inner, width)", tree)
+
+    def test_a_value_that_counts_two_things_has_two_names(self):
+        keys, tree = self.stated(other="channels")
+        self.assertIn("  channels: width\n", keys)
+        self.assertIn("  channels: channels\n", keys)
+        self.assertRegex(tree, r"up: tensor\(2 \* inner, size\w*\)|channels")
+
+    def test_facts_are_compared_by_factors_and_by_boundaries(self):
+        def dims(factor, second=1):
+            return {"a": [[{"role": "inner", "size": 4, "factor": factor}]],
+                    "b": [[{"role": "inner", "size": 4, "factor": second}]]}
+        self.assertEqual(compared(dims(7, 7), dims(1, 1))[0], {"right": 2})
+        self.assertEqual(compared(dims(7, 8), dims(1, 1))[0], {"wrong": 2})
+        self.assertEqual(compared({"a": [None], "b": [None]}, dims(1))[0], {"unknown": 2})
+        parts = {"a": [[{"parts": [dims(1)["a"][0], dims(1)["a"][0]]}]]}
+        whole = {"a": [[{"role": "inner", "size": 8, "factor": 1}]]}
+        self.assertEqual(compared(whole, parts)[0], {"wrong": 1})
+        self.assertEqual(compared(parts, parts)[0], {"right": 1})
 
 
 class Fits(unittest.TestCase):

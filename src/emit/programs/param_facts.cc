@@ -194,6 +194,16 @@ std::string EvidenceText(const Program& program, const Factor& factor,
   return out;
 }
 
+// A dimension of a description without factors is not known.
+bool IsKnown(const ParamFacts& param, size_t d) {
+  return !param.dims[d].empty() || param.shape[d] <= 1;
+}
+
+std::string TextOf(const Facts& facts, const ParamFacts& param, size_t d) {
+  if (IsKnown(param, d)) return facts.Text(param.dims[d]);
+  return std::to_string(param.shape[d]) + ", not known";
+}
+
 void WriteList(JsonWriter& json, const Facts& facts, const FactorList& dim,
                std::set<uint32_t>& used) {
   json.BeginArray();
@@ -246,7 +256,10 @@ std::string ParamFactsText(const Program& program, const Facts& facts,
     const FactorList& dim = one.dims[d];
     out += "  dimension " + std::to_string(d) + "  " +
            std::to_string(one.shape[d]) +
-           (dim.empty() ? "" : " = " + facts.Text(dim)) + "\n";
+           (!IsKnown(one, d) ? ", not known"
+            : dim.empty()    ? ""
+                             : " = " + facts.Text(dim)) +
+           "\n";
     out += PartsText(facts, dim);
     out += DevicesText(facts, dim);
     std::vector<uint32_t> all;
@@ -279,8 +292,9 @@ std::string AllParamFactsText(const Facts& facts) {
   for (const ParamFacts& one : facts.params) {
     std::string line = Printable(one.name);
     line.resize(width, ' ');
-    for (const FactorList& dim : one.dims)
-      line += "  [" + facts.Text(dim) + "]";
+    for (size_t d = 0; d < one.dims.size(); ++d) {
+      line += "  [" + TextOf(facts, one, d) + "]";
+    }
     out += line + "\n";
   }
   return out;
@@ -305,7 +319,11 @@ void WriteParamFactsJson(const Program& program, const Facts& facts,
       json.BeginObject();
       json.Member("size", one.shape[d]);
       json.Key("factors");
-      WriteList(json, facts, one.dims[d], used);
+      if (IsKnown(one, d)) {
+        WriteList(json, facts, one.dims[d], used);
+      } else {
+        json.Null();
+      }
       json.Member("devices", DevicesOf(facts, one.dims[d]));
       json.EndObject();
     }

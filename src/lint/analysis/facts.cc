@@ -89,6 +89,15 @@ std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
 
 Facts::Facts(const LintInputs& inputs)
     : inputs_(inputs), nearest_(rules(), compiled().matches, separator()) {
+  if (inputs_.described != nullptr) {
+    for (const program::ParamFacts& param : inputs_.described->params) {
+      bool known = true;
+      for (size_t d = 0; d < param.dims.size(); ++d) {
+        known = known && (!param.dims[d].empty() || param.shape[d] == 1);
+      }
+      if (known) described_.emplace(param.name, &param);
+    }
+  }
   const AxisRules& axes = compiled().rules.axes;
   for (AxisRule rule :
        {AxisRule::kTensorParallel, AxisRule::kHead, AxisRule::kKvHead,
@@ -197,6 +206,23 @@ void Facts::FindMisfits() {
 const LayerStacks& Facts::stacks() const {
   if (!stacks_) stacks_ = StacksOf(*this);
   return *stacks_;
+}
+
+const program::ParamFacts* Facts::Described(uint32_t param) const {
+  const auto at = described_.find(plan().names[param]);
+  if (at == described_.end()) return nullptr;
+  const ParamLayout& layout = plan().layouts[plan().params[param].layout];
+  return plan().types[layout.type].shape == at->second->shape ? at->second
+                                                              : nullptr;
+}
+
+bool Facts::StatesHeads() const {
+  using enum program::FactorRole;
+  return inputs_.described != nullptr &&
+         std::ranges::any_of(
+             inputs_.described->factors, [](const program::Factor& factor) {
+               return factor.role == kHeads || factor.role == kKvHeads;
+             });
 }
 
 const BlockFacts& Facts::blocks() const {

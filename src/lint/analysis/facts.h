@@ -1,7 +1,7 @@
 // Directory: lint/analysis. The facts of a compiled target that several lints
 // read, computed once.
 // Its files include headers of these directories: source, model, parse, match,
-// resolve, legalize, roles, program, comm, schedule, step, plan.
+// program, resolve, legalize, roles, comm, schedule, step, plan.
 //
 // This file holds the input of lints: the compiled target, and the facts that
 // are derived from it.
@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "lint/analysis/topic.h"
@@ -89,6 +90,9 @@ struct LintInputs {
   // If false, findings need not list the names of parameters
   // (Finding::params). There may be millions of names.
   bool lists_names = true;
+  // What the description of the model's family states about parameters; may be
+  // null.
+  const program::Facts* described = nullptr;
 };
 
 struct ParameterGroup {
@@ -161,6 +165,15 @@ class Facts {
   std::span<const uint32_t> Members(const ParameterGroup& group) const {
     return std::span(members_).subspan(group.begin, group.end - group.begin);
   }
+  // Returns what the description of the model's family states about the
+  // dimensions of a parameter of the plan; null if it leaves a dimension open,
+  // or has no parameter of this name and shape.
+  const program::ParamFacts* Described(uint32_t param) const;
+  const program::ParamFacts* Described(const ParameterGroup& group) const {
+    return Described(members_[group.begin]);
+  }
+  // Returns whether the description states the heads of some parameter.
+  bool StatesHeads() const;
   // Returns the scanned layers of the parameter tree, which are found at the
   // first call. `LayerStacks::dims` is indexed by group.
   const LayerStacks& stacks() const;
@@ -293,6 +306,8 @@ class Facts {
   mutable std::shared_ptr<const BlockFacts> blocks_;
   mutable std::shared_ptr<const StepFacts> step_;
   mutable bool step_known_ = false;
+  // By name.
+  std::unordered_map<std::string_view, const program::ParamFacts*> described_;
 };
 
 // Returns whether two names have the same template (AppendTemplate of

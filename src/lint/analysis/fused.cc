@@ -37,6 +37,7 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "model/name.h"
+#include "program/facts.h"
 #include "roles/classify.h"
 #include "roles/role.h"
 #include "source/join.h"
@@ -86,7 +87,9 @@ class FusedReader {
 
   std::optional<Fused> Of(const ParameterGroup& group) const {
     auto out = ByName(group);
-    return out ? out : ByShape(group);
+    if (!out) out = ByShape(group);
+    const program::ParamFacts* const described = facts_.Described(group);
+    return described == nullptr ? out : Stated(*described, std::move(out));
   }
 
  private:
@@ -94,6 +97,40 @@ class FusedReader {
                bool (*names)(std::string_view)) const {
     const auto parts = SplitName(group.name, facts_.separator());
     return std::any_of(parts.begin(), parts.end(), names);
+  }
+
+  // Returns the parts that the description of the family states, with the names
+  // of those that were inferred if they are as large.
+  std::optional<Fused> Stated(const program::ParamFacts& described,
+                              std::optional<Fused> inferred) const {
+    const program::Facts& all = *facts_.inputs().described;
+    for (size_t d = 0; d < described.dims.size(); ++d) {
+      const program::FactorList& dim = described.dims[d];
+      if (dim.empty() || all.factors[dim[0]].parts.empty()) continue;
+      Fused out{.dim = static_cast<int>(d)};
+      for (const program::FactorList& part : all.factors[dim[0]].parts) {
+        const auto role = part.empty() ? program::FactorRole::kParts
+                                       : all.factors[part[0]].role;
+        out.parts.push_back(
+            {std::string(program::RoleName(role)), all.SizeOf(part)});
+      }
+      if (inferred && inferred->dim == out.dim && Agree(*inferred, out)) {
+        inferred->evidence.clear();
+        return inferred;
+      }
+      return out;
+    }
+    return std::nullopt;
+  }
+
+  // Returns whether inferred parts, of which one may stand for several of equal
+  // size, are those of the description.
+  static bool Agree(const Fused& inferred, const Fused& stated) {
+    return std::ranges::all_of(stated.parts, [&](const FusedPart& part) {
+      return std::ranges::any_of(inferred.parts, [&](const FusedPart& own) {
+        return own.size == part.size;
+      });
+    });
   }
 
   // Returns the input size of the output projection of the same attention

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "comm/reshard.h"
@@ -23,6 +24,7 @@
 #include "lint/rules/all.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
+#include "program/facts.h"
 #include "roles/role.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -110,6 +112,45 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
   return std::nullopt;
 }
 
+// Finds heads that `shards` shards do not divide, in a dimension or in one of
+// its parts whose factors a description states. The columns of one head that
+// has no factor of its own count if `single` is true.
+struct StatedHeads {
+  int64_t count = 0, size = 1;
+  bool fewer = false;  // whether they are in a part that is not the largest
+};
+
+std::optional<StatedHeads> StatedSplit(const program::Facts& all,
+                                       const program::FactorList& dim,
+                                       int64_t shards, bool single) {
+  using enum program::FactorRole;
+  const auto heads = [&](const program::FactorList& list) {
+    if (list.empty()) return false;
+    const program::FactorRole role = all.factors[list[0]].role;
+    return role == kHeads || role == kKvHeads || role == kGroup;
+  };
+  if (dim.empty()) return std::nullopt;
+  const auto& parts = all.factors[dim[0]].parts;
+  for (const program::FactorList& part : parts) {
+    auto split = StatedSplit(all, part, shards, heads(parts[0]));
+    if (!split) continue;
+    split->fewer = all.SizeOf(part) < all.SizeOf(parts[0]);
+    return split;
+  }
+  StatedHeads out;
+  if (heads(dim)) {
+    out.count = 1;
+    for (const uint32_t index : dim) {
+      const program::Factor& factor = all.factors[index];
+      (heads({index}) && out.size == 1 ? out.count : out.size) *= factor.size;
+    }
+  } else if (single && all.factors[dim[0]].role == kHeadDim) {
+    out = {1, all.SizeOf(dim)};
+  }
+  if (out.count == 0 || out.count % shards == 0) return std::nullopt;
+  return out;
+}
+
 LintFinding Report(const Facts& facts, const ParameterGroup& group,
                    std::span<const uint32_t> params, const HeadSplit& cut,
                    int64_t head_dim) {
@@ -148,7 +189,46 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 
 }  // namespace
 
+namespace {
+
+// Adds the findings about a group whose description states where heads are,
+// which may differ between layers.
+void CheckStatedHeads(const Facts& facts, const ParameterGroup& group,
+                      FindingSink& sink) {
+  const bool key = IsKeyOrValue(group.role.module_role);
+  // By the heads' number and size, their dimension, and whether they are those
+  // of keys or values.
+  std::map<std::tuple<int64_t, int64_t, int, bool>, std::vector<uint32_t>>
+      found;
+  for (const uint32_t param : facts.Members(group)) {
+    const program::ParamFacts* const described = facts.Described(param);
+    if (described == nullptr) continue;
+    for (int dim = 0; dim < static_cast<int>(described->dims.size()); ++dim) {
+      const int64_t shards = facts.TensorParts(facts.AxesAt(group, dim));
+      if (shards <= 1) continue;
+      const auto split =
+          StatedSplit(*facts.inputs().described, described->dims[AsIndex(dim)],
+                      shards, key);
+      if (!split) continue;
+      found[{split->count, split->size, dim, key || split->fewer}].push_back(
+          param);
+    }
+  }
+  for (const auto& [heads, params] : found) {
+    const auto& [count, size, dim, of_keys] = heads;
+    sink.push_back(Report(facts, group, params, {count, of_keys, dim}, size));
+  }
+}
+
+}  // namespace
+
 void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
+  for (const ParameterGroup& group : facts.groups()) {
+    if (facts.Judged(group) && facts.Described(group) != nullptr) {
+      CheckStatedHeads(facts, group, sink);
+    }
+  }
+  if ((facts.has() & kNeedsHeads) == 0) return;
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
   const LayerStacks& stacks = facts.stacks();
@@ -158,7 +238,10 @@ void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
   }
   const LayerHeads layers(facts, heads->head_dim);
   for (const ParameterGroup& group : facts.groups()) {
-    if (!IsAttention(group.role.module_role)) continue;
+    if (!IsAttention(group.role.module_role) ||
+        facts.Described(group) != nullptr) {
+      continue;
+    }
     for (const auto& [head_dim, params] : layers.BySize(group)) {
       const auto cut =
           HeadSplitOf(facts, *heads, stacks, group, head_dim, fitting);

@@ -88,13 +88,15 @@ void CheckFusedParts(const Facts& facts, FindingSink& sink) {
 //     -> 0 to 1199, queries only | 1200 to 2399, queries and keys | ...
 //
 // Some families interleave the parts (query, key and value of each head;
-// alternating columns of gate and up). Their fused projections are sharded
-// correctly, and not reported. Nothing is reported if the `model:` section has
+// alternating columns of gate and up), as their descriptions state or, without
+// one, their names show. Their fused projections are sharded correctly, and not
+// reported. Nothing is reported if the `model:` section has
 // `fused: by_part`, and of a mixer whose output projection reads unsharded
 // activations, because its projections are then gathered in any case.
 namespace {
 
 bool Interleaves(const Facts& facts, const ParameterGroup& group) {
+  if (facts.Described(group) != nullptr) return false;
   return InterleavesParts(
       facts.model() == nullptr ? "" : facts.model()->model_type,
       group.role.module_role, group.name, facts.separator());

@@ -1,0 +1,167 @@
+"""What the descriptions of families state about the dimensions of parameters, against
+the programs of transformers' classes that testdata/family_facts.json.gz has
+(tests/runtimes/family_facts_answers.py): heads and KV heads by layer, parts and their
+boundaries, experts, and which dimensions have a factor in common.
+
+A factor inside of a head is not compared further: where a rotary embedding divides it,
+for instance. The stream, the vocabulary and positions are compared by their role, and
+other factors by the dimensions that have them: a factor of the description must be one
+of the program, and the other way round."""
+
+import collections
+import gzip
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+from driver import ROOT, TESTDATA, Case, run
+
+sys.path.insert(0, os.path.join(ROOT, "python"))
+
+from shardc.family_facts import compared, facts_of  # noqa: E402
+
+RECORDED = os.path.join(TESTDATA, "family_facts.json.gz")
+SHOWN = 4
+
+
+def described(config, folder):
+    path = os.path.join(folder, "config.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    return run("explain", "--no-project", "--facts", "--model", path, "--format", "json")
+
+
+def recorded():
+    with gzip.open(RECORDED, "rt", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def with_factors():
+    """The types whose descriptions state factors."""
+    folder = os.path.join(ROOT, "families")
+    out = set()
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            if name.endswith(".yaml") and "\nfactors:" in file.read():
+                out.add(name[:-5])
+    return out
+
+
+class FamilyFacts(Case):
+    def test_stated_facts_are_those_of_the_recorded_programs(self):
+        types = recorded()["types"]
+        # A description states factors only where programs show that they are right.
+        self.assertEqual(with_factors() - set(types), set())
+        self.assertGreaterEqual(len(with_factors()), 40)
+        counts = collections.Counter()
+        with tempfile.TemporaryDirectory() as folder:
+            for model_type in sorted(with_factors()):
+                for case in types[model_type]:
+                    shown = self.check(described(case["config"], folder), 0).json()
+                    own, wrong = compared(facts_of(shown), case["params"])
+                    counts += own
+                    with self.subTest(model_type=model_type, case=case["name"]):
+                        self.assertEqual(wrong[:SHOWN], [])
+                        self.assertGreater(own["right"], 3 * own["unknown"], own)
+        self.assertEqual(counts["wrong"], 0)
+
+    def test_facts_need_a_config(self):
+        out = self.check(run("explain", "--no-project", "--facts", "--mesh", "tp:2"), 2)
+        self.assertIn("`--facts` needs the model's configuration", out.err)
+
+    def test_a_size_that_is_not_stated_is_not_known(self):
+        config = {"model_type": "mllama_text_model", "hidden_size": 48, "vocab_size": 96,
+                  "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 80,
+                  "num_hidden_layers": 1, "cross_attention_layers": []}
+        with tempfile.TemporaryDirectory() as folder:
+            shown = self.check(described(config, folder), 0).json()
+        self.assertEqual({dim["factors"] is None for one in shown["params"]
+                          for dim in one["dims"]}, {True})
+
+
+class Suggestions(Case):
+    def test_equal_parts_that_a_description_states_are_divided(self):
+        config = next(case["config"] for case in recorded()["types"]["mixtral"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "config.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            suggest = ["suggest", "--no-project", "--mesh", "tp:2", "--model", path,
+                       "--force"]
+            whole = self.check(run(*suggest), 0).out
+            parts = self.check(run(*suggest, "--divide-parts"), 0).out
+        self.assertNotIn("parts:", whole)
+        rule = "experts\\.gate_up_proj$'\n    spec: [EXPERT, MLP_INTERMEDIATE, [FSDP, SP]]\n"
+        self.assertIn(rule + "    parts: [null, 2]\n", parts)
+
+
+class Lints(Case):
+    """Lints read what a description states, whatever names and sizes suggest."""
+
+    DESCRIPTION = """
+version: 1
+let: {{mixed: 3 * heads * head, wide: 2 * inner}}
+factors:
+  width: stream
+  heads: heads
+  kv: kv_heads
+  head: head_dim
+  inner: inner
+  mixed: {mixed}
+tree:
+  layers[i < 2]:
+    norm: norm(width)
+    mix: linear(width, mixed)
+    shrink: linear(width, (kv if i == 0 else heads) * head)
+    out: linear(heads * head, width)
+    both: linear(width, wide)
+    last: linear(inner, width)
+"""
+    CONFIG = {"model_type": "acme", "width": 64, "heads": 8, "kv": 2, "head": 16,
+              "inner": 96, "dtype": "bfloat16"}
+
+    def findings(self, mixed, rule, mesh="tp:4"):
+        """The findings about a rule of the form `match: spec`, as `CODE message`."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in (
+                    ("families/acme.yaml", self.DESCRIPTION.format(mixed=mixed)),
+                    ("config.json", json.dumps(self.CONFIG)),
+                    ("rules.yaml", "rules:\n  - match: '%s'\n    spec: %s\n"
+                     "  - match: '.*'\n    spec: Replicated\n" % rule)):
+                path = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(content)
+            found = self.check(run(
+                "check", "--no-project", "--model", os.path.join(folder, "config.json"),
+                "--families", os.path.join(folder, "families"), "--rules",
+                os.path.join(folder, "rules.yaml"), "--mesh", mesh, "--select",
+                "SHD220,SHD221,SHD230", "--fail-on", "never", "--format", "json"), 0).json()
+        return [f"{one['code']} {one['message']}" for one in found]
+
+    def test_parts_that_follow_one_another_are_reported(self):
+        found = self.findings("3 * heads * head", ("mix.weight", "[TP, null]"))
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("SHD230", found[0])
+        self.assertIn("heads 128, heads 128 and heads 128", found[0])
+
+    def test_interleaved_parts_are_not_reported(self):
+        self.assertEqual(
+            self.findings("heads * 3 * head", ("mix.weight", "[TP, null]")), [])
+
+    def test_heads_that_differ_between_layers_are_counted_in_each(self):
+        found = self.findings("heads * 3 * head", ("shrink.weight", "[TP, null]"))
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("SHD220", found[0])
+        self.assertIn("`layers.0.shrink.weight` holds 2 heads of 16", found[0])
+
+    def test_heads_of_a_part_are_counted(self):
+        found = self.findings("heads * head + 8 * kv * head",
+                              ("mix.weight", "[TP, null]"))
+        self.assertIn("2 KV heads of 16", "".join(found), found)
+
+
+if __name__ == "__main__":
+    unittest.main()
