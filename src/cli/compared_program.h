@@ -97,11 +97,11 @@ int ExplainProgram(const SourceRef& source, const Compiled& compiled,
 
 // Reads a traced program. Returns nullopt after a finding.
 std::optional<program::TracedProgram> ReadTraced(const SourceRef& source,
-                                        Findings& findings);
+                                                 Findings& findings);
 
 // Reads the traced program of a file. Returns nullopt after a finding.
 std::optional<program::TracedProgram> ReadTracedFile(const std::string& path,
-                                            Findings& findings);
+                                                     Findings& findings);
 
 // Prints what a traced program shows about the parameter `name`, or about
 // all parameters if the name is empty. Returns the exit status.

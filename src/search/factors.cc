@@ -18,9 +18,10 @@ namespace {
 // about 400 TFLOP/s and 300 GB/s. Only the order of sets depends on it.
 constexpr double kFlopsPerByte = 1333;
 
-// A set must save these shares of what the factors with the best ratio save of a
-// device's multiplications, and of its bytes of parameters. Where the sizes of
-// a program are small, the least traffic would otherwise leave the axis unused.
+// A set must save these shares of what the factors with the best ratio save of
+// a device's multiplications, and of its bytes of parameters. Where the sizes
+// of a program are small, the least traffic would otherwise leave the axis
+// unused.
 constexpr double kLeastFlopsSaved = 0.875;
 constexpr double kLeastBytesSaved = 0.9;
 

@@ -85,8 +85,8 @@ std::string StepText(const PipelineCost& cost) {
   if (cost.timed) {
     out += "step " + SecondsText(cost.Step());
     if (cost.most > 0) {
-      out += ", from " + SecondsText(cost.least) + " to " +
-             SecondsText(cost.most);
+      out +=
+          ", from " + SecondsText(cost.least) + " to " + SecondsText(cost.most);
     }
     out += ": " + SecondsText(line.step) + " by the schedule";
     if (cost.after > 0) {
