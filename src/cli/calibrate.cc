@@ -187,13 +187,13 @@ std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
     out.stages = std::move(divided);
   }
   if (!timed) {
-    findings.Add(
-        code::kSchema, run->place,
-        "the step of this run has no expected time" +
-            (unknown.empty() ? std::string()
-                             : ": not known: " + NotKnownText(unknown.front())),
-        "give `batch`, `seq` and `model`, whose config.json has the "
-        "hidden size");
+    findings.Add(code::kSchema, run->place,
+                 "the step of this run has no expected time" +
+                     (unknown.empty() ? std::string()
+                                      : ", since this is not known: " +
+                                            NotKnownText(unknown.front())),
+                 "give `batch`, `seq` and `model`, whose config.json has the "
+                 "hidden size");
     return std::nullopt;
   }
   out.seconds = run->step_s ? *run->step_s

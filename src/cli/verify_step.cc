@@ -512,8 +512,12 @@ int VerifyProgram(const StepFlags& flags, const Common& common,
                                  .specs = plan->specs,
                                  .seed = static_cast<uint64_t>(seed),
                                  .threads = std::max(common.threads, 1)};
-  const auto proof = verify::ProveProgram(request, findings);
+  auto proof = verify::ProveProgram(request, findings);
   if (!proof) return kFailed;
+  // Users know the results without dimensions of parts.
+  for (size_t i = 0; i < proof->results.size(); ++i) {
+    proof->results[i].shape = program->ShapeOf(program->outputs[i]);
+  }
   const auto write = [&](Sink& out) {
     if (common.format == "json")
       return WriteProgramProofJson(texts, *proof, out);

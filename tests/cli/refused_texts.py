@@ -90,7 +90,8 @@ WRITTEN_BY_PEOPLE = [
          "SHD002 - there is no file `none.yaml`"),
         ("schema: shardc.run/v1\nmesh: tp:2\nrules: r.yaml\n"
          "manifest: m.json\nstep_s: 1\n",
-         "SHD022 5:9 the step of this run has no expected time"),
+         "SHD022 5:9 the step of this run has no expected time, since this is not known: "
+         "the role of 1 matrix: `a/w` (256 B); settled by a `model:` section in the rules"),
         ("schema: shardc.run/v1\nmesh: tp:2\nrules: r.yaml\n"
          "manifest: m.json\nbatch: 0\nstep_s: 1\n",
          "SHD023 5:8 `0` is not a whole number from 1 on"),

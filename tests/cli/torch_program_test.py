@@ -248,8 +248,8 @@ class TensorPlans(Case):
                         "--format", "json").json() for one in (rules, contiguous)]
                     for command in (("verify", "step"), ("cost",)))
                 self.assertEqual([one["status"] for one in proofs], ["equal", "equal"])
-                sums = [[(one["sum"], one["sum_of_squares"]) for one in proof["results"]]
-                        for proof in proofs]
+                sums = [[(one["shape"], one["sum"], one["sum_of_squares"])
+                         for one in proof["results"]] for proof in proofs]
                 self.assertEqual(sums[0], sums[1])
                 self.assertLess(costs[0]["communication_bytes"],
                                 costs[1]["communication_bytes"])
