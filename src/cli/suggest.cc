@@ -3,6 +3,7 @@
 // the rule that is intended for a tensor matches its name, and that `check`
 // reports no error or warning about the rules.
 #include <algorithm>
+#include <cmath>
 
 #include "cli/commands.h"
 #include "cli/compared_program.h"
@@ -161,7 +162,7 @@ std::string LayoutAdvice(const program::TracedProgram& traced,
          BytesText(static_cast<int64_t>(better.sent_bytes)) +
          " in a step in place of " +
          BytesText(static_cast<int64_t>(chosen.sent_bytes)) + " (" +
-         std::to_string(static_cast<int>(saving * 100 + 0.5)) + " % less)\n";
+         std::to_string(std::lround(saving * 100)) + " % less)\n";
 }
 
 int RunSuggest(const SuggestFlags& flags, const Common& common,

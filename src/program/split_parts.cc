@@ -191,9 +191,9 @@ class Splitter {
   }
 
   static void Set(Op& op, Attr attr, Numbers list) {
-    for (auto& [key, numbers] : op.numbers) {
-      if (key == attr) numbers = std::move(list);
-    }
+    const auto at = std::ranges::find(
+        op.numbers, attr, [](const auto& one) { return one.first; });
+    if (at != op.numbers.end()) at->second = std::move(list);
   }
   // Returns the dimensions of a list after those with parts were split.
   static Numbers Dims(std::span<const int64_t> dims, const DimParts& parts) {

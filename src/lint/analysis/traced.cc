@@ -18,6 +18,7 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
+#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 
