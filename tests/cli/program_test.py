@@ -482,6 +482,23 @@ class Evidence(Case):
         self.assertEqual([one for one in self.found(llama, rules, CONFIG)
                           if one[0] == "SHD223"], [])
 
+    def test_a_config_whose_sizes_the_program_has_in_parts(self):
+        """BLOOM's slopes split its heads in (4 | 2), DeepSeek's router its experts in
+        2 x 2, and the groups of a Mamba mixer have the form of KV heads."""
+        rules = "rules:\n  - match: '.*'\n    spec: Replicated\n"
+        for name, config in {
+                "bloom": {"hidden_size": 48, "n_head": 6, "vocab_size": 160},
+                "deepseek_v3": {"hidden_size": 48, "num_attention_heads": 6,
+                                "n_routed_experts": 4, "kv_lora_rank": 16,
+                                "qk_rope_head_dim": 4, "qk_nope_head_dim": 8,
+                                "v_head_dim": 6, "vocab_size": 160},
+                "mamba2": {"hidden_size": 48, "num_heads": 8, "head_dim": 12,
+                           "n_groups": 2, "state_size": 20, "vocab_size": 160}}.items():
+            with self.subTest(name):
+                found = self.found(f"torch_programs/{name}.program.json.gz", rules,
+                                   {"model_type": name, **config})
+                self.assertEqual([one for one in found if one[0] == "SHD223"], [])
+
     def test_experts_that_the_program_contradicts(self):
         mixtral = "torch_programs/mixtral.program.json.gz"
         rules = "rules:\n  - match: '.*'\n    spec: Replicated\n"

@@ -47,11 +47,44 @@ class SizeFinder {
   }
 
  private:
+  // Consecutive factors of one role, such as experts 2 x experts 4 where a
+  // router chooses among groups of experts.
+  struct Run {
+    FactorRole role = FactorRole::kUnknown;
+    int64_t size = 1;
+    const Factor* first = nullptr;
+  };
+
   const Factor& At(uint32_t factor) const {
     return traced_.facts.factors[factor];
   }
-  FactorRole RoleAt(const FactorList& list, size_t i) const {
-    return i < list.size() ? At(list[i]).role : FactorRole::kUnknown;
+
+  // Returns the role that all factors of a factor's parts have, or the factor's
+  // own: heads for (heads 4 | heads 2).
+  FactorRole RoleOf(const Factor& factor) const {
+    if (factor.parts.empty()) return factor.role;
+    std::optional<FactorRole> out;
+    for (const FactorList& part : factor.parts) {
+      for (const uint32_t one : part) {
+        const FactorRole role = RoleOf(At(one));
+        if (out && *out != role) return FactorRole::kUnknown;
+        out = role;
+      }
+    }
+    return out.value_or(FactorRole::kUnknown);
+  }
+
+  std::vector<Run> RunsOf(const FactorList& list) const {
+    std::vector<Run> out;
+    for (const uint32_t one : list) {
+      const Factor& factor = At(one);
+      const FactorRole role = RoleOf(factor);
+      if (out.empty() || out.back().role != role) {
+        out.push_back({role, 1, &factor});
+      }
+      out.back().size *= factor.size;
+    }
+    return out;
   }
 
   void Note(TracedSizes::Sizes& sizes, int64_t size, const ParamFacts& param,
@@ -67,28 +100,29 @@ class SizeFinder {
 
   void Add(const ParamFacts& param, const FactorList& list) {
     using enum FactorRole;
-    for (size_t i = 0; i < list.size(); ++i) {
-      const Factor& factor = At(list[i]);
-      for (const FactorList& part : factor.parts) Add(param, part);
-      if (!factor.parts.empty()) continue;
-      if (factor.role == kExperts) {
-        Note(out_.experts, factor.size, param, factor);
-      } else if (factor.role == kVocab) {
-        Note(out_.vocabularies, factor.size, param, factor);
-      } else if (factor.role == kHeads || factor.role == kKvHeads) {
-        const bool grouped = RoleAt(list, i + 1) == kGroup;
-        const int64_t group = grouped ? At(list[i + 1]).size : 1;
-        if (factor.role == kHeads || grouped) {
-          Note(out_.heads, factor.size * group, param, factor);
+    for (const uint32_t one : list) {
+      if (RoleOf(At(one)) != kUnknown) continue;
+      for (const FactorList& part : At(one).parts) Add(param, part);
+    }
+    const std::vector<Run> runs = RunsOf(list);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const Run& run = runs[i];
+      if (run.role == kExperts) {
+        Note(out_.experts, run.size, param, *run.first);
+      } else if (run.role == kVocab) {
+        Note(out_.vocabularies, run.size, param, *run.first);
+      } else if (run.role == kHeads || run.role == kKvHeads) {
+        const bool grouped = i + 1 < runs.size() && runs[i + 1].role == kGroup;
+        const int64_t group = grouped ? runs[i + 1].size : 1;
+        if (run.role == kHeads || grouped) {
+          Note(out_.heads, run.size * group, param, *run.first);
         }
-        if (factor.role == kKvHeads) {
-          Note(out_.kv_heads, factor.size, param, factor);
+        if (run.role == kKvHeads) {
+          Note(out_.kv_heads, run.size, param, *run.first);
         }
         const size_t next = i + (grouped ? 2 : 1);
-        // Halves and other parts of a head are not its size.
-        if (RoleAt(list, next) == kHeadDim &&
-            RoleAt(list, next + 1) != kHeadDim) {
-          Note(out_.head_dims, At(list[next]).size, param, factor);
+        if (next < runs.size() && runs[next].role == kHeadDim) {
+          Note(out_.head_dims, runs[next].size, param, *run.first);
         }
       }
     }
@@ -138,7 +172,10 @@ void AddTracedMisfits(const Facts& facts, const TracedSizes& traced,
   const ModelConfig& model = *facts.model();
   if (const auto heads = HeadsOf(model)) {
     Compare(heads->heads, traced.heads, true, "attention heads", out);
-    Compare(heads->kv_heads, traced.kv_heads, true, "KV heads", out);
+    // The groups of a state space mixer have the form of KV heads.
+    if (model.kv_heads && !model.state_groups) {
+      Compare(heads->kv_heads, traced.kv_heads, true, "KV heads", out);
+    }
     // Latent attention has heads of two sizes.
     if (!model.latent_rank) {
       Compare(heads->head_dim, traced.head_dims, true,
