@@ -317,6 +317,32 @@ class TensorPlans(Case):
         self.assertIn("`--rules` has no effect on a traced program", done.err)
 
 
+class Sections(Case):
+    def test_sections_of_packs_and_configs_agree_with_the_programs(self):
+        """The heads, KV heads, parts and experts that the packs' `model:` sections and
+        the configs state are those that the programs show."""
+        with open(os.path.join(PROGRAMS, "CONFIGS.json"), encoding="utf-8") as file:
+            configs = json.load(file)
+        described = set()
+        for name, config in configs.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "config.json")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump(config, file)
+                given = ("--no-project", "--mesh", "tp:2", "--manifest", path_of(name))
+                done = run("check", *given, "--rules", "auto", "--program", path_of(name),
+                           "--model", path, "--format", "json", "--notes", "--fail-on",
+                           "never")
+                if done.rc == 2:
+                    continue
+                found = {(one["code"], one["message"]) for one in done.json()}
+                self.assertEqual([one for one in found if one[0] == "SHD223" or
+                                  one[0] == "SHD235" and "traced program" in one[1]], [])
+                described.add(name)
+        # The others are of families without a pack, or of sizes that no step has.
+        self.assertGreater(len(described), 34)
+
+
 class Types(Case):
     """What was measured over the model types of transformers, where PyTorch is
     (tests/runtimes/torch_programs_answers.py and torch_plans_answers.py)."""

@@ -5,7 +5,8 @@ Usage: SHARDC_BIN=... record_torch.py [PROGRAM...], in an environment with PyTor
 transformers, scipy and ml_dtypes. Of each program PROGRAM.program.json.gz is written, and
 PROGRAM.answers.json with the structure of parameters by torch_answers.py. VALUES.json
 has, of each result, the sum of its numbers and of their squares in float32, for the
-inputs that a proof draws; VERSIONS.json the versions."""
+inputs that a proof draws; CONFIGS.json the config.json of each model; VERSIONS.json the
+versions."""
 
 import importlib.metadata
 import json
@@ -85,6 +86,20 @@ def written(name, data, indent=1):
         file.write(json.dumps(data, indent=indent, ensure_ascii=False) + "\n")
 
 
+def write_configs():
+    """The config.json of each program's model, one in a line."""
+    configs = {}
+    for name, build in RECORDED.items():
+        fn, args, _ = build()
+        module = fn if isinstance(fn, torch.nn.Module) else args[0]
+        if hasattr(module, "config"):
+            configs[name] = json.loads(module.config.to_json_string())
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(configs[name])}"
+                       for name in sorted(configs))
+    with open(os.path.join(FOLDER, "CONFIGS.json"), "w", encoding="utf-8") as file:
+        file.write(f"{{\n{lines}\n}}\n")
+
+
 def main(names):
     os.chdir(ROOT)
     os.makedirs(FOLDER, exist_ok=True)
@@ -111,6 +126,7 @@ def main(names):
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"{{\n{lines}\n}}\n")
     written("VERSIONS.json", versions())
+    write_configs()
 
 
 if __name__ == "__main__":
