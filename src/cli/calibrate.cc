@@ -178,7 +178,8 @@ std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
     for (const cost::StageCost& stage : cost->stages) {
       AddNotKnown(stage.communication.unknown, unknown);
     }
-    // The division that was found for the base is that of all other figures.
+    // The layers stay divided as the base profile divides them while figures
+    // are fitted.
     auto divided = std::make_shared<PlannedStages>(*out.stages);
     divided->listed = true;
     for (size_t s = 0; s < cost->stages.size(); ++s) {

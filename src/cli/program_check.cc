@@ -53,8 +53,7 @@ class ProgramCheck {
  public:
   ProgramCheck(const program::TracedProgram& traced, const Compiled& compiled,
                const Selection& selection)
-      : traced_(traced),
-        program_(traced.program),
+      : program_(traced.program),
         facts_(traced.facts),
         compiled_(compiled),
         selection_(selection) {
@@ -70,7 +69,7 @@ class ProgramCheck {
 
   FindingSink Run() {
     const Plan& plan = compiled_.plan;
-    const auto params = TracedParams(traced_, plan);
+    const auto params = ParamsOfPlan(facts_, plan);
     for (size_t i = 0; i < params.size(); ++i) {
       numbers_.emplace(plan.names[i], static_cast<uint32_t>(i));
       if (params[i] == nullptr) continue;
@@ -462,7 +461,6 @@ class ProgramCheck {
     return at.known() ? " at " + program_.LineText(at) : "";
   }
 
-  const program::TracedProgram& traced_;
   const program::Program& program_;
   const Facts& facts_;
   const Compiled& compiled_;

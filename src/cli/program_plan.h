@@ -46,8 +46,9 @@ struct ProgramPlan {
   }
 };
 
-// What a plan's parts of a dimension mean for a program. XLA shards a dimension
-// in contiguous ranges only, so the parts of a program of JAX are never split.
+// Whether a plan's parts of a dimension become a dimension of the program
+// (program/split_parts.h). XLA shards a dimension in contiguous ranges only, so
+// this is never done to a program of JAX.
 enum class PlannedParts : uint8_t { kSplit, kContiguous };
 
 // The most devices on which a program is proved.

@@ -250,7 +250,8 @@ class Fitting {
     return out;
   }
 
-  // The derivative of the sum's term of an error, divided by the error.
+  // Returns how much an error counts in the linear equations: the derivative of
+  // its term in Sum(), divided by the error. It falls beyond kNoise.
   static double Weight(double error) {
     return std::min(1.0, kNoise / std::max(kNoise, std::abs(error))) /
            (kNoise * kNoise);

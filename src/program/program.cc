@@ -40,6 +40,23 @@ std::string Program::LineText(const Line& line) const {
          std::to_string(line.line);
 }
 
+std::optional<size_t> ParamOfState(const Program& program, const Input& state) {
+  std::optional<size_t> out;
+  size_t longest = 0;
+  size_t next = 0;
+  for (const Input& input : program.inputs) {
+    if (input.kind != InputKind::kParam) continue;
+    const size_t index = next++;
+    const bool longer = !out || input.name.size() > longest;
+    if (longer && state.name.ends_with(input.name) &&
+        program.ShapeOf(input.value) == program.ShapeOf(state.value)) {
+      out = index;
+      longest = input.name.size();
+    }
+  }
+  return out;
+}
+
 Manifest ManifestOf(const Program& program) {
   ManifestBuilder builder;
   bool slash = false;

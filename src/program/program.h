@@ -237,6 +237,12 @@ struct Program {
   std::string LineText(const Line& line) const;
 };
 
+// Returns the parameter whose state an input is, such as a moment of the
+// optimizer: the one of the same shape with the longest name that ends the
+// state's, as `mu/layer/w` ends in `w` and in `layer/w`. It is an index among
+// the parameters alone. Returns nullopt for a state of no parameter.
+std::optional<size_t> ParamOfState(const Program& program, const Input& state);
+
 // Returns the parameters of the program as a manifest.
 Manifest ManifestOf(const Program& program);
 

@@ -53,10 +53,10 @@ class Splitter {
     // Inputs have the parts that the plan states, and no others.
     next = 0;
     for (const Input& input : program.inputs) {
-      const DimParts* own = nullptr;
-      if (input.kind == InputKind::kParam) own = &parts[next++];
-      if (input.kind == InputKind::kState) own = PartsOfState(input, parts);
-      parts_[input.value] = own == nullptr ? DimParts() : *own;
+      std::optional<size_t> param;
+      if (input.kind == InputKind::kParam) param = next++;
+      if (input.kind == InputKind::kState) param = ParamOfState(program, input);
+      parts_[input.value] = param ? parts[*param] : DimParts();
     }
     for (ValueId id = 0; id < parts_.size(); ++id) {
       out_.values[id].shape = SplitShape(program.ShapeOf(id), parts_[id]);
@@ -71,7 +71,8 @@ class Splitter {
   }
 
  private:
-  // Marks the values of regions, which are shards.
+  // Marks the values inside of manual regions (shard_map). Their shapes are
+  // those of shards, so their dimensions are not split.
   static void FindShards(const std::vector<Op>& ops, bool in_region,
                          std::vector<bool>& out) {
     for (const Op& op : ops) {
@@ -82,25 +83,6 @@ class Splitter {
       }
       for (const ValueId id : op.out) out[id] = out[id] || in_region;
     }
-  }
-
-  // Returns the parts of the parameter whose state an input is, such as a
-  // moment: the one with the longest name that ends the input's.
-  const DimParts* PartsOfState(const Input& state,
-                               const std::vector<DimParts>& parts) const {
-    const DimParts* out = nullptr;
-    size_t longest = 0;
-    size_t next = 0;
-    for (const Input& input : program_.inputs) {
-      if (input.kind != InputKind::kParam) continue;
-      const DimParts& own = parts[next++];
-      if (input.name.size() > longest && state.name.ends_with(input.name) &&
-          program_.ShapeOf(input.value) == program_.ShapeOf(state.value)) {
-        longest = input.name.size();
-        out = &own;
-      }
-    }
-    return out;
   }
 
   void Rewrite(const std::vector<Op>& ops, std::vector<Op>& to) {
@@ -195,7 +177,8 @@ class Splitter {
         op.numbers, attr, [](const auto& one) { return one.first; });
     if (at != op.numbers.end()) at->second = std::move(list);
   }
-  // Returns the dimensions of a list after those with parts were split.
+  // Returns the indices of dimensions in the split shape: with the parts
+  // [1, 3], dimension 1 becomes the dimensions 1 and 2.
   static Numbers Dims(std::span<const int64_t> dims, const DimParts& parts) {
     Numbers out;
     for (const int64_t d : dims) {
@@ -205,8 +188,9 @@ class Splitter {
     }
     return out;
   }
-  // Returns the shape of an operand that is split like another value, or whose
-  // dimension of size 1 is repeated there.
+  // Returns the shape of an operand whose dimensions are split as those of a
+  // result with these parts. A dimension of size 1, which the op repeats along
+  // the result's, becomes two of size 1.
   static Shape LikeShape(const Shape& shape, const DimParts& parts) {
     Shape out;
     for (size_t d = 0; d < shape.size(); ++d) {

@@ -30,6 +30,15 @@
 #include "source/wording.h"
 
 namespace shardc::step {
+std::string DimText(const DescribedDim& dim) {
+  std::string out;
+  for (const auto& parts : dim.factors) {
+    const std::string names = Join(parts, "+");
+    AppendItem(out, " ", parts.size() > 1 ? "(" + names + ")" : names);
+  }
+  return out;
+}
+
 namespace {
 
 // Checks the roles of a model's tensors. The shape of every tensor is compared
@@ -39,17 +48,6 @@ namespace {
 //   `layers.0.q` is [4096, 1024], but [n h, d] is [4096, 4096]
 //   layer 3 has no `k`
 //   no op takes the role `extra`
-
-std::string Text(const DescribedDim& dim) {
-  std::string out;
-  for (const auto& parts : dim.factors) {
-    if (!out.empty()) out += ' ';
-    if (parts.size() > 1) out += '(';
-    out += Join(parts, "+");
-    if (parts.size() > 1) out += ')';
-  }
-  return out;
-}
 
 void AddNames(const DescribedLine& line,
               std::set<std::string, std::less<>>& used) {
@@ -156,7 +154,7 @@ class RoleChecker {
                   const Shape& expected) {
     std::string said;
     for (const DescribedDim& dim : tree_.Stored(role)) {
-      said += (said.empty() ? "[" : ", ") + Text(dim);
+      said += (said.empty() ? "[" : ", ") + DimText(dim);
     }
     const bool stacked = tree_.roles.tensors[AsIndex(tensor)].stack_dim >= 0;
     const std::string has =

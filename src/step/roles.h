@@ -109,6 +109,9 @@ std::optional<Roles> AssignRoles(const ModelDescription& description,
                                  Formulas& formulas, const Manifest& manifest,
                                  Findings& findings);
 
+// Returns a stored dimension as the description writes it: "n h", "(c+r)".
+std::string DimText(const DescribedDim& dim);
+
 // A role's pattern in RE2 syntax, and the numbers of its groups that match the
 // layer and the expert.
 struct RolePattern {

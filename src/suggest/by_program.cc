@@ -233,7 +233,7 @@ bool ByProgram::IsFree(const std::set<uint32_t>& factors,
       factors, [&](uint32_t one) { return together_[other].contains(one); });
 }
 
-bool ByProgram::AreAlike(uint32_t a, uint32_t b) const {
+bool ByProgram::HaveSameLines(uint32_t a, uint32_t b) const {
   const Factor& one = facts_.factors[a];
   const Factor& other = facts_.factors[b];
   return one.size == other.size && one.role == other.role &&
@@ -249,7 +249,7 @@ void ByProgram::Fill(std::set<uint32_t>& factors) const {
 std::set<uint32_t> ByProgram::With(std::set<uint32_t> factors,
                                    uint32_t other) const {
   for (const uint32_t added : candidates_) {
-    if (!AreAlike(added, other)) continue;
+    if (!HaveSameLines(added, other)) continue;
     std::erase_if(factors,
                   [&](uint32_t one) { return together_[added].contains(one); });
     factors.insert(added);
@@ -259,13 +259,14 @@ std::set<uint32_t> ByProgram::With(std::set<uint32_t> factors,
 
 std::set<uint32_t> ByProgram::Without(std::set<uint32_t> factors,
                                       uint32_t other) const {
-  std::erase_if(factors, [&](uint32_t one) { return AreAlike(one, other); });
+  std::erase_if(factors,
+                [&](uint32_t one) { return HaveSameLines(one, other); });
   return factors;
 }
 
 uint32_t ByProgram::FirstLike(uint32_t candidate) const {
   return *std::ranges::find_if(
-      candidates_, [&](uint32_t one) { return AreAlike(one, candidate); });
+      candidates_, [&](uint32_t one) { return HaveSameLines(one, candidate); });
 }
 
 std::set<uint32_t> ByProgram::BestByRatio() const {

@@ -71,7 +71,7 @@ class ByProgram {
   bool IsFree(const std::set<uint32_t>& factors, uint32_t other) const;
   // Returns whether the same lines use both factors in the same way, as those
   // of two layers.
-  bool AreAlike(uint32_t a, uint32_t b) const;
+  bool HaveSameLines(uint32_t a, uint32_t b) const;
 
   const Tree& tree_;
   const program::Facts& facts_;

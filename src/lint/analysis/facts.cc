@@ -90,12 +90,11 @@ std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
 Facts::Facts(const LintInputs& inputs)
     : inputs_(inputs), nearest_(rules(), compiled().matches, separator()) {
   if (inputs_.described != nullptr) {
-    for (const program::ParamFacts& param : inputs_.described->params) {
-      bool known = true;
-      for (size_t d = 0; d < param.dims.size(); ++d) {
-        known = known && (!param.dims[d].empty() || param.shape[d] == 1);
+    described_params_ = ParamsOfPlan(*inputs_.described, plan());
+    for (const program::ParamFacts*& param : described_params_) {
+      for (size_t d = 0; param != nullptr && d < param->dims.size(); ++d) {
+        if (param->dims[d].empty() && param->shape[d] != 1) param = nullptr;
       }
-      if (known) described_.emplace(param.name, &param);
     }
   }
   const AxisRules& axes = compiled().rules.axes;
@@ -120,7 +119,7 @@ Facts::Facts(const LintInputs& inputs)
     }
   }
   if (inputs_.traced != nullptr) {
-    traced_params_ = TracedParams(*inputs_.traced, plan());
+    traced_params_ = ParamsOfPlan(inputs_.traced->facts, plan());
   }
   FindGroups();
   FindDownProjections();
@@ -206,14 +205,6 @@ void Facts::FindMisfits() {
 const LayerStacks& Facts::stacks() const {
   if (!stacks_) stacks_ = StacksOf(*this);
   return *stacks_;
-}
-
-const program::ParamFacts* Facts::Described(uint32_t param) const {
-  const auto at = described_.find(plan().names[param]);
-  if (at == described_.end()) return nullptr;
-  const ParamLayout& layout = plan().layouts[plan().params[param].layout];
-  return plan().types[layout.type].shape == at->second->shape ? at->second
-                                                              : nullptr;
 }
 
 bool Facts::StatesHeads() const {

@@ -20,7 +20,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "lint/analysis/topic.h"
@@ -168,7 +167,9 @@ class Facts {
   // Returns what the description of the model's family states about the
   // dimensions of a parameter of the plan; null if it leaves a dimension open,
   // or has no parameter of this name and shape.
-  const program::ParamFacts* Described(uint32_t param) const;
+  const program::ParamFacts* Described(uint32_t param) const {
+    return described_params_.empty() ? nullptr : described_params_[param];
+  }
   const program::ParamFacts* Described(const ParameterGroup& group) const {
     return Described(members_[group.begin]);
   }
@@ -299,15 +300,13 @@ class Facts {
   bool other_naming_ = false;
   AxisGroup tensor_axes_;
   AxisGroup gathered_axes_;
-  // Indexed by parameter; empty without a traced program.
-  std::vector<const program::ParamFacts*> traced_params_;
+  // Indexed by parameter; empty without a traced program or a description.
+  std::vector<const program::ParamFacts*> traced_params_, described_params_;
   std::vector<Misfit> misfits_;
   mutable std::optional<LayerStacks> stacks_;
   mutable std::shared_ptr<const BlockFacts> blocks_;
   mutable std::shared_ptr<const StepFacts> step_;
   mutable bool step_known_ = false;
-  // By name.
-  std::unordered_map<std::string_view, const program::ParamFacts*> described_;
 };
 
 // Returns whether two names have the same template (AppendTemplate of

@@ -18,9 +18,9 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
+#include "step/roles.h"
 
 namespace shardc {
 namespace {
@@ -146,10 +146,10 @@ void Compare(int64_t stated, const TracedSizes::Sizes& sizes, bool heads,
 
 }  // namespace
 
-std::vector<const ParamFacts*> TracedParams(
-    const program::TracedProgram& traced, const Plan& plan) {
+std::vector<const ParamFacts*> ParamsOfPlan(const program::Facts& facts,
+                                            const Plan& plan) {
   std::unordered_map<std::string_view, const ParamFacts*> by_name;
-  for (const ParamFacts& param : traced.facts.params) {
+  for (const ParamFacts& param : facts.params) {
     by_name.emplace(param.name, &param);
   }
   std::vector<const ParamFacts*> out(plan.params.size());
@@ -253,16 +253,6 @@ std::optional<Division> DivisionOf(const StepFacts& step,
   return out;
 }
 
-std::string TextOf(const DescribedDim& dim) {
-  std::string out;
-  for (const auto& parts : dim.factors) {
-    std::string names;
-    for (const std::string& part : parts) AppendItem(names, "+", part);
-    AppendItem(out, " ", parts.size() > 1 ? "(" + names + ")" : names);
-  }
-  return out;
-}
-
 }  // namespace
 
 void ReportTracedRoles(const Facts& facts, const Code& code,
@@ -296,7 +286,7 @@ void ReportTracedRoles(const Facts& facts, const Code& code,
       sink.push_back(GroupFinding(
           facts, code, group,
           ParametersText(facts, group) + " has the role " + Quote(role.name) +
-              ", whose dimension `" + TextOf(stated) +
+              ", whose dimension `" + step::DimText(stated) +
               "` the traced program divides as " + traced->facts.Text(dims[d]),
           "correct the sizes of the role's dimensions in the `model:` section, "
           "or the configuration"));

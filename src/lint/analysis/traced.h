@@ -16,10 +16,10 @@
 
 namespace shardc {
 
-// Returns what the program shows about each parameter of the plan. Null for a
-// parameter that the program lacks, or has in another shape.
-std::vector<const program::ParamFacts*> TracedParams(
-    const program::TracedProgram& traced, const Plan& plan);
+// Returns what the facts show about each parameter of the plan. Null for a
+// parameter that the facts lack, or have in another shape.
+std::vector<const program::ParamFacts*> ParamsOfPlan(
+    const program::Facts& facts, const Plan& plan);
 
 // The sizes that a program shows, each with the parameter and the line that
 // show it first: "`elk` at model.py:12".
@@ -36,8 +36,9 @@ TracedSizes TracedSizesOf(const Facts& facts);
 void AddTracedMisfits(const Facts& facts, const TracedSizes& traced,
                       std::vector<Misfit>& out);
 
-// Reports parameters that the program divides in another way than their role in
-// the `model:` section: "n h" of 16 x 256 for heads 32 x head_dim 128.
+// Reports parameters whose role in the `model:` section has another division of
+// a dimension than the program: `n h` with 16 heads of 256 where the program
+// has 32 heads of 128.
 void ReportTracedRoles(const Facts& facts, const Code& code, FindingSink& sink);
 
 }  // namespace shardc

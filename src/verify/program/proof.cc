@@ -695,10 +695,6 @@ std::vector<Spec> InputSpecs(const Program& program, const Mesh& mesh,
                              const AxisGroup& batch,
                              std::vector<std::string>& notes) {
   const exec::SimMesh sim(mesh);
-  std::vector<const program::Input*> params;
-  for (const program::Input& input : program.inputs) {
-    if (input.kind == InputKind::kParam) params.push_back(&input);
-  }
   std::vector<Spec> out;
   std::vector<size_t> states;  // those of no parameter
   size_t next = 0;
@@ -717,20 +713,9 @@ std::vector<Spec> InputSpecs(const Program& program, const Mesh& mesh,
       }
       continue;
     }
-    std::optional<size_t> param;
-    if (input.kind == InputKind::kParam) {
-      param = next++;
-    } else {
-      // The longest name, as `mu/layer/w` ends in `w` and in `layer/w`.
-      for (size_t i = 0; i < params.size(); ++i) {
-        const bool longer =
-            !param || params[i]->name.size() > params[*param]->name.size();
-        if (input.name.ends_with(params[i]->name) && longer &&
-            program.ShapeOf(params[i]->value) == shape) {
-          param = i;
-        }
-      }
-    }
+    const auto param = input.kind == InputKind::kParam
+                           ? std::optional(next++)
+                           : program::ParamOfState(program, input);
     if (!param) {
       if (!shape.empty()) states.push_back(out.size() - 1);
       continue;
