@@ -280,6 +280,7 @@ void OrientAll(CostInputs& work, char separator) {
   if (auto experts = UnfoundExperts(work)) {
     work.not_known.push_back(std::move(*experts));
   }
+  AddNotKnown(ContradictedSizes(work), work.not_known);
   if (work.unknown_axes) work.not_known.push_back(*work.unknown_axes);
   AddNotKnown(work.stated_elsewise, work.not_known);
 }

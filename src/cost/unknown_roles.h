@@ -39,6 +39,11 @@ std::optional<NotKnown> UnknownAdapters(const CostInputs& work);
 // with one expert, so they are lower bounds. Returns nullopt otherwise.
 std::optional<NotKnown> MissingExpertChoice(const CostInputs& work);
 
+// Returns the sizes of the configuration that the parameters contradict: heads,
+// the hidden size, experts and layers. Figures that take them from it would be
+// those of another model.
+std::vector<NotKnown> ContradictedSizes(const CostInputs& work);
+
 // Returns the fact that is missing if CostInputs::ServesQuantised().
 NotKnown MissingQuantisedWeights();
 

@@ -339,29 +339,35 @@ class Evidence(DescribedCase):
                     self.assertFalse(found[0]["at_least"])
                     self.agree(self.cost(named, tree.mesh, settings), found)
 
-    def files(self, name, shapes, rules):
+    def files(self, name, shapes, rules, model=None):
         """Inputs of parameters, given as {name: shape} or {name: (shape,
-        dtype)}."""
+        dtype)}, with keys of the config.json that `model` replaces."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         params = []
         for key, shape in shapes.items():
             shape, dtype = shape if isinstance(shape, tuple) else (shape, "BF16")
             params.append({"name": key, "shape": shape, "dtype": dtype})
+        with open(os.path.join(TESTDATA, "configs", "llama-3-8b.config.json"),
+                  encoding="utf-8") as file:
+            config = json.load(file)
+        config["num_hidden_layers"] = len(
+            {number for key in shapes for number in re.findall(r"[./](\d+)[./]", key)})
         files = {"manifest": {"schema": "shardc.manifest/v1", "params": params},
-                 "rules": {"version": 1, **rules}}
+                 "rules": {"version": 1, **rules},
+                 "model": {**config, **(model or {})}}
         arguments = []
         for kind, value in files.items():
             path = os.path.join(folder.name, f"{name}.{kind}.json")
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(value, file)
             arguments += [f"--{kind}", path]
-        return ("--no-project", *arguments, "--model",
-                os.path.join(TESTDATA, "configs", "llama-3-8b.config.json"))
+        return ("--no-project", *arguments)
 
-    def of(self, name, shapes, rules, *more, mesh="fsdp:4,tp:2"):
+    def of(self, name, shapes, rules, *more, mesh="fsdp:4,tp:2", model=None):
         """The costs of these parameters."""
-        return self.cost(self.files(name, shapes, rules), mesh, more or TRAIN)
+        return self.cost(self.files(name, shapes, rules, model), mesh,
+                         more or TRAIN)
 
     ALL = {"rules": [{"match": ".", "spec": "Replicated"}]}
 
@@ -383,6 +389,83 @@ class Evidence(DescribedCase):
             shapes[f"model.layers.0.{part}.weight"] = shape
         return {".".join(renamed.get(word, word) for word in key.split(".")): shape
                 for key, shape in shapes.items()}
+
+    def test_a_config_of_another_model_is_no_evidence(self):
+        """`check` reports it (SHD223), and no figure is computed with it."""
+        for model, what in (
+                ({"num_key_value_heads": 4},
+                 "the heads and their size: the configuration gives 4 KV heads "
+                 "of 128, and `model.layers.*.self_attn.k_proj.weight` has "
+                 "1,024 outputs"),
+                ({"num_attention_heads": 16, "head_dim": 128,
+                  "num_key_value_heads": 8},
+                 "the heads and their size: the configuration gives 16 heads of "
+                 "128, and `model.layers.*.self_attn.q_proj.weight` has 4,096 "
+                 "outputs"),
+                ({"hidden_size": 5120, "head_dim": 128},
+                 "the hidden size: the configuration gives 5,120, which is no "
+                 "dimension of any matrix"),
+                ({"num_hidden_layers": 2},
+                 "the number of layers: the configuration gives 2, and the "
+                 "parameters are those of 1")):
+            with self.subTest(model):
+                files = self.files("other", self.layer(), self.ALL, model)
+                found, _ = self.cost(files, "tp:4", TRAIN)
+                self.assertEqual([one["what"] for one in found["not_known"]], [what])
+                self.assertEqual(found["not_known"][0]["settled_by"],
+                                 "the config.json of these parameters")
+                self.assertNotIn("expected_s", found["time"])
+                checked = run("check", *files, "--mesh", "tp:4", "--select",
+                              "SHD223", "--format", "json")
+                self.assertIn("SHD223", checked.out)
+                compared = run("search", *files, "--devices", "8", *TRAIN)
+                self.assertEqual(compared.rc, 1, compared.out)
+                self.assertIn(what, compared.out)
+        experts = {**self.layer(),
+                   "model.layers.0.mlp.experts.gate_up_proj": [16, 4096, 1024],
+                   "model.layers.0.mlp.experts.down_proj": [16, 512, 4096],
+                   "model.layers.0.mlp.router.weight": [16, 4096]}
+        for count, known in ((16, True), (8, False)):
+            found, _ = self.of("experts", experts, self.ALL,
+                               model={"num_local_experts": count,
+                                      "num_experts_per_tok": 2})
+            self.assertEqual(
+                [one["what"] for one in found["not_known"]],
+                [] if known else
+                ["the experts: the configuration gives 8, and "
+                 "`model.layers.*.mlp.experts.gate_up_proj` has 16"])
+
+    def test_a_tree_is_compared_with_the_one_that_the_config_describes(self):
+        layer = self.layer()
+        up = "model.layers.0.mlp.up_proj.weight"
+        second = {key.replace(".0.", ".1."): shape for key, shape in layer.items()}
+        without = {key: shape for key, shape in layer.items()
+                   if key != "lm_head.weight"}
+        norm = "model.layers.*.input_layernorm.weight"
+        adapted = {**layer, "model.layers.0.self_attn.q_proj.lora_A.weight": [8, 4096]}
+        packed = {**layer, up: ([7168, 4096], "U8")}
+        gptq = {key.replace("up_proj.weight", "up_proj.qweight"): shape
+                for key, shape in layer.items()}
+        padded = {**layer, "model.embed_tokens.weight": [128512, 4096]}
+        for shapes, model, message in (
+                (layer, {}, None), (adapted, {}, None), (packed, {}, None),
+                (gptq, {}, None), (padded, {}, None),
+                (without, {"tie_word_embeddings": True}, None),
+                ({**layer, up: [28672, 4096]}, {},
+                 f"the configuration describes `{up}` as [14336, 4096], and it is "
+                 "[28672, 4096]"),
+                ({**layer, **second}, {"num_hidden_layers": 1},
+                 f"the configuration describes 1 parameter `{norm}`, and the "
+                 "manifest has 2"),
+                (without, {},
+                 "the configuration describes 1 parameter `lm_head.weight`, and "
+                 "the manifest has none")):
+            with self.subTest(message):
+                found = run("check", *self.files("tree", shapes, self.ALL, model),
+                            "--mesh", "tp:4", "--select", "SHD223", "--format",
+                            "json").json()
+                self.assertEqual([one["message"] for one in found],
+                                 [] if message is None else [message])
 
     def test_companions_under_odd_names_are_no_further_projections(self):
         for leaf, shape, dtype in (

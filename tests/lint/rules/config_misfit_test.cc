@@ -149,5 +149,39 @@ TEST_CASE("hidden size, vocabulary and experts are compared with the shapes") {
         0);
 }
 
+TEST_CASE("the inner width and the layers are compared with the parameters") {
+  const auto layers = [](int count, std::string_view model,
+                         const std::string& more = "") {
+    std::string params;
+    for (int layer = 0; layer < count; ++layer) {
+      params += (layer == 0 ? "" : ", ") + std::string("\"l/") +
+                std::to_string(layer) +
+                R"(/mlp/down/kernel": {"shape": [1024, 512], "dtype": "BF16"})";
+    }
+    return Lint(params + more, model).message;
+  };
+  CHECK(layers(1, R"({"intermediate_size": 1024})").empty());
+  CHECK(layers(1, R"({"intermediate_size": 512})").empty());
+  CHECK(layers(1, R"({"intermediate_size": 4096})") ==
+        "the configuration gives an intermediate size of 4096, which is no "
+        "dimension of any matrix");
+  // Models with experts state widths that no matrix need have.
+  CHECK(layers(1, R"({"intermediate_size": 4096, "moe_intermediate_size": 64})")
+            .empty());
+  CHECK(layers(3, R"({"num_hidden_layers": 3})").empty());
+  CHECK(layers(3, R"({"num_hidden_layers": 2})") ==
+        "the configuration gives 2 layers, and `l` has 3");
+  // A layer that predicts a further token is not one of the configuration's.
+  CHECK(layers(3, R"({"num_hidden_layers": 2})",
+               R"(, "l/2/eh_proj/kernel": {"shape": [8, 4], "dtype": "BF16"})")
+            .empty());
+  // Each of the scanned blocks may have several layers.
+  const std::string scanned =
+      R"("l/mlp/down/kernel": {"shape": [4, 1024, 512], "dtype": "BF16"},
+         "l/mlp/up/kernel": {"shape": [4, 512, 1024], "dtype": "BF16"},
+         "l/norm/scale": {"shape": [4, 512], "dtype": "BF16"})";
+  CHECK(Lint(scanned, R"({"num_hidden_layers": 8})").message.empty());
+}
+
 }  // namespace
 }  // namespace shardc
