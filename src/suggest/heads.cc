@@ -21,6 +21,8 @@
 #include <numeric>
 #include <string>
 
+#include "roles/stated_heads.h"
+
 namespace shardc::suggest {
 namespace {
 
@@ -62,6 +64,8 @@ class HeadInference {
         SetLatent(block);
       }
     }
+    auto& texts = dims_.facts.heads;
+    if (!fits_ && !texts.empty()) texts.back() += ", unlike config.json";
     for (InferredDims& inferred : dims_.groups) {
       if (!inferred.IsMatrix() || !inferred.units.empty()) continue;
       if (inferred.role == Role::kFusedGateUp) {
@@ -323,6 +327,11 @@ class HeadInference {
               (heads.kv_heads == 1 ? " KV head" : " KV heads");
     }
     if (heads.assumed) text += " (head size assumed)";
+    const auto stated = ConfiguredHeads(model_);
+    fits_ =
+        fits_ || !stated || heads.head_dim == 0 ||
+        (heads.heads == stated->heads && heads.kv_heads == stated->kv_heads &&
+         heads.head_dim == stated->head_dim);
     auto& texts = dims_.facts.heads;
     if (std::find(texts.begin(), texts.end(), text) == texts.end()) {
       texts.push_back(std::move(text));
@@ -333,24 +342,20 @@ class HeadInference {
   const ModelConfig* model_;
   int64_t parts_;
   ModelDims& dims_;
+  // Whether some block has the heads of the configuration, or it states none.
+  bool fits_ = false;
 };
 
 }  // namespace
 
 std::optional<Heads> ConfiguredHeads(const ModelConfig* model) {
-  if (model == nullptr || !model->heads) return std::nullopt;
+  if (model == nullptr) return std::nullopt;
+  const auto stated = HeadsOf(*model);
+  if (!stated) return std::nullopt;
   Heads out;
-  out.heads = *model->heads;
-  out.kv_heads = model->kv_heads.value_or(out.heads);
-  if (out.heads <= 0 || out.kv_heads <= 0) return std::nullopt;
-  out.head_dim =
-      model->head_dim.value_or(model->hidden.value_or(0) / out.heads);
-  // The products of the numbers of a larger configuration might overflow.
-  constexpr int64_t kMost = int64_t{1} << 20;
-  if (out.head_dim <= 0 ||
-      std::max({out.heads, out.kv_heads, out.head_dim}) > kMost) {
-    return std::nullopt;
-  }
+  out.heads = stated->heads;
+  out.kv_heads = stated->kv_heads;
+  out.head_dim = stated->head_dim;
   return out;
 }
 

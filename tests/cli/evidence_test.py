@@ -421,6 +421,12 @@ class Evidence(DescribedCase):
                 compared = run("search", *files, "--devices", "8", *TRAIN)
                 self.assertEqual(compared.rc, 1, compared.out)
                 self.assertIn(what, compared.out)
+                # Where shapes show other heads, their text states it.
+                shown = [value for at, value in enumerate(files)
+                         if "--rules" not in files[max(at - 1, 0):at + 1]]
+                suggested = run("suggest", "--mesh", "tp:4", *shown[1:]).out
+                self.assertEqual("unlike config.json" in suggested,
+                                 what.startswith("the heads"))
         experts = {**self.layer(),
                    "model.layers.0.mlp.experts.gate_up_proj": [16, 4096, 1024],
                    "model.layers.0.mlp.experts.down_proj": [16, 512, 4096],
