@@ -460,6 +460,12 @@ class Evidence(DescribedCase):
                 ({**layer, up: [28672, 4096]}, {},
                  f"the configuration describes `{up}` as [14336, 4096], and it is "
                  "[28672, 4096]"),
+                ({**layer, up: [28672, 4096],
+                  up.replace("up", "down"): [4096, 28672],
+                  up.replace("up", "gate"): [28672, 4096]}, {},
+                 "the configuration describes "
+                 f"`{up.replace('up', 'gate')}` as [14336, 4096], and it is "
+                 "[28672, 4096]; 2 other shapes differ"),
                 ({**layer, **second}, {"num_hidden_layers": 1},
                  f"the configuration describes 1 parameter `{norm}`, and the "
                  "manifest has 2"),

@@ -11,6 +11,7 @@
 // also gives the shape and the number of each, and these are compared too.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -305,6 +306,8 @@ void AddDescribed(const Facts& facts, std::vector<Misfit>& out) {
   const auto shared = std::ranges::count_if(
       stated.counts, [&](const auto& one) { return held.contains(one.first); });
   if (2 * shared < std::ssize(stated.counts)) return;
+  std::optional<Misfit> shapes;
+  int64_t differ = 0;
   for (const ParameterGroup& group : facts.groups()) {
     const auto& shape = facts.TypeOf(group).shape;
     if (!shape || !IsPlain(facts, group)) continue;
@@ -314,14 +317,20 @@ void AddDescribed(const Facts& facts, std::vector<Misfit>& out) {
           FitsDescribed(facts, *shape, at->second->shape)) {
         continue;
       }
-      out.push_back({false,
-                     "the configuration describes `" + at->first + "` as " +
-                         ShapeText(at->second->shape) + ", and it is " +
-                         ShapeText(*shape),
-                     &group});
-      break;
+      ++differ;
+      if (shapes) continue;
+      shapes = Misfit{false,
+                      "the configuration describes `" + at->first + "` as " +
+                          ShapeText(at->second->shape) + ", and it is " +
+                          ShapeText(*shape),
+                      &group};
     }
   }
+  if (shapes && differ > 1) {
+    shapes->observation += "; " + Counted(differ - 1, "other shape differs",
+                                          "other shapes differ");
+  }
+  if (shapes) out.push_back(*std::move(shapes));
   // A parameter that the tree lacks may be there under another name, as in
   // published files or in a quantised tree.
   const bool renamed = shared < std::ssize(held);
