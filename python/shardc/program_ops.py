@@ -381,10 +381,46 @@ def _map(fn: str) -> Writer:
 WRITERS.update({name: _map(fn) for name, fn in MAPS.items()})
 
 
+# Functions that are written as several maps.
+
+
+@_writes("log2")
+def _log2(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
+    (aval,) = avals
+    dtype = _dtype(aval.dtype)
+    log = r.derive(b, "map", ins, aval.shape, dtype, fn="log")
+    scale = r.constant(b, np.asarray(1 / math.log(2), aval.dtype))
+    return [r.derive(b, "map", [log, scale], aval.shape, dtype, fn="mul")]
+
+
+@_writes("one_minus_square")
+def _one_minus_square(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
+    (aval,) = avals
+    dtype = _dtype(aval.dtype)
+    square = r.derive(b, "map", ins, aval.shape, dtype, fn="square")
+    one = r.constant(b, np.asarray(1, aval.dtype))
+    return [r.derive(b, "map", [one, square], aval.shape, dtype, fn="sub")]
+
+
+@_writes("polynomial")
+def _polynomial(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
+    """Horner's rule, for coefficients from the lowest degree."""
+    (aval,) = avals
+    dtype = _dtype(aval.dtype)
+    x, *coefficients = ins
+    out = coefficients.pop()
+    while coefficients:
+        product = r.derive(b, "map", [out, x], aval.shape, dtype, fn="mul")
+        terms = [product, coefficients.pop()]
+        out = r.derive(b, "map", terms, aval.shape, dtype, fn="add")
+    return [out]
+
+
 @_writes(
     *("copy", "copy_p", "stop_gradient", "optimization_barrier", "name"),
     *("pvary", "pcast", "pbroadcast", "reduced_vary_cast_p", "vary_unreduced_cast_p"),
-    *("layout_constraint", "random_clone", "pin", "unpin"),
+    *("reduced_vary_cast", "vary_unreduced_cast", "with_memory_space_constraint"),
+    *("layout_constraint", "random_clone", "pin", "unpin", "relayout"),
 )
 def _identity(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
     return ins
@@ -723,6 +759,7 @@ CALLS = {
     "call": "call_jaxpr",
     "closed_call": "call_jaxpr",
     "core_call": "call_jaxpr",
+    "eval_jaxpr": "call_jaxpr",
     "composite": "jaxpr",
     "checkpoint": "jaxpr",
     "remat2": "jaxpr",
@@ -753,16 +790,40 @@ def _call(parameter: str) -> Writer:
 WRITERS.update({name: _call(parameter) for name, parameter in CALLS.items()})
 
 
+@_writes("call_hi_primitive")
+def _expanded(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
+    """A primitive that JAX itself expands into others when it compiles."""
+    import jax
+
+    made = p["_prim"]
+
+    def run(*flat: Any) -> Any:
+        out = made.expand(*made.in_tree.unflatten(flat))
+        return made.out_tree.flatten_up_to(out)
+
+    types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in made.in_avals_flat]
+    try:
+        jaxpr = jax.make_jaxpr(run)(*types)
+    except Exception:  # as on the axes of a manual region; it stays opaque
+        return None
+    return r.inline(b, jaxpr, ins)
+
+
 @_writes("scan")
 def _scan(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
     outs = [r.of_type(aval) for aval in avals]
+    # Since 0.11, JAX has the operands as a tree of constants, carry and slices.
+    if "ft_in" in p:
+        consts, carry, _ = (len(one) for one in p["ft_in"].unpack())
+    else:
+        consts, carry = int(p["num_consts"]), int(p["num_carry"])
     return r.write(
         b,
         "scan",
         ins,
         outs,
-        consts=int(p["num_consts"]),
-        carry=int(p["num_carry"]),
+        consts=consts,
+        carry=carry,
         length=int(p["length"]),
         reverse=bool(p["reverse"]) or None,
         body=r.body(b, p["jaxpr"]),

@@ -19,7 +19,7 @@ from records import HERE, ROOT
 MADE = os.environ.get("SHARDC_RUNTIMES") or os.path.join(
     ROOT, "build-runtimes")
 # The Python that an environment needs, where 3.11 does not do.
-NEEDED = {"maxtext": (3, 12)}
+NEEDED = {"maxtext": (3, 12), "jax_0_12": (3, 12)}
 
 
 def requirements(name):

@@ -36,6 +36,8 @@ FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
 EARLIER = {"orbax": ("orbax_0_11_20", "orbax_0_11_5"),
            "restore_orbax": ("orbax_0_11_20", "orbax_0_11_5"),
            "dcp": ("torch_2_6",), "restore_dcp": ("torch_2_6",)}
+# Environments of later versions, in which a family always runs too.
+LATER = {"programs": ("jax_0_12",)}
 # Environments that a family reads files of, without which it has fewer cases.
 READ = {"reference": ("sources", "int8_cache")}
 SKIPPED = 77
@@ -58,7 +60,8 @@ def runs_of(families):
             runs += [(one, name) for one, earlier in EARLIER.items()
                      for name in (FAMILIES[one], *earlier)]
         elif family in FAMILIES:
-            runs.append((family, FAMILIES[family]))
+            runs += [(family, name)
+                     for name in (FAMILIES[family], *LATER.get(family, ()))]
         else:
             sys.exit(f"no such family: {family}; there are: checkpoints, "
                      + ", ".join(FAMILIES))

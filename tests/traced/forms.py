@@ -175,7 +175,7 @@ def dropout(p, b):
     return jnp.where(keep, p[0] / 0.7, 0) + noise
 
 
-MESH = AbstractMesh((2, 4), ("fsdp", "tp"))
+MESH = AbstractMesh((2, 4), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 REAL = jax.make_mesh((2, 4), ("fsdp", "tp"),
                      axis_types=(jax.sharding.AxisType.Auto,) * 2) \
     if len(jax.devices()) >= 8 else MESH

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas
 from jax.extend.core import Primitive
-from jax.sharding import AbstractMesh
+from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 from layers import shape
@@ -56,9 +56,9 @@ def invented(p, b):
 
 def kernel_in_region(p, b):
     """As kernels are used on several devices: each runs one on its shard."""
-    @functools.partial(jax.shard_map, mesh=AbstractMesh((2, 2), ("fsdp", "tp")),
-                       in_specs=P("fsdp", "tp"), out_specs=P("fsdp", "tp"),
-                       check_vma=False)
+    @functools.partial(jax.shard_map, mesh=AbstractMesh(
+        (2, 2), ("fsdp", "tp"), axis_types=(AxisType.Auto,) * 2),
+        in_specs=P("fsdp", "tp"), out_specs=P("fsdp", "tp"), check_vma=False)
     def local(h):
         return pallas.pallas_call(halves, out_shape=shape(*h.shape),
                                   interpret=True)(h)

@@ -6,12 +6,12 @@ import functools
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import AbstractMesh
+from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 from layers import I32, shape
 
-MESH = AbstractMesh((2, 4), ("fsdp", "tp"))
+MESH = AbstractMesh((2, 4), ("fsdp", "tp"), axis_types=(AxisType.Auto,) * 2)
 SHIFT = [(i, (i + 1) % 4) for i in range(4)]
 
 
