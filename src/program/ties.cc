@@ -637,10 +637,13 @@ class Tying {
     };
     std::vector<Factors> result;
     const auto left_batch = op.Of(batch[0]);
+    // A dot that contracts nothing is a product of elements, such as a scale.
+    // Neither heads nor experts show in it.
+    const bool scales = op.Of(contract[0]).empty() && op.kind == OpKind::kDot;
     for (size_t i = 0; i < left_batch.size(); ++i) {
       const Factors dim = In(op, 0, left_batch[i]);
       Unify(dim, In(op, 1, op.Of(batch[1])[i]));
-      record(Use::kBatched, 0, dim);
+      if (!scales) record(Use::kBatched, 0, dim);
       result.push_back(dim);
     }
     const auto left_contract = op.Of(contract[0]);

@@ -175,18 +175,33 @@ class Answers(Case):
         with open(os.path.join(ROOT, "schemas", "param-facts.schema.json"),
                   encoding="utf-8") as file:
             schema = jsonschema.Draft7Validator(json.load(file))
-        cases = [(os.path.join(LIBRARIES, name + ".program.json.gz"), one["params"],
-                  one["sizes"]) for name, one in libraries.items()]
+        cases = []
+        for file in sorted(os.listdir(LIBRARIES)):
+            if file.endswith(".program.json.gz"):
+                one = libraries[file.split(".")[0]]
+                cases.append((os.path.join(LIBRARIES, file), one["params"],
+                              one["sizes"]))
         for file in sorted(os.listdir(PROGRAMS)):
             if file.endswith(".program.json.gz"):
                 model = file.split(".")[0]
                 cases.append((os.path.join(PROGRAMS, file),
                               load(model + ".answers.json"), sizes[model]))
-        self.assertEqual(len(libraries), 23)
+        self.assertEqual(len(libraries), 30)
+        self.assertEqual(sum(".step." in one[0] for one in cases[:33]), 3)
         counts = sum((self.judged(*one, schema) for one in cases),
                      collections.Counter())
         self.assertGreater(counts["right"], 2900, counts)
         self.assertEqual(set(counts), {"right"})
+
+    def test_training_steps_of_libraries_compute_what_the_dense_ones_do(self):
+        for name in ("tunix_qwen3_moe", "maxtext_llama2_scanned", "maxtext_deepseek"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                rules = os.path.join(folder, "rules.yaml")
+                step = ("--mesh", "fsdp:2,tp:2", "--program", os.path.join(
+                    LIBRARIES, name + ".step.program.json.gz"))
+                self.check(run("suggest", *step, "--force", "-q", "-o", rules), 0)
+                proof = self.check(run("verify", "step", *step, "--rules", rules), 0)
+                self.assertRegex(proof.out.splitlines()[-1], "^equal")
 
     def test_programs_of_libraries_have_lines_and_name_what_is_not_known(self):
         """Each operation has a line of the library, and what has no class is listed."""
@@ -199,7 +214,7 @@ class Answers(Case):
             for op in program["ops"]:
                 self.assertTrue("at" in op or op["op"] == "const", (file, op))
             for name in program["files"]:
-                self.assertRegex(name, r"^(bonsai|flax/examples|google_tunix|tests)/")
+                self.assertRegex(name, r"^(bonsai|flax/examples|google_tunix|maxtext|tests)/")
             if program["unknown"]:
                 unknown[file.split(".")[0]] = [o["primitive"] for o in program["unknown"]]
         self.assertEqual(unknown, {

@@ -124,6 +124,32 @@ TEST_CASE("a dimension of several parts is not shardable in ranges") {
   CHECK(lines == expected);
 }
 
+TEST_CASE("a scale that is written as a dot has neither heads nor experts") {
+  // h = x up; y = (h gate) down, where h gate contracts nothing
+  ProgramText text;
+  const ValueId up = text.Input("param", "up", {16, 48});
+  const ValueId scale = text.Input("param", "scale", {48});
+  const ValueId down = text.Input("param", "down", {48, 16});
+  const ValueId x = text.Input("data", "x", {3, 5, 16});
+  const ValueId h = text.MatMul(x, up);
+  constexpr std::string_view kOfWeight =
+      R"("lhs_contract":[],"rhs_contract":[],"lhs_batch":[2],"rhs_batch":[0])";
+  const ValueId scaled =
+      text.Op("transpose",
+              {text.Op("dot", {h, scale}, {48, 3, 5}, std::string(kOfWeight))},
+              {3, 5, 48}, R"("perm":[1,2,0])");
+  // A gate of activations is one too.
+  const ValueId gated =
+      text.Op("dot", {scaled, h}, {3, 5, 48},
+              R"("lhs_contract":[],"rhs_contract":[],"lhs_batch":[0,1,2],)"
+              R"("rhs_batch":[0,1,2])");
+  text.Op("map", {x, text.MatMul(gated, down)}, {3, 5, 16}, R"("fn":"add")");
+  CHECK(FactsText(text.Read()) ==
+        "up [stream 16] [inner 48]\n"
+        "scale [inner 48]\n"
+        "down [inner 48] [stream 16]\n");
+}
+
 TEST_CASE("experts, layers and a vocabulary") {
   ProgramText text;
   const ValueId table = text.Input("param", "table", {9, 4});
