@@ -496,6 +496,8 @@ def _part(
     limit: list[int],
     stride: list[int] | None = None,
 ) -> int:
+    # JAX's parameters may be numbers of NumPy.
+    start, limit = _ints(start), _ints(limit)
     steps = stride or [1] * len(start)
     shape = [-(-(e - s) // n) for s, e, n in zip(start, limit, steps)]
     if shape == r.shape(value):
