@@ -302,8 +302,13 @@ def _tensors(
         yield from _tensors(one, (*path, name), seen)
 
 
+AUTOCAST = (
+    "torch.autocast is not recorded: values have the dtypes that they have without it."
+)
+
+
 class _Watching:
-    """Follows which module runs, and steps of optimizers."""
+    """Follows which module runs, steps of optimizers, and automatic casts."""
 
     def __init__(self, recording: Recording, names: dict[int, str]) -> None:
         self._recording, self._names = recording, names
@@ -332,7 +337,20 @@ class _Watching:
             optim.register_optimizer_step_pre_hook(begin),
             optim.register_optimizer_step_post_hook(end),
         ]
+        assumptions = recording.recorder.assumptions
+        self._init = init = torch.autocast.__init__
+
+        def start(one: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+            # Without elements, tensors have a device that autocast refuses.
+            device = "cpu" if device_type == "meta" else device_type
+            enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
+            if enabled and AUTOCAST not in assumptions:
+                assumptions.append(AUTOCAST)
+            init(one, device, *args, **kwargs)
+
+        torch.autocast.__init__ = start  # type: ignore[method-assign]
 
     def __exit__(self, *_: Any) -> None:
+        torch.autocast.__init__ = self._init  # type: ignore[method-assign]
         for handle in self._handles:
             handle.remove()

@@ -216,6 +216,20 @@ class Live(unittest.TestCase):
         self.assertIn("torch_programs_live_test.py", made["assumptions"][0])
         self.assertIn("nonzero() finds every element", made["assumptions"][1])
 
+    def test_automatic_casts_are_switched_off_or_stated(self):
+        """Transformers 4 switches them off for a tensor's device, where that of a
+        tensor without elements has none."""
+        def cast(x, enabled):
+            with torch.autocast(x.device.type, enabled=enabled):
+                return x @ x
+
+        made = self.compare(lambda x: cast(x, False), drawn(3, 3))
+        self.assertEqual(made["assumptions"], [])
+        made = program.trace(lambda x: cast(x, True), drawn(3, 3))
+        self.assertIn("torch.autocast is not recorded", made["assumptions"][0])
+        with torch.autocast("cpu", enabled=False):
+            pass  # as before
+
     def test_an_operation_without_a_class_is_opaque_and_listed(self):
         made = program.trace(lambda x: torch.fft.fft(x).real + 1, drawn(3, 4))
         self.assertEqual([one["count"] for one in made["unknown"]], [1])
