@@ -676,34 +676,79 @@ def _mode(mode: Any) -> str:
     return {"fill_or_drop": "fill", "one_hot": "fill"}.get(name, name)
 
 
+def _looked_up(
+    shape: list[int],
+    absent: list[int],
+    window: list[int],
+    by: list[int],
+    sizes: list[int],
+) -> tuple[list[int], list[int], list[int]]:
+    """Slices of one element along a dimension that indices count are a look-up of it,
+    as are those that lack the dimension: vmap of x[i] makes the former. Returns the
+    dimensions of the operand that slices lack then, those of a slice that are left,
+    and those that are dropped, by their numbers before."""
+    kept = [d for d in range(len(shape)) if d not in absent]
+    single = [sizes[d] == 1 != shape[d] and d in by for d in kept]
+    dropped = [at for at, one in zip(window, single) if one]
+    left = [
+        at - sum(other < at for other in dropped)
+        for at, one in zip(window, single)
+        if not one
+    ]
+    return [d for d, one in zip(kept, single) if one], left, dropped
+
+
 @_writes("gather")
 def _gather(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
     (aval,) = avals
     n = p["dimension_numbers"]
+    collapsed, by = _ints(n.collapsed_slice_dims), _ints(n.start_index_map)
+    single, offset, dropped = _looked_up(
+        r.shape(ins[0]),
+        [*collapsed, *_ints(n.operand_batching_dims)],
+        _ints(n.offset_dims),
+        by,
+        _ints(p["slice_sizes"]),
+    )
     attributes = {
-        "offset_dims": _ints(n.offset_dims),
-        "collapsed_dims": _ints(n.collapsed_slice_dims),
+        "offset_dims": offset,
+        "collapsed_dims": sorted([*collapsed, *single]),
         "operand_batch_dims": _ints(n.operand_batching_dims),
         "indices_batch_dims": _ints(n.start_indices_batching_dims),
-        "start_index_map": _ints(n.start_index_map),
+        "start_index_map": by,
         "slice_sizes": _ints(p["slice_sizes"]),
         "mode": _mode(p["mode"]),
     }
     if attributes["mode"] == "fill" and p.get("fill_value") is not None:
         attributes["fill"] = _number(float(p["fill_value"]))
-    return [r.derive(b, "gather", ins, aval.shape, **attributes)]
+    shape = [size for d, size in enumerate(aval.shape) if d not in dropped]
+    out = r.derive(b, "gather", ins, shape, **attributes)
+    return [r.derive(b, "reshape", [out], aval.shape) if dropped else out]
 
 
 def _scatter(fn: str) -> Writer:
     def write(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
         (aval,) = avals
         n = p["dimension_numbers"]
+        inserted, window = _ints(n.inserted_window_dims), _ints(n.update_window_dims)
+        absent = [*inserted, *_ints(n.operand_batching_dims)]
+        kept = [d for d in range(len(aval.shape)) if d not in absent]
+        sizes = [1] * len(aval.shape)
+        for d, at in zip(kept, window):
+            sizes[d] = r.shape(ins[2])[at]
+        by = _ints(n.scatter_dims_to_operand_dims)
+        single, window, dropped = _looked_up(
+            list(aval.shape), absent, window, by, sizes
+        )
+        if dropped:
+            shape = [n for d, n in enumerate(r.shape(ins[2])) if d not in dropped]
+            ins = [*ins[:2], r.derive(b, "reshape", [ins[2]], shape)]
         attributes = {
-            "update_window_dims": _ints(n.update_window_dims),
-            "inserted_window_dims": _ints(n.inserted_window_dims),
+            "update_window_dims": window,
+            "inserted_window_dims": sorted([*inserted, *single]),
             "operand_batch_dims": _ints(n.operand_batching_dims),
             "indices_batch_dims": _ints(n.scatter_indices_batching_dims),
-            "operand_dims": _ints(n.scatter_dims_to_operand_dims),
+            "operand_dims": by,
             "mode": _mode(p["mode"]),
         }
         return [r.derive(b, "scatter", ins, aval.shape, fn=fn, **attributes)]

@@ -186,15 +186,16 @@ class Answers(Case):
                 model = file.split(".")[0]
                 cases.append((os.path.join(PROGRAMS, file),
                               load(model + ".answers.json"), sizes[model]))
-        self.assertEqual(len(libraries), 30)
-        self.assertEqual(sum(".step." in one[0] for one in cases[:33]), 3)
+        self.assertEqual(len(libraries), 31)
+        self.assertEqual(sum(".step." in one[0] for one in cases[:35]), 4)
         counts = sum((self.judged(*one, schema) for one in cases),
                      collections.Counter())
         self.assertGreater(counts["right"], 2900, counts)
         self.assertEqual(set(counts), {"right"})
 
     def test_training_steps_of_libraries_compute_what_the_dense_ones_do(self):
-        for name in ("tunix_qwen3_moe", "maxtext_llama2_scanned", "maxtext_deepseek"):
+        for name in ("equinox_lm", "tunix_qwen3_moe", "maxtext_llama2_scanned",
+                     "maxtext_deepseek"):
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 rules = os.path.join(folder, "rules.yaml")
                 step = ("--mesh", "fsdp:2,tp:2", "--program", os.path.join(

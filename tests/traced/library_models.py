@@ -26,7 +26,8 @@ from layers import F32, I32, Model, next_token, shape
 
 LIBRARIES = os.environ.get("SHARDC_LIBRARIES", "")
 # The commits of the repositories and the release for which the answers were written.
-VERSIONS = {"flax examples": "18f8f311", "bonsai": "36284254", "google-tunix": "0.1.7"}
+VERSIONS = {"flax examples": "18f8f311", "bonsai": "36284254", "google-tunix": "0.1.7",
+            "equinox": "0.13.8"}
 B, T = 2, 10
 
 
@@ -555,8 +556,64 @@ def bonsai_whisper():
          "position": 12, "position2": 14}
 
 
+# ---- Equinox, whose layers are of one element: batches are those of vmap
+
+def equinox_lm():
+    import equinox as eqx
+
+    class Block(eqx.Module):
+        norm: eqx.nn.LayerNorm
+        attention: eqx.nn.MultiheadAttention
+        mlp: eqx.nn.MLP
+
+        def __init__(self, key):
+            self.norm = eqx.nn.LayerNorm(40)
+            self.attention = eqx.nn.MultiheadAttention(5, 40, key=key)
+            self.mlp = eqx.nn.MLP(40, 40, 112, 1, key=key)
+
+        def __call__(self, x):
+            h = jax.vmap(self.norm)(x)
+            x = x + self.attention(h, h, h, mask=jnp.tril(jnp.ones((T, T), bool)))
+            return x + jax.vmap(self.mlp)(x)
+
+    class Language(eqx.Module):
+        table: eqx.nn.Embedding
+        blocks: list
+        head: eqx.nn.Linear
+
+        def __init__(self, key):
+            self.table = eqx.nn.Embedding(96, 40, key=key)
+            self.blocks = [Block(key), Block(key)]
+            self.head = eqx.nn.Linear(40, 96, key=key)
+
+        def __call__(self, tokens):
+            x = jax.vmap(self.table)(tokens)
+            for block in self.blocks:
+                x = block(x)
+            return jax.vmap(self.head)(x)
+
+    params, static = eqx.partition(
+        eqx.filter_eval_shape(Language, jax.random.key(0)),
+        lambda x: isinstance(x, jax.ShapeDtypeStruct))
+
+    def forward(params, batch):
+        return jax.vmap(eqx.combine(params, static))(batch["tokens"])
+
+    return Model(forward, params, lm_batch(), {
+        "table/weight": "vocab | stream", "head/weight": "vocab | stream",
+        "head/bias": "vocab", "*norm/*": "stream",
+        "*query_proj/weight": "heads*head_dim | stream",
+        "*key_proj/weight": "heads*head_dim | stream",
+        "*value_proj/weight": "heads*head_dim | stream",
+        "*output_proj/weight": "stream | heads*head_dim",
+        "*layers/0/weight": "inner | stream", "*layers/0/bias": "inner",
+        "*layers/1/weight": "stream | inner", "*layers/1/bias": "stream",
+    }, loss=next_token), {**FACTORS, "vocab": 96}
+
+
 MODELS = {one.__name__: one for one in (
     flax_lm1b, flax_wmt, flax_nlp_seq, flax_seq2seq, flax_ppo, flax_vae, flax_sst2,
     flax_imagenet, flax_mnist, flax_gemma, tunix_llama3, tunix_qwen2, tunix_qwen3,
     tunix_qwen3_moe, tunix_gemma, tunix_gemma3, tunix_gemma4, bonsai_qwen3, bonsai_vit,
-    bonsai_convnext, bonsai_mamba2, bonsai_umt5, bonsai_whisper)}
+    bonsai_convnext, bonsai_mamba2, bonsai_umt5, bonsai_whisper,
+    equinox_lm)}

@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "python")]
 FOLDER = os.path.join(ROOT, "testdata", "library_programs")
-STEPS = ("tunix_qwen3_moe", "maxtext_llama2_scanned", "maxtext_deepseek")
+STEPS = ("tunix_qwen3_moe", "equinox_lm", "maxtext_llama2_scanned", "maxtext_deepseek")
 
 # The paths above must be set first.
 # pylint: disable=wrong-import-position

@@ -11,6 +11,7 @@
 #include "exec/machine/sharded.h"
 #include "exec/program/local.h"
 #include "meshes.h"
+#include "program/programs.h"
 #include "program/read.h"
 #include "program/runnable.h"
 #include "source/file.h"
@@ -127,6 +128,36 @@ TEST_CASE("faults of the sharded run are found at the line of their op") {
   }
   CHECK(found >= 70);
   CHECK(without_effect <= 6);
+}
+
+// Both products have numbers of up to 1e9, and the second one adds in the
+// reverse order, so that their difference is all rounding.
+TEST_CASE("rounding is no difference where large numbers cancel") {
+  program::ProgramText text;
+  const program::ValueId w = text.Input("param", "w", {2, 16});
+  const program::ValueId x = text.Input("data", "x", {4, 16});
+  const program::ValueId power =
+      text.Op("map", {text.Op("iota", {}, {4, 16}, R"("dim":1)")}, {4, 16},
+              R"("fn":"integer_pow","exponent":8)");
+  const program::ValueId large =
+      text.Op("map", {x, power}, {4, 16}, R"("fn":"mul")");
+  const auto product = [&](program::ValueId left, program::ValueId right) {
+    return text.Op("dot", {left, right}, {4, 2},
+                   R"("lhs_contract":[1],"rhs_contract":[1],"lhs_batch":[],)"
+                   R"("rhs_batch":[])");
+  };
+  const auto reversed = [&](program::ValueId value, int64_t rows) {
+    return text.Op("rev", {value}, {rows, 16}, R"("dims":[1])");
+  };
+  text.Op("map",
+          {product(large, w), product(reversed(large, 4), reversed(w, 2))},
+          {4, 2}, R"("fn":"sub")");
+  const Program program = text.Read();
+  const Mesh mesh = MeshOf({{"fsdp", 2}, {"tp", 4}});
+  CHECK(LineIfWrong(program, mesh, nullptr) == "equal");
+  for (const Op& op : program.ops) {
+    CHECK(LineIfWrong(program, mesh, &op) == program.LineText(op.at));
+  }
 }
 
 }  // namespace
