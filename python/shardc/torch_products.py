@@ -316,8 +316,8 @@ def _grouped(
     if offs is None or bias is not None or (a.dim(), b.dim()) != (2, 3):
         return None
     v, ends = c.values, c.v(offs)
-    zero = v.full([1], 0, v.dtype(ends))
-    starts = v.concat([zero, v.slice(ends, 0, 0, offs.shape[0] - 1)], 0)
+    # The end of the group before; a slice and a zero would be parts of the groups.
+    starts = v.pad(ends, [1], [-1], v.number(0, v.dtype(ends)))
     sizes = v.map("sub", [ends, starts])
     return v.write(
         "ragged_dot",
@@ -331,6 +331,36 @@ def _grouped(
         lhs_ragged=[0],
         rhs_group=[0],
     )
+
+
+@row("histc")
+def _histogram(
+    c: Call, x: Any, bins: int = 100, low: Any = 0, high: Any = 0
+) -> Written:
+    if low >= high:
+        return None  # The bounds are those of the elements.
+    v, dtype = c.values, c.dtype
+    value = v.convert(c.v(x), dtype)
+    value = v.reshape(value, [x.numel(), 1])
+
+    def number(n: float) -> int:
+        return v.number(n, dtype)
+
+    scaled = v.map("sub", [value, number(low)])
+    scaled = v.map("mul", [scaled, number(bins / (high - low))])
+    # The last bin has its upper bound too.
+    place = v.map("min", [v.map("floor", [scaled]), number(bins - 1)])
+    inside = v.map(
+        "and",
+        [
+            v.map("ge", [value, number(low)], "BOOL"),
+            v.map("le", [value, number(high)], "BOOL"),
+        ],
+        "BOOL",
+    )
+    is_in = v.map("eq", [place, v.iota([1, bins], 1, dtype)], "BOOL")
+    counted = v.convert(v.map("and", [is_in, inside], "BOOL"), dtype)
+    return v.reduce("sum", counted, [0])
 
 
 @row("convolution", "_convolution")
@@ -347,8 +377,6 @@ def _convolution(
     groups: int,
     *_: Any,
 ) -> Written:
-    if transposed:
-        return None
     v, rank = c.values, x.dim()
     spatial = rank - 2
 
@@ -356,6 +384,17 @@ def _convolution(
         return list(sizes) * spatial if len(sizes) == 1 else list(sizes)
 
     steps = each(dilation)
+    if transposed:
+        if groups != 1:
+            return None
+        # What the gradient of a convolution's operand is.
+        gradient = _Gradient(
+            v, c.v(weight), weight, each(stride), each(padding), steps, 1
+        )
+        out = gradient.of_operand(c.v(x), list(x.shape), c.shape)
+        if bias is None:
+            return out
+        return v.map("add", [out, v.reshape(c.v(bias), [c.shape[1], *[1] * spatial])])
     out = v.write(
         "conv",
         [c.v(x), c.v(weight)],
@@ -374,6 +413,73 @@ def _convolution(
     return v.map("add", [out, v.reshape(c.v(bias), [weight.shape[0], *[1] * spatial])])
 
 
+class _Gradient:
+    """The gradients of a convolution: that of the operand is a convolution with the
+    reversed kernel, that of the kernel one of the operand with the gradient."""
+
+    def __init__(
+        self,
+        v: Values,
+        value: int,
+        weight: Any,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        groups: int,
+    ) -> None:
+        self.v, self.kernel, self.groups = v, list(weight.shape), groups
+        self.weight = value
+        self.stride, self.padding, self.dilation = stride, padding, dilation
+        self.dims = list(range(weight.dim()))
+        self.swapped = [1, 0, *self.dims[2:]]
+        self.taps = [(n - 1) * step + 1 for n, step in zip(self.kernel[2:], dilation)]
+
+    def spans(self, grad: Sequence[int]) -> list[int]:
+        return [(n - 1) * step + 1 for n, step in zip(grad[2:], self.stride)]
+
+    def of_operand(self, grad: int, shape: list[int], wanted: list[int]) -> int:
+        """Of a gradient of this shape, for an operand of the shape `wanted`."""
+        low = [n - 1 - p for n, p in zip(self.taps, self.padding)]
+        sizes = zip(wanted[2:], self.spans(shape), self.taps, low)
+        high = [n - 1 + tap - span - before for n, span, tap, before in sizes]
+        kernel = self.v.write("rev", [self.weight], self.kernel, dims=self.dims[2:])
+        return self.v.write(
+            "conv",
+            [grad, kernel],
+            wanted,
+            lhs=self.dims,
+            rhs=self.dims if self.groups > 1 else self.swapped,
+            result=self.dims,
+            strides=[1] * len(self.stride),
+            padding=[list(pair) for pair in zip(low, high)],
+            lhs_dilation=_unless_one(self.stride),
+            rhs_dilation=_unless_one(self.dilation),
+            groups=self.groups,
+        )
+
+    def of_kernel(self, x: int, shape: list[int], grad: int, grads: list[int]) -> int:
+        """Of an operand and a gradient of these shapes."""
+        sizes = zip(shape[2:], self.spans(grads), self.taps, self.padding)
+        high = [tap - 1 + span - n - before for n, span, tap, before in sizes]
+        return self.v.write(
+            "conv",
+            [x, grad],
+            self.kernel,
+            lhs=self.swapped,
+            rhs=self.swapped,
+            result=self.swapped,
+            strides=list(self.dilation),
+            padding=[list(pair) for pair in zip(self.padding, high)],
+            rhs_dilation=_unless_one(self.stride),
+            groups=1,
+            batch_groups=self.groups if self.groups > 1 else None,
+        )
+
+
+def _unless_one(sizes: Sequence[int]) -> list[int] | None:
+    return None if set(sizes) == {1} else list(sizes)
+
+
 @row("convolution_backward")
 def _convolution_backward(
     c: Call,
@@ -389,60 +495,38 @@ def _convolution_backward(
     groups: int,
     mask: Sequence[bool],
 ) -> Written:
-    """The gradient of the operand is a convolution with the reversed kernel, that of
-    the kernel one of the operand with the gradient."""
-    v, rank = c.values, x.dim()
     each = weight.shape[1] == 1 and weight.shape[0] == groups
-    if transposed or groups != 1 and not each:
+    if groups != 1 and (transposed or not each):
         return None
-    dims, swapped = list(range(rank)), [1, 0, *range(2, rank)]
-    spans = [(grad.shape[d + 2] - 1) * n + 1 for d, n in enumerate(stride)]
-    taps = [(weight.shape[d + 2] - 1) * n + 1 for d, n in enumerate(dilation)]
+    v = c.values
+    made = _Gradient(v, c.v(weight), weight, stride, padding, dilation, groups)
+    x_shape, grad_shape = list(x.shape), list(grad.shape)
     out = []
-
-    def unless_one(sizes: Sequence[int]) -> list[int] | None:
-        return None if set(sizes) == {1} else list(sizes)
-
-    if mask[0]:
-        low = [n - 1 - p for n, p in zip(taps, padding)]
-        sizes = zip(x.shape[2:], spans, taps, low)
-        high = [n - 1 + tap - span - before for n, span, tap, before in sizes]
-        kernel = v.write("rev", [c.v(weight)], list(weight.shape), dims=dims[2:])
-        out.append(
-            v.write(
+    if transposed:
+        # The convolution goes from the result to the operand.
+        if mask[0]:
+            forward = v.write(
                 "conv",
-                [c.v(grad), kernel],
-                list(x.shape),
-                lhs=dims,
-                rhs=dims if each and groups > 1 else swapped,
-                result=dims,
-                strides=[1] * (rank - 2),
-                padding=[list(pair) for pair in zip(low, high)],
-                lhs_dilation=unless_one(stride),
-                rhs_dilation=unless_one(dilation),
-                groups=groups,
-            )
-        )
-    if mask[1]:
-        sizes = zip(x.shape[2:], spans, taps, padding)
-        high = [tap - 1 + span - n - before for n, span, tap, before in sizes]
-        out.append(
-            v.write(
-                "conv",
-                [c.v(x), c.v(grad)],
-                list(weight.shape),
-                lhs=swapped,
-                rhs=swapped,
-                result=swapped,
-                strides=list(dilation),
-                padding=[list(pair) for pair in zip(padding, high)],
-                rhs_dilation=unless_one(stride),
+                [c.v(grad), c.v(weight)],
+                x_shape,
+                lhs=made.dims,
+                rhs=made.dims,
+                result=made.dims,
+                strides=list(stride),
+                padding=[[n, n] for n in padding],
+                rhs_dilation=_unless_one(dilation),
                 groups=1,
-                batch_groups=groups if groups > 1 else None,
             )
-        )
+            out.append(forward)
+        if mask[1]:
+            out.append(made.of_kernel(c.v(grad), grad_shape, c.v(x), x_shape))
+    else:
+        if mask[0]:
+            out.append(made.of_operand(c.v(grad), grad_shape, x_shape))
+        if mask[1]:
+            out.append(made.of_kernel(c.v(x), x_shape, c.v(grad), grad_shape))
     if mask[2]:
-        out.append(v.reduce("sum", c.v(grad), [d for d in dims if d != 1]))
+        out.append(v.reduce("sum", c.v(grad), [d for d in made.dims if d != 1]))
     return out
 
 
