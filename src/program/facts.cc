@@ -376,7 +376,10 @@ class RoleFinder {
           const bool other = IsHead(seen) || groups_.contains(factor) ||
                              seen.searched || seen.scanned_weight ||
                              seen.contracted_by_activations;
-          if (both && !other && count > most) {
+          // An inner width is produced by as many dots as contract it, or more.
+          const bool passes = seen.in_data || seen.contracted > seen.produced ||
+                              (seen.contracted > 1 && seen.produced > 1);
+          if (both && !other && passes && count > most) {
             best = factor;
             most = count;
           }
@@ -396,7 +399,20 @@ class RoleFinder {
                           (seen.weight_batch && !seen.batch && !of_data))) {
       return kExperts;
     }
+    // Weights of each example: the dimension is neither data's nor theirs.
+    if (of_data && seen.in_param && seen.weight_batch) return kUnknown;
     if (seen.window) return kWindow;
+    // The features of the data, or of the result, pass through products of
+    // activations as heads do.
+    const bool attends = IsHead(seen) || groups_.contains(factor);
+    if (seen.in_data && seen.in_param && !of_data && !attends) {
+      if (seen.contracted > 0 && seen.produced == 0) return kIn;
+    }
+    if (!of_data && !attends && !seen.contracted_by_activations &&
+        (seen.passed_with_sequence || seen.passed_by_values) &&
+        seen.contracted == 0 && seen.produced > 0) {
+      return kOut;
+    }
     if (seen.in_param && !of_data && seen.by_data && !seen.batch) return kVocab;
     if (kv_.contains(factor)) return kKvHeads;
     if (groups_.contains(factor)) return kGroup;

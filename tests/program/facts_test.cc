@@ -150,6 +150,39 @@ TEST_CASE("a scale that is written as a dot has neither heads nor experts") {
         "down [inner 48] [stream 16]\n");
 }
 
+TEST_CASE("a layer alone has the features of data and of the result") {
+  ProgramText text;
+  const ValueId up = text.Input("param", "up", {16, 48});
+  const ValueId down = text.Input("param", "down", {48, 20});
+  const ValueId x = text.Input("data", "x", {3, 5, 16});
+  text.MatMul(text.MatMul(x, up), down);
+  CHECK(FactsText(text.Read()) ==
+        "up [in 16] [inner 48]\n"
+        "down [inner 48] [out 20]\n");
+}
+
+// Tokens are given to experts by products with masks, as values are mixed.
+TEST_CASE("what is given to experts has no heads") {
+  ProgramText text;
+  const ValueId up = text.Input("param", "up", {4, 16, 48});
+  const ValueId down = text.Input("param", "down", {4, 48, 20});
+  const ValueId x = text.Input("data", "x", {6, 16});
+  const ValueId mask = text.Input("data", "mask", {6, 4, 3});
+  constexpr std::string_view kEach =
+      R"("lhs_contract":[2],"rhs_contract":[1],"lhs_batch":[0],"rhs_batch":[0])";
+  const ValueId given = text.Op("dot", {mask, x}, {4, 3, 16},
+                                R"("lhs_contract":[0],"rhs_contract":[0],)"
+                                R"("lhs_batch":[],"rhs_batch":[])");
+  const ValueId h = text.Op("dot", {given, up}, {4, 3, 48}, kEach);
+  const ValueId y = text.Op("dot", {h, down}, {4, 3, 20}, kEach);
+  text.Op("dot", {mask, y}, {6, 20},
+          R"("lhs_contract":[1,2],"rhs_contract":[0,1],)"
+          R"("lhs_batch":[],"rhs_batch":[])");
+  CHECK(FactsText(text.Read()) ==
+        "up [4] [in 16] [inner 48]\n"
+        "down [4] [inner 48] [out 20]\n");
+}
+
 TEST_CASE("experts, layers and a vocabulary") {
   ProgramText text;
   const ValueId table = text.Input("param", "table", {9, 4});
