@@ -637,9 +637,12 @@ class Tying {
     };
     std::vector<Factors> result;
     const auto left_batch = op.Of(batch[0]);
-    // A dot that contracts nothing is a product of elements, such as a scale.
-    // Neither heads nor experts show in it.
-    const bool scales = op.Of(contract[0]).empty() && op.kind == OpKind::kDot;
+    // A dot that contracts nothing, with an operand that has no other
+    // dimensions, is a product of elements such as a scale. Neither heads nor
+    // experts show in it.
+    const bool scales = op.kind == OpKind::kDot && op.Of(contract[0]).empty() &&
+                        left_batch.size() == std::min(Dims(op.in[0]).size(),
+                                                      Dims(op.in[1]).size());
     for (size_t i = 0; i < left_batch.size(); ++i) {
       const Factors dim = In(op, 0, left_batch[i]);
       Unify(dim, In(op, 1, op.Of(batch[1])[i]));
