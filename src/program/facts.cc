@@ -99,12 +99,11 @@ class RoleFinder {
     for (const Input& input : program_.inputs) {
       if (input.kind == InputKind::kParam) continue;
       for (const Factors& dim : ties_.dims[input.value]) {
-        // A moment of the optimizer has the dimensions of its parameter.
-        Each(dim, [&](Seen& seen) {
-          if (input.kind == InputKind::kData || !seen.in_param) {
-            seen.in_data = true;
-          }
-        });
+        if (input.kind == InputKind::kData) {
+          Each(dim, [&](Seen& seen) { seen.in_data = true; });
+        } else {
+          SeeState(dim, 0);
+        }
       }
     }
     for (const Op* op : ties_.ops) {
@@ -126,6 +125,25 @@ class RoleFinder {
       for (const Factors& dim : ties_.dims[id]) {
         for (const FactorId factor : table_.Resolve(dim)) SeeSum(factor);
       }
+    }
+  }
+
+  // A moment of the optimizer has the dimensions of its parameter. A cache of
+  // rotated keys has the halves of the heads that a parameter has, although the
+  // sum of these halves is another one.
+  void SeeState(const Factors& dim, int depth) {
+    for (const FactorId factor : table_.Resolve(dim)) {
+      Seen& seen = seen_[factor];
+      bool parts_in_param = false;
+      if (depth < kPartDepth && table_.IsSum(factor)) {
+        for (const Factors& part : table_.PartsOf(factor)) {
+          SeeState(part, depth + 1);
+          Each(part, [&](const Seen& inner) {
+            parts_in_param = parts_in_param || inner.in_param;
+          });
+        }
+      }
+      if (!seen.in_param && !parts_in_param) seen.in_data = true;
     }
   }
 
