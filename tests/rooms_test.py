@@ -70,6 +70,7 @@ MAY_INCLUDE = {
     "exec/step": {"source", "model", "comm", "step", "exec/kernels",
         "exec/machine", "exec/attention", "exec/operations"},
     "exec/program": {"source", "program", "comm", "exec/machine"},
+    "program/of_step": {"source", "model", "program", "exec/step"},
     "eval": {"source", "model", "parse", "importers", "resolve", "legalize",
         "plan", "dense", "exec/kernels", "exec/machine", "exec/attention",
         "exec/cache"},
