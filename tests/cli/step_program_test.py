@@ -87,11 +87,16 @@ class Exported(Case):
             self.assertIn("equal:", done.out)
 
     def test_it_has_the_operations_of_the_section(self):
-        """Exactly, where no window and no queue of an expert is."""
-        for name in ("llama-3-8b", "gpt2", "falcon-7b", "gemma-2b", "bloom-176b", "opt-1.3b"):
+        """Exactly, where attention has no window. The queues of experts have free
+        places in decoding, which count in the program."""
+        for name in ("llama-3-8b", "gpt2", "falcon-7b", "gemma-2b", "bloom-176b", "opt-1.3b",
+                     "mixtral-8x7b", "qwen3-30b-a3b", "llama-4-maverick"):
             config = os.path.join(CONFIGS, name + ".config.json")
+            queues = name.startswith(("mixtral", "qwen3", "llama-4"))
             for mode, length in (("train", "--seq"), ("prefill", "--seq"),
                                  ("decode", "--kv-len")):
+                if queues and mode == "decode":
+                    continue
                 with self.subTest(model=name, mode=mode), \
                         tempfile.TemporaryDirectory() as folder:
                     program = exported(folder, config, "--mode", mode, "--batch", "2",

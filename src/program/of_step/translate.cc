@@ -21,7 +21,9 @@
 #include <utility>
 
 #include "exec/step/positions.h"
+#include "program/of_step/experts.h"
 #include "program/of_step/functions.h"
+#include "program/of_step/rows.h"
 #include "program/of_step/step_values.h"
 #include "program/of_step/tensors.h"
 #include "program/of_step/writer.h"
@@ -54,13 +56,12 @@ class Translator : public StepValues {
     }
     if (graph_.common.slot != step::kNoLabel) {
       write_.program.assumptions.emplace_back(
-          "Products with matrices of ones and zeros give tokens to experts: "
-          "they count as operations, and so do free places in the queues.");
+          "Free places in the queues of experts count as operations.");
     }
     for (const GraphOp& op : graph_.ops) {
       write_.phase = static_cast<Phase>(op.phase);
       write_.at = LineOf(op);
-      if (op.kind != step::OpKind::kInput) Set(op.out, Translated(op));
+      if (op.kind != step::OpKind::kInput) Translate(op);
     }
     write_.at = {};
     AddResults(tensors);
@@ -119,8 +120,9 @@ class Translator : public StepValues {
       if (IsMade(value)) outputs.push_back(Of(value));
     };
     if (source_.keeps_all) {
-      for (size_t value = 0; value < graph_.values.size(); ++value) {
-        add(static_cast<GraphValue>(value));
+      for (const GraphOp& op : graph_.ops) {
+        Make(op.out);
+        add(op.out);
       }
     } else if (!graph_.updated.empty()) {
       write_.phase = Phase::kOptimizer;
@@ -139,6 +141,20 @@ class Translator : public StepValues {
   }
 
   // ---- ops
+
+  void Translate(const GraphOp& op) {
+    if (queues_.Translate(op)) return;
+    for (const GraphValue value : op.in) Make(value);
+    Set(op.out, Translated(op));
+  }
+
+  // Translates the op of a value that was left for later.
+  void Make(GraphValue value) {
+    const GraphOp* const op = queues_.LaterOp(value);
+    if (IsMade(value) || op == nullptr) return;
+    for (const GraphValue in : op->in) Make(in);
+    Set(value, Translated(*op));
+  }
 
   double FactorOf(const step::Scale& scale) const {
     double out = scale.constant;
@@ -192,15 +208,12 @@ class Translator : public StepValues {
         return Gather(op, As<step::LabelAttributes>(op).label, 0);
       case kScatter: {
         const auto& rows = As<step::LookupAttributes>(op);
-        return Scatter("add", Zeros(out), out, op.in[1], op.in[0], rows.rows,
-                       rows.offset);
+        return Scatter(op, rows.rows, rows.offset);
       }
       case kPlace:
-        return Scatter("add", Zeros(out), out, op.in[1], op.in[0],
-                       As<step::LabelAttributes>(op).label, 0);
+        return Scatter(op, As<step::LabelAttributes>(op).label, 0);
       case kCacheWrite:
-        return Scatter("set", Arranged(Real(op.in[0]), in, out), out, op.in[1],
-                       op.in[2], As<step::LabelAttributes>(op).label, 0);
+        return CacheWrite(op);
       case kSplit: {
         const LabelId label = As<step::LabelAttributes>(op).label;
         const Labels apart =
@@ -235,15 +248,11 @@ class Translator : public StepValues {
       case kGroupSum:
         return GroupSum(op);
       case kTopGroups:
-        return TopGroups(op);
-      case kTopK: {
-        const auto& [experts, chosen] = As<step::TopKAttributes>(op);
-        return Arranged(
-            Chosen(Real(op.in[0]), PlaceOf(in, experts), SizeOf(chosen)), in,
-            out);
-      }
+        return BestGroups(*this, op);
+      case kTopK:
+        return BestExperts(*this, op);
       case kSlots:
-        return Slots(op);
+        return SlotMatrix(*this, op);
       case kDropout:
         return Dropout(op);
       case kAdamW:
@@ -389,82 +398,33 @@ class Translator : public StepValues {
 
   // ---- rows by ids
 
-  // Returns the ids as a list of index vectors of one number.
-  ValueId Indices(GraphValue ids, int64_t offset) {
-    ValueId id = Of(ids);
-    if (offset != 0) {
-      id = write_.Map("add",
+  ValueId Ids(GraphValue ids, int64_t offset) {
+    const ValueId id = Of(ids);
+    if (offset == 0) return id;
+    return write_.Map("add",
                       {id, write_.Number(static_cast<double>(offset), id)});
-    }
-    Shape shape = write_.ShapeOf(id);
-    shape.push_back(1);
-    return write_.Reshaped(id, std::move(shape));
-  }
-
-  // The dimensions of an array whose rows ids select, as the attributes of
-  // gather and scatter name them.
-  struct RowDims {
-    Numbers rows, batch, of_ids, window;
-    Labels sliced;  // ids, then the dimensions of a row
-  };
-  RowDims DimsOf(const Labels& array, const Labels& ids, LabelId rows) const {
-    RowDims out;
-    out.sliced = ids;
-    for (size_t d = 0; d < array.size(); ++d) {
-      const auto dim = static_cast<int64_t>(d);
-      if (array[d] == rows) {
-        out.rows.push_back(dim);
-      } else if (HasLabel(ids, array[d])) {
-        out.batch.push_back(dim);
-        out.of_ids.push_back(static_cast<int64_t>(PlaceOf(ids, array[d])));
-      } else {
-        out.window.push_back(std::ssize(out.sliced));
-        out.sliced.push_back(array[d]);
-      }
-    }
-    return out;
   }
 
   ValueId Gather(const GraphOp& op, LabelId rows, int64_t offset) {
-    const Labels& table = LabelsOf(op.in[0]);
-    const RowDims dims = DimsOf(table, LabelsOf(op.in[1]), rows);
-    Numbers sizes = Sized(table);
-    for (const int64_t d : dims.rows) sizes[AsIndex(d)] = 1;
-    for (const int64_t d : dims.batch) sizes[AsIndex(d)] = 1;
-    const ValueId x = Real(op.in[0]);
-    const ValueId indices = Indices(op.in[1], offset);
-    const ValueId out = write_.Append(OpKind::kGather, {x, indices},
-                                      Sized(dims.sliced), source_.dtype,
-                                      {{Attr::kOffsetDims, dims.window},
-                                       {Attr::kCollapsedDims, dims.rows},
-                                       {Attr::kOperandBatchDims, dims.batch},
-                                       {Attr::kIndicesBatchDims, dims.of_ids},
-                                       {Attr::kStartIndexMap, dims.rows},
-                                       {Attr::kSliceSizes, std::move(sizes)}});
-    write_.Last().mode = IndexMode::kFill;
-    write_.Last().fill = 0;
-    return Arranged(out, dims.sliced, LabelsOf(op.out));
+    return GatherRows(*this, {Real(op.in[0]), LabelsOf(op.in[0])},
+                      {Ids(op.in[1], offset), LabelsOf(op.in[1])}, rows,
+                      LabelsOf(op.out));
   }
 
-  // Writes rows to `array`, or adds them to its rows. Rows of ids that it lacks
-  // are left out.
-  ValueId Scatter(std::string_view fn, ValueId array, const Labels& labels,
-                  GraphValue rows, GraphValue ids, LabelId label,
-                  int64_t offset) {
-    const RowDims dims = DimsOf(labels, LabelsOf(ids), label);
-    const ValueId updates = Full(Real(rows), LabelsOf(rows), dims.sliced);
-    const ValueId indices = Indices(ids, offset);
-    const ValueId out =
-        write_.Append(OpKind::kScatter, {array, indices, updates},
-                      Sized(labels), source_.dtype,
-                      {{Attr::kUpdateWindowDims, dims.window},
-                       {Attr::kInsertedDims, dims.rows},
-                       {Attr::kOperandBatchDims, dims.batch},
-                       {Attr::kIndicesBatchDims, dims.of_ids},
-                       {Attr::kOperandDims, dims.rows}},
-                      fn);
-    write_.Last().mode = IndexMode::kFill;
-    return out;
+  ValueId Scatter(const GraphOp& op, LabelId rows, int64_t offset) {
+    const Labels& out = LabelsOf(op.out);
+    return ScatterRows(*this, "add", {Zeros(out), out},
+                       {Real(op.in[1]), LabelsOf(op.in[1])},
+                       {Ids(op.in[0], offset), LabelsOf(op.in[0])}, rows);
+  }
+
+  ValueId CacheWrite(const GraphOp& op) {
+    const Labels& out = LabelsOf(op.out);
+    return ScatterRows(*this, "set",
+                       {Arranged(Real(op.in[0]), LabelsOf(op.in[0]), out), out},
+                       {Real(op.in[1]), LabelsOf(op.in[1])},
+                       {Of(op.in[2]), LabelsOf(op.in[2])},
+                       As<step::LabelAttributes>(op).label);
   }
 
   // ---- parts and rows of dimensions
@@ -748,76 +708,6 @@ class Translator : public StepValues {
     return Widened(row, out);
   }
 
-  // ---- experts
-
-  // Returns 1 for the `count` largest elements along a dimension and 0 for the
-  // others. Of equal ones, the first is chosen.
-  ValueId Chosen(ValueId scores, size_t dim, int64_t count) {
-    const ValueId best = write_.TopK(scores, dim, count).indices;
-    // [.., k, ..] is compared with 0, 1, 2 and so on in a new dimension after
-    // the chosen ones.
-    Shape shape = write_.ShapeOf(best);
-    const auto after = static_cast<ptrdiff_t>(dim) + 1;
-    shape.insert(shape.begin() + after, 1);
-    const ValueId apart = write_.Reshaped(best, std::move(shape));
-    Shape ones(write_.ShapeOf(apart).size(), 1);
-    ones[dim + 1] = write_.ShapeOf(scores)[dim];
-    const ValueId each = write_.Iota(std::move(ones), dim + 1);
-    const ValueId is =
-        write_.Converted(write_.Test("eq", {apart, each}), source_.dtype);
-    return write_.Reduce("sum", is, {static_cast<int64_t>(dim)});
-  }
-
-  ValueId TopGroups(const GraphOp& op) {
-    const auto& [experts, groups, chosen, score] =
-        As<step::TopGroupsAttributes>(op);
-    const Labels& in = LabelsOf(op.in[0]);
-    const size_t dim = PlaceOf(in, experts);
-    const int64_t each = SizeOf(experts) / SizeOf(groups);
-    Shape grouped = Sized(in);
-    grouped[dim] = SizeOf(groups);
-    const Shape of_groups = grouped;
-    grouped.insert(grouped.begin() + static_cast<ptrdiff_t>(dim) + 1, each);
-    const ValueId x = write_.Reshaped(Real(op.in[0]), grouped);
-    const auto inner = static_cast<int64_t>(dim) + 1;
-    const ValueId scores =
-        score == step::GroupScore::kTop2
-            ? write_.Reduce(
-                  "sum",
-                  write_.TopK(x, dim + 1, std::min<int64_t>(2, each)).values,
-                  {inner})
-            : write_.Reduce("max", x, {inner});
-    const ValueId best = Chosen(scores, dim, SizeOf(chosen));
-    Numbers dims;
-    for (size_t d = 0; d < of_groups.size(); ++d) {
-      dims.push_back(static_cast<int64_t>(d > dim ? d + 1 : d));
-    }
-    return Arranged(
-        write_.Reshaped(write_.Broadcast(best, grouped, std::move(dims)),
-                        Sized(in)),
-        in, LabelsOf(op.out));
-  }
-
-  // The place of a token in an expert's queue is the number of tokens before it
-  // in its row that chose the expert.
-  ValueId Slots(const GraphOp& op) {
-    const LabelId slots = As<step::SlotsAttributes>(op).slots;
-    const Labels& in = LabelsOf(op.in[0]);
-    const Labels& out = LabelsOf(op.out);
-    const ValueId chosen = write_.Converted(Of(op.in[0]), Dtype::kI32);
-    const ValueId taken =
-        write_.CumulativeSum(chosen, PlaceOf(in, graph_.common.query));
-    const ValueId place = write_.Map("sub", {taken, write_.Number(1, taken)});
-    Shape ones(out.size(), 1);
-    ones[PlaceOf(out, slots)] = SizeOf(slots);
-    const ValueId each = write_.Iota(std::move(ones), PlaceOf(out, slots));
-    const ValueId there = write_.Test("eq", {Arranged(place, in, out), each});
-    const ValueId is = Arranged(
-        write_.Test("gt", {chosen, write_.Number(0, chosen)}), in, out);
-    return Widened(
-        write_.Converted(write_.Test("and", {is, there}), source_.dtype), out);
-  }
-
   // ---- training
 
   // The elements that are dropped depend on the key alone, so that the backward
@@ -873,6 +763,7 @@ class Translator : public StepValues {
 
   std::set<std::string> names_;  // of data
   bool counts_ = false;          // whether it computes positions of tokens
+  ExpertQueues queues_{*this};
   // The operand of each negation.
   std::map<ValueId, ValueId> negated_;
   std::map<std::tuple<ValueId, int64_t, size_t>, std::pair<ValueId, ValueId>>
