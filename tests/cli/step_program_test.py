@@ -11,6 +11,7 @@ import jsonschema
 from driver import ROOT, TESTDATA, Case, run
 
 CONFIGS = os.path.join(TESTDATA, "configs")
+TORCH = os.path.join(TESTDATA, "torch_programs")
 TRACED = os.path.join(TESTDATA, "program_costs", "llama3_8b.program.json.gz")
 
 LLAMA = {"model_type": "llama", "vocab_size": 160, "hidden_size": 48,
@@ -109,18 +110,31 @@ class Exported(Case):
                     self.assertEqual(counted.json()["flops"]["program"],
                                      section.json()["time"]["flops"])
 
+    def same_operations(self, folder, *programs):
+        rules = os.path.join(folder, "rules.yaml")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("version: 1\nrules:\n  - match: '.*'\n    spec: Replicated\n")
+        flops = [run("cost", "--no-project", "--mesh", "dp:1", "--rules", rules, "--format",
+                     "json", "--program", one).json()["flops"] for one in programs]
+        for key in ("program", "masked"):
+            self.assertEqual(flops[0][key], flops[1][key])
+            self.assertGreater(flops[0][key], 0)
+
     def test_the_traced_llama_has_the_same_operations(self):
         with tempfile.TemporaryDirectory() as folder:
             config = os.path.join(CONFIGS, "llama-3-8b.config.json")
-            program = exported(folder, config, "--batch", "8", "--seq", "8192")
-            rules = os.path.join(folder, "rules.yaml")
-            with open(rules, "w", encoding="utf-8") as file:
-                file.write("version: 1\nrules:\n  - match: '.*'\n    spec: Replicated\n")
-            flops = [run("cost", "--no-project", "--mesh", "dp:1", "--rules", rules,
-                         "--format", "json", "--program", one).json()["flops"]
-                     for one in (program, TRACED)]
-            for key in ("program", "masked"):
-                self.assertEqual(flops[0][key], flops[1][key])
+            self.same_operations(
+                folder, exported(folder, config, "--batch", "8", "--seq", "8192"), TRACED)
+
+    def test_the_steps_of_pytorch_have_the_same_operations(self):
+        configs = load(os.path.join(TORCH, "CONFIGS.json"))
+        for name in ("llama.step", "mistral.step", "olmo.step"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                traced = os.path.join(TORCH, name + ".program.json.gz")
+                # The recorded rows have 7 tokens.
+                program = exported(folder, configs[name], "--batch", "2", "--seq", "7",
+                                   "--manifest", traced)
+                self.same_operations(folder, program, traced)
 
     def test_what_it_does_not_take_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
