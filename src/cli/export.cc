@@ -516,6 +516,17 @@ int ExportStep(const exports::Exporter& exporter, const ExportFlags& flags,
                  "plan");
     return kFailed;
   }
+  if (!RefuseOthers(
+          OptionsOf, flags,
+          {"FORMAT", "--mesh", "--devices", "--processes", "--rules",
+           "--manifest", "--stdin-filename", "--header-only", "--model",
+           "--families", "--weights-dtype", "--target", "--project",
+           "--no-project", "--allow-outside", "--mode", "--batch", "--seq",
+           "--output"},
+          findings,
+          {"the program of a step, which has no plan", "leave it out"})) {
+    return kFailed;
+  }
   const auto step = ProgramOfModel(flags, options.mode, common, findings);
   if (!step) return kFailed;
   const ReadPlan none;

@@ -143,6 +143,12 @@ class Exported(Case):
             self.assertEqual(done.rc, 2)
             self.assertIn("`program` writes the step of a `model:` section, and a plan has "
                           "none", done.err)
+            done = run("export", "program", "--no-project", "--modes", "train",
+                       "--illegal", "drop")
+            self.assertEqual(done.rc, 2)
+            for option in ("--modes", "--illegal"):
+                self.assertIn(f"`{option}` has no effect on the program of a step, which has "
+                              "no plan", done.err)
             done = run("export", "csv", "--no-project", "--batch", "2")
             self.assertEqual(done.rc, 2)
             self.assertIn("`--batch` does not apply to the format `csv`", done.err)
