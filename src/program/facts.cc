@@ -40,6 +40,7 @@ bool IsData(uint8_t depends) { return (depends & kOnData) != 0; }
 // The uses of one factor in the forward pass.
 struct Seen {
   bool in_param = false, in_data = false;
+  std::vector<const Seen*> parts;        // of a factor that is their sum
   int64_t contracted = 0, produced = 0;  // by dots with weights
   bool batch = false;                    // of a dot of activations
   bool weight_batch = false;             // of a dot with a weight
@@ -166,7 +167,7 @@ class RoleFinder {
     for (const Factors& part : parts) {
       for (const FactorId inner : part) {
         SeeSum(inner);
-        seen.in_data = seen.in_data || seen_[inner].in_data;
+        seen.parts.push_back(&seen_[inner]);
       }
     }
   }
@@ -233,9 +234,13 @@ class RoleFinder {
 
   // Whether the factor is a dimension of data, which no weight contracts. A sum
   // is one if a part is: the tokens of an image after a class token.
-  static bool IsOfData(const Seen& seen) {
-    return seen.in_data && seen.contracted == 0 && seen.produced == 0 &&
-           !seen.feature;
+  static bool IsOfData(const Seen& seen, int depth = 0) {
+    if (seen.contracted > 0 || seen.produced > 0 || seen.feature) return false;
+    return seen.in_data ||
+           (depth < kPartDepth &&
+            std::ranges::any_of(seen.parts, [&](const Seen* part) {
+              return IsOfData(*part, depth + 1);
+            }));
   }
 
   // The uses of several dimensions of one dot together.

@@ -149,20 +149,24 @@ TEST_CASE("experts, layers and a vocabulary") {
         "stack [layers 3] [stream 4] [stream 4]\n");
 }
 
-// The halves of a head change places, as in a rotary embedding.
-ValueId Rotated(ProgramText& text, ValueId x, Shape shape) {
-  const std::string tail = shape.size() == 4 ? "0,0,0," : "0,0,";
+// The halves of a head are scaled by the angles of their token and change
+// places, as in a rotary embedding.
+ValueId Rotated(ProgramText& text, ValueId x, ValueId angles, Shape shape) {
+  const bool heads = shape.size() == 4;
+  const std::string tail = heads ? "0,0,0," : "0,0,";
+  Shape part = shape;
+  part.back() = 4;
+  if (heads) angles = text.Op("reshape", {angles}, {3, 1, 1, 4});
   const auto half = [&](int64_t begin) {
-    Shape part = shape;
-    part.back() = 4;
     std::string limit;
     for (size_t d = 0; d + 1 < shape.size(); ++d) {
       limit += std::to_string(shape[d]) + ",";
     }
-    return text.Op("slice", {x}, part,
-                   "\"start\":[" + tail + std::to_string(begin) +
-                       "],\"limit\":[" + limit + std::to_string(begin + 4) +
-                       "]");
+    const ValueId cut =
+        text.Op("slice", {x}, part,
+                "\"start\":[" + tail + std::to_string(begin) + "],\"limit\":[" +
+                    limit + std::to_string(begin + 4) + "]");
+    return text.Op("map", {cut, angles}, part, R"("fn":"mul")");
   };
   const ValueId second = half(4);
   const ValueId first = half(0);
@@ -170,7 +174,9 @@ ValueId Rotated(ProgramText& text, ValueId x, Shape shape) {
                  "\"dim\":" + std::to_string(shape.size() - 1));
 }
 
-TEST_CASE("a cache of rotated keys of one KV head does not hide the heads") {
+// Returns the facts of attention with one KV head, of one token after a cache.
+// `kind` is that of the input with the token's position.
+std::string OfRotated(std::string_view kind) {
   ProgramText text;
   const ValueId wq = text.Input("param", "q", {16, 48});
   const ValueId wk = text.Input("param", "k", {16, 8});
@@ -181,15 +187,19 @@ TEST_CASE("a cache of rotated keys of one KV head does not hide the heads") {
   const ValueId cache = text.Input("state", "keys", {3, 24, 8});
   const ValueId values = text.Input("state", "values", {3, 24, 8});
   const ValueId at = text.Input("state", "length", {});
+  const ValueId position = text.Input(kind, "position", {3, 1, 1});
   const ValueId zero = text.Op("const", {}, {});
+  const ValueId speeds = text.Op("const", {}, {1, 1, 4});
+  const ValueId angles =
+      text.Op("map", {position, speeds}, {3, 1, 4}, R"("fn":"mul")");
   const ValueId q =
       Rotated(text, text.Op("reshape", {text.MatMul(x, wq)}, {3, 1, 6, 8}),
-              {3, 1, 6, 8});
+              angles, {3, 1, 6, 8});
   const auto write = [&](ValueId to) {
-    return text.Op(
-        "dynamic_update_slice",
-        {to, Rotated(text, text.MatMul(x, wk), {3, 1, 8}), zero, at, zero},
-        {3, 24, 8});
+    return text.Op("dynamic_update_slice",
+                   {to, Rotated(text, text.MatMul(x, wk), angles, {3, 1, 8}),
+                    zero, at, zero},
+                   {3, 24, 8});
   };
   const ValueId scores =
       text.Op("dot", {q, write(cache)}, {3, 1, 6, 24},
@@ -203,12 +213,19 @@ TEST_CASE("a cache of rotated keys of one KV head does not hide the heads") {
   const ValueId sum = text.Op("map", {x, y}, {3, 1, 16}, R"("fn":"add")");
   const ValueId z = text.MatMul(text.MatMul(sum, up), down);
   text.Op("map", {sum, z}, {3, 1, 16}, R"("fn":"add")");
-  CHECK(FactsText(text.Read()) ==
-        "q [stream 16] [heads 6 x (head_dim 4 | head_dim 4)]\n"
-        "k [stream 16] [(head_dim 4 | head_dim 4)]\n"
-        "o [heads 6 x (head_dim 4 | head_dim 4)] [stream 16]\n"
-        "up [stream 16] [inner 40]\n"
-        "down [inner 40] [stream 16]\n");
+  return FactsText(text.Read());
+}
+
+TEST_CASE("rotated keys of one KV head do not hide the heads") {
+  for (const char* const kind : {"state", "data"}) {
+    CAPTURE(kind);
+    CHECK(OfRotated(kind) ==
+          "q [stream 16] [heads 6 x (head_dim 4 | head_dim 4)]\n"
+          "k [stream 16] [(head_dim 4 | head_dim 4)]\n"
+          "o [heads 6 x (head_dim 4 | head_dim 4)] [stream 16]\n"
+          "up [stream 16] [inner 40]\n"
+          "down [inner 40] [stream 16]\n");
+  }
 }
 
 }  // namespace
