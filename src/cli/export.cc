@@ -5,6 +5,7 @@
 //
 //   --mesh, --rules, --manifest  ->  the plan as JSON  ->  the text in FORMAT
 #include <algorithm>
+#include <map>
 
 #include "cli/commands.h"
 #include "cli/compared_program.h"
@@ -15,16 +16,22 @@
 #include "cli/program_plan.h"
 #include "cli/schedule_table.h"
 #include "cli/suggested.h"
+#include "cli/verify_request.h"
+#include "cli/verify_step.h"
 #include "emit/emit.h"
 #include "emit/exports/exporter.h"
 #include "importers/rules/exact.h"
+#include "plan/lowered_step.h"
 #include "plan/planned_stages.h"
+#include "program/of_step/translate.h"
 #include "program/sharding.h"
 #include "program/unsharded.h"
 #include "source/file.h"
 #include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
+#include "step/backward.h"
+#include "step/build.h"
 
 namespace shardc::cli {
 namespace {
@@ -35,6 +42,7 @@ struct ExportFlags {
   exports::Options options;
   std::string stages, assign, virtual_stages, schedule, microbatches;
   std::string program;
+  std::string batch, length;
   bool allow_edited = false;
 };
 
@@ -76,7 +84,9 @@ bool Applies(const exports::Exporter& exporter, const ExportFlags& flags,
       {"--open", options.open},
       {"--replicated", options.replicated},
       {"--priorities", !options.priorities.empty()},
-      {"--no-strided", options.no_strided}};
+      {"--no-strided", options.no_strided},
+      {"--batch", !flags.batch.empty()},
+      {"--seq", !flags.length.empty()}};
   if (!TakesFlags(exporter.name, exporter.flags, given, findings)) {
     return false;
   }
@@ -430,6 +440,103 @@ int ExportProgram(const exports::Exporter& exporter, const ExportFlags& flags,
   return PutResult(text, flags.output, findings) ? kDone : kFailed;
 }
 
+// Returns the dtype that most numbers of the parameters have.
+Dtype UsualDtype(const Manifest& manifest) {
+  std::map<Dtype, double> sizes;
+  for (const Tensor& tensor : manifest.tensors) {
+    const TensorType& type = manifest.TypeOf(tensor);
+    if (type.dtype && step::IsTrained(*type.dtype)) {
+      sizes[*type.dtype] += static_cast<double>(type.Elements().value_or(0));
+    }
+  }
+  const auto most = std::max_element(
+      sizes.begin(), sizes.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == sizes.end() ? Dtype::kBF16 : most->first;
+}
+
+// Returns the program of the step that the rules describe, or nullopt after a
+// finding.
+std::optional<program::Program> ProgramOfModel(const ExportFlags& flags,
+                                               Mode mode, const Common& common,
+                                               Findings& findings) {
+  auto target = ChooseTarget(flags.inputs.asked, findings);
+  if (!target) return std::nullopt;
+  // A step has no mesh. A mesh gives the usual batch only.
+  if (!IsNamed(target->mesh)) target->mesh.file = "dp:1";
+  InputFlags inputs = flags.inputs;
+  inputs.trains = mode == Mode::kTrain;
+  const auto opened = LoadTarget(inputs, *target, common, findings);
+  if (!opened || !HasDescription(opened->rules, opened->manifest, findings)) {
+    return std::nullopt;
+  }
+  const ModelDescription& description = *opened->rules.model;
+  const ModelConfig* const config = opened->model ? &*opened->model : nullptr;
+  if (!step::HasMode(description, config, mode)) {
+    findings.Add(
+        code::kUsage, FlagPlace("--mode", flags.mode),
+        "the model has no step of the mode " + std::string(ModeName(mode)),
+        "its `model:` section is not causal; give `--mode train`");
+    return std::nullopt;
+  }
+  int64_t batch = target->batch.value_or(2 * opened->mesh.devices);
+  int64_t length = kUsualLength;
+  if (!ReadCountOption("--batch", flags.batch, batch, findings) ||
+      !ReadCountOption("--seq", flags.length, length, findings)) {
+    return std::nullopt;
+  }
+  auto model =
+      step::BuildForward(description, config, opened->manifest, mode, findings);
+  if (!model) return std::nullopt;
+  if (mode == Mode::kTrain) {
+    step::Differentiate(model->graph);
+    step::AppendOptimizer(model->graph);
+  }
+  const bool decodes = mode == Mode::kDecode || mode == Mode::kInsert;
+  const step::Sizes sizes = step::RealSizes(*model, batch, length);
+  return program::ProgramOfStep({.graph = model->graph,
+                                 .sizes = sizes,
+                                 .manifest = opened->manifest,
+                                 .function = std::string(ModeName(mode)),
+                                 .file = description.source->name(),
+                                 .dtype = UsualDtype(opened->manifest),
+                                 .counts_positions = !decodes})
+      .program;
+}
+
+int ExportStep(const exports::Exporter& exporter, const ExportFlags& flags,
+               const exports::Options& options, const Common& common,
+               Findings& findings) {
+  if (!flags.plan.empty()) {
+    findings.Add(code::kUsage, FlagPlace("--plan", flags.plan),
+                 "`" + flags.format +
+                     "` writes the step of a `model:` section, and a plan has "
+                     "none",
+                 "give rules and a manifest or `--model`, in place of the "
+                 "plan");
+    return kFailed;
+  }
+  if (!RefuseOthers(
+          OptionsOf, flags,
+          {"FORMAT", "--mesh", "--devices", "--processes", "--rules",
+           "--manifest", "--stdin-filename", "--header-only", "--model",
+           "--families", "--weights-dtype", "--target", "--project",
+           "--no-project", "--allow-outside", "--mode", "--batch", "--seq",
+           "--output"},
+          findings,
+          {"the program of a step, which has no plan", "leave it out"})) {
+    return kFailed;
+  }
+  const auto step = ProgramOfModel(flags, options.mode, common, findings);
+  if (!step) return kFailed;
+  const ReadPlan none;
+  const std::string text = TextOf([&](Sink& out) {
+    exporter.write({.plan = none, .options = options, .step = &*step}, out,
+                   findings);
+  });
+  return PutResult(text, flags.output, findings) ? kDone : kFailed;
+}
+
 int RunExport(const ExportFlags& flags, const Common& common,
               Findings& findings) {
   const exports::Exporter* exporter = FindExporter(flags.format, findings);
@@ -444,6 +551,9 @@ int RunExport(const ExportFlags& flags, const Common& common,
     const auto mode = ParseModeFlag(flags.mode, findings);
     if (!mode) return kFailed;
     options.mode = *mode;
+  }
+  if (exporter->of_step) {
+    return ExportStep(*exporter, flags, options, common, findings);
   }
   if (exporter->of_program) {
     return ExportProgram(*exporter, flags, options, common, findings);
@@ -574,6 +684,16 @@ Options OptionsOf(ExportFlags& flags) {
         .help = "constraints: traced program of your function; hf-tp-plan: "
                 "that of your module, in place of a plan, rules and a "
                 "manifest"},
+       {.name = "--batch",
+        .to = &flags.batch,
+        .value = "N",
+        .help = "program: rows of the batch, over all devices (default: two a "
+                "device)"},
+       {.name = "--seq",
+        .to = &flags.length,
+        .value = "N",
+        .help = "program: tokens per row; in decoding, those that the cache "
+                "holds (default: 8192)"},
        {.name = "--names",
         .to = &flags.names,
         .value = "FILE",

@@ -287,7 +287,7 @@ bool CheckDonate(bool donate, const std::string& program, Findings& findings) {
 
 bool RefuseOptions(const Options& given, const Options& usual,
                    std::initializer_list<std::string_view> allowed,
-                   Findings& findings) {
+                   Findings& findings, const NoEffect& of) {
   for (size_t i = 0; i < given.size(); ++i) {
     const std::string& name = given[i].name;
     if (std::ranges::find(allowed, name) != allowed.end()) continue;
@@ -298,10 +298,8 @@ bool RefuseOptions(const Options& given, const Options& usual,
                  FlagPlace(name, text != nullptr   ? **text
                                  : list != nullptr ? (*list)->front()
                                                    : "true"),
-                 "`" + name +
-                     "` has no effect on a traced program, which has its own "
-                     "sizes and ops",
-                 "leave it out, or leave out `--program`");
+                 "`" + name + "` has no effect on " + std::string(of.reason),
+                 std::string(of.help));
   }
   return !findings.HasErrors();
 }

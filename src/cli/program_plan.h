@@ -99,20 +99,25 @@ bool CanRunOn(const program::Program& program, const Mesh& mesh,
 // Returns false after a finding if `--donate` is given without a program.
 bool CheckDonate(bool donate, const std::string& program, Findings& findings);
 
+// Completes the message "`--zero` has no effect on ...", and its help.
+struct NoEffect {
+  std::string_view reason = "a traced program, which has its own sizes and ops";
+  std::string_view help = "leave it out, or leave out `--program`";
+};
 // Adds an error for each option whose value is not that in `usual`, the same
 // options with their defaults, and that `allowed` does not name. Returns false
 // after a finding.
 bool RefuseOptions(const Options& given, const Options& usual,
                    std::initializer_list<std::string_view> allowed,
-                   Findings& findings);
+                   Findings& findings, const NoEffect& of = {});
 
 // Calls RefuseOptions for the flags of a command.
 template <class Flags>
 bool RefuseOthers(Options (*options)(Flags&), Flags given,
                   std::initializer_list<std::string_view> allowed,
-                  Findings& findings) {
+                  Findings& findings, const NoEffect& of = {}) {
   Flags usual;
-  return RefuseOptions(options(given), options(usual), allowed, findings);
+  return RefuseOptions(options(given), options(usual), allowed, findings, of);
 }
 
 }  // namespace shardc::cli

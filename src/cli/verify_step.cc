@@ -238,10 +238,10 @@ bool CanDescribe(const Compiled& compiled, bool& found, Findings& findings) {
 
 }  // namespace
 
-bool HasDescription(const Compiled& compiled, Findings& findings) {
-  if (compiled.rules.model != nullptr) return true;
-  const Place tree{compiled.manifest.source, Place::kEntireFile,
-                   Place::kEntireFile};
+bool HasDescription(const RuleSet& rules, const Manifest& manifest,
+                    Findings& findings) {
+  if (rules.model != nullptr) return true;
+  const Place tree{manifest.source, Place::kEntireFile, Place::kEntireFile};
   findings.Add(code::kUsage, tree,
                "none of the rules files describes the model",
                "a whole step needs a `model:` section, as the packs llama, "

@@ -17,7 +17,11 @@ namespace shardc::cli {
 
 // Returns whether a rules file has a `model:` section, which describes the
 // model. If none has, adds a finding.
-bool HasDescription(const Compiled& compiled, Findings& findings);
+bool HasDescription(const RuleSet& rules, const Manifest& manifest,
+                    Findings& findings);
+inline bool HasDescription(const Compiled& compiled, Findings& findings) {
+  return HasDescription(compiled.rules, compiled.manifest, findings);
+}
 // Returns a request for a step at the sizes of the model, not at the smaller
 // sizes of a proof. If `batch` is not set, the batch is two samples per device.
 verify::StepRequest UsualStep(const Compiled& compiled,

@@ -363,6 +363,10 @@ struct Op {
   // if it rematerialises none.
   int32_t recompute_of = -1;
   int32_t micro = -1;  // The micro-batch of the op; -1 if it belongs to none.
+  // The line of the description that the op follows from, counted from 1; 0 if
+  // it follows from none. An op of the backward pass has that of its forward
+  // op.
+  int32_t line = 0;
 };
 
 // Returns the attributes of an op, whose type must be T.
@@ -389,6 +393,9 @@ struct Parameter {
   // The dimension of the parameter's tensor that counts scanned layers; -1 if
   // the tensor has no such dimension.
   int stack_dim = -1;
+  // For each dimension, the index in the tensor of the factor that is first in
+  // the label: 1 if the tensor has (j n h) and the label is (n j h).
+  std::vector<size_t> leads = {};
 };
 
 enum class DataKind : uint8_t {

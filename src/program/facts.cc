@@ -40,6 +40,7 @@ bool IsData(uint8_t depends) { return (depends & kOnData) != 0; }
 // The uses of one factor in the forward pass.
 struct Seen {
   bool in_param = false, in_data = false;
+  std::vector<const Seen*> parts;        // of a factor that is their sum
   int64_t contracted = 0, produced = 0;  // by dots with weights
   bool batch = false;                    // of a dot of activations
   bool weight_batch = false;             // of a dot with a weight
@@ -99,12 +100,11 @@ class RoleFinder {
     for (const Input& input : program_.inputs) {
       if (input.kind == InputKind::kParam) continue;
       for (const Factors& dim : ties_.dims[input.value]) {
-        // A moment of the optimizer has the dimensions of its parameter.
-        Each(dim, [&](Seen& seen) {
-          if (input.kind == InputKind::kData || !seen.in_param) {
-            seen.in_data = true;
-          }
-        });
+        if (input.kind == InputKind::kData) {
+          Each(dim, [&](Seen& seen) { seen.in_data = true; });
+        } else {
+          SeeState(dim, 0);
+        }
       }
     }
     for (const Op* op : ties_.ops) {
@@ -129,6 +129,25 @@ class RoleFinder {
     }
   }
 
+  // A moment of the optimizer has the dimensions of its parameter. A cache of
+  // rotated keys has the halves of the heads that a parameter has, although the
+  // sum of these halves is another one.
+  void SeeState(const Factors& dim, int depth) {
+    for (const FactorId factor : table_.Resolve(dim)) {
+      Seen& seen = seen_[factor];
+      bool parts_in_param = false;
+      if (depth < kPartDepth && table_.IsSum(factor)) {
+        for (const Factors& part : table_.PartsOf(factor)) {
+          SeeState(part, depth + 1);
+          Each(part, [&](const Seen& inner) {
+            parts_in_param = parts_in_param || inner.in_param;
+          });
+        }
+      }
+      if (!seen.in_param && !parts_in_param) seen.in_data = true;
+    }
+  }
+
   // The positions of windows are a dimension of data, although a convolution of
   // a stride has others than its operand: the frames of sound, for instance.
   void SeeWindows(const Op& op) {
@@ -148,7 +167,7 @@ class RoleFinder {
     for (const Factors& part : parts) {
       for (const FactorId inner : part) {
         SeeSum(inner);
-        seen.in_data = seen.in_data || seen_[inner].in_data;
+        seen.parts.push_back(&seen_[inner]);
       }
     }
   }
@@ -215,9 +234,13 @@ class RoleFinder {
 
   // Whether the factor is a dimension of data, which no weight contracts. A sum
   // is one if a part is: the tokens of an image after a class token.
-  static bool IsOfData(const Seen& seen) {
-    return seen.in_data && seen.contracted == 0 && seen.produced == 0 &&
-           !seen.feature;
+  static bool IsOfData(const Seen& seen, int depth = 0) {
+    if (seen.contracted > 0 || seen.produced > 0 || seen.feature) return false;
+    return seen.in_data ||
+           (depth < kPartDepth &&
+            std::ranges::any_of(seen.parts, [&](const Seen* part) {
+              return IsOfData(*part, depth + 1);
+            }));
   }
 
   // The uses of several dimensions of one dot together.

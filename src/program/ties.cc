@@ -538,6 +538,7 @@ class Tying {
     const ValueId from = op.in[0];
     const ValueId to = op.out[0];
     Fresh(to);
+    sliced_[to] = &op;
     for (size_t d = 0; d < ShapeOf(from).size(); ++d) {
       const Factors dim = Dims(from)[d];
       const int64_t size = ShapeOf(from)[d];
@@ -601,6 +602,21 @@ class Tying {
     }
   }
 
+  // A slice that leaves out some rows at one end, padded with as many at the
+  // other, moves the rows of its operand: x[:, :-1] with a row before it.
+  // Returns the operand's dimension, or null if the op does another thing.
+  const Factors* MovedBy(const Op& op, size_t d) {
+    const auto made = sliced_.find(op.in[0]);
+    if (made == sliced_.end()) return nullptr;
+    const Op& slice = *made->second;
+    const auto [start, limit, stride] = BoundsOf(slice, d);
+    const int64_t low = op.Of(Attr::kLow)[d];
+    const int64_t high = op.Of(Attr::kHigh)[d];
+    const bool moves = low >= 0 && high >= 0 && start == high && stride == 1 &&
+                       limit == ShapeOf(slice.in[0])[d] - low && limit > start;
+    return moves ? &Dims(slice.in[0])[d] : nullptr;
+  }
+
   void Pad(const Op& op) {
     const Shape& from = ShapeOf(op.in[0]);
     Fresh(op.out[0]);
@@ -609,8 +625,12 @@ class Tying {
       const int64_t high = op.Of(Attr::kHigh)[d];
       const Factors dim = Dims(op.in[0])[d];
       const bool spread = op.Of(Attr::kInterior)[d] > 0 && from[d] > 1;
+      const Factors* const moved = spread ? nullptr : MovedBy(op, d);
       if (low == 0 && high == 0 && !spread) {
         Dims(op.out[0])[d] = dim;
+      } else if (moved != nullptr) {
+        Dims(op.out[0])[d] = *moved;
+        Record(Use::kShifted, *moved);
       } else if (low < 0 || high < 0 || spread || from[d] == 0) {
         Record(Use::kShifted, dim);
       } else {
@@ -958,6 +978,7 @@ class Tying {
   Ties out_;
   std::vector<Content> content_;  // of each value
   std::map<std::pair<ValueId, size_t>, Slices> slices_;
+  std::map<ValueId, const Op*> sliced_;  // the slices by their results
   uint32_t at_ = 0;    // the position of the op that is applied
   uint32_t next_ = 0;  // the position of the next op in Ties::ops
 };

@@ -5,6 +5,8 @@
 //   p     = softmax(select(mask, s, -inf))         masked values
 //   y     = dot(p, v)                              reads masked values
 //
+// The mask may also be added, as numbers: add(s, select(mask, -3.4e38, 0)).
+//
 // Half of the multiplications of both dots are not needed, and kernels of
 // attention skip them. The products of the gradients are found in the same way:
 // a select and a product with `p` mask their operands and results.
@@ -53,6 +55,7 @@ class Masks {
       : program_(program),
         counts_(program.values.size()),
         mask_(program.values.size(), false),
+        hides_(program.values.size(), false),
         masked_(program.values.size(), false),
         read_(program.values.size(), false),
         shown_(program.values.size(), false) {}
@@ -82,6 +85,7 @@ class Masks {
       for (const Body& body : op.bodies) {
         ForEachBound(op, body, [&](ValueId from, ValueId to) {
           mask_[to] = mask_[from];
+          hides_[to] = hides_[from];
           masked_[to] = masked_[from];
           if (ShapeOf(from) == ShapeOf(to)) counts_[to] = counts_[from];
         });
@@ -102,6 +106,7 @@ class Masks {
     if (op.kind == OpKind::kMap) return Map(op);
     if (!IsView(op) && op.kind != OpKind::kBroadcast) return;
     mask_[op.out[0]] = mask_[op.in[0]];
+    hides_[op.out[0]] = hides_[op.in[0]];
     masked_[op.out[0]] = masked_[op.in[0]];
     counts_[op.out[0]] = Moved(op);
   }
@@ -157,6 +162,7 @@ class Masks {
     if (op.word == "and" || op.word == "not" || op.word == "convert") {
       mask_[out] = std::ranges::any_of(op.in, is_mask);
     }
+    if (op.word == "convert") hides_[out] = hides_[op.in[0]];
     if (op.word == "add" || op.word == "sub" || op.word == "convert") {
       // An index plus a constant is still an index, but for its start.
       for (size_t i = 0; i < op.in.size(); ++i) {
@@ -170,15 +176,34 @@ class Masks {
     if (op.word == "select") {
       mask_[out] =
           is_mask(op.in[0]) && program_.values[out].dtype == Dtype::kBool;
-      masked_[out] = is_mask(op.in[0]) ||
-                     std::any_of(op.in.begin() + 1, op.in.end(), is_masked);
+      hides_[out] = is_mask(op.in[0]) && ChoosesNumbers(op);
+      masked_[out] = !hides_[out] &&
+                     (is_mask(op.in[0]) ||
+                      std::any_of(op.in.begin() + 1, op.in.end(), is_masked));
     } else if (op.word == "add") {
-      masked_[out] = std::ranges::all_of(op.in, is_masked);
+      const auto hides = [&](ValueId id) { return hides_[id]; };
+      masked_[out] = std::ranges::all_of(op.in, is_masked) ||
+                     std::ranges::any_of(op.in, hides);
     } else if (op.word == "mul") {
       masked_[out] = std::ranges::any_of(op.in, is_masked);
     } else {
       masked_[out] = is_masked(op.in[0]);
     }
+  }
+
+  // Returns whether a select chooses among constants of which one hides a score
+  // to which it is added, as exp() of their sum is 0.
+  bool ChoosesNumbers(const Op& op) const {
+    constexpr double kHidden = -1e4;
+    const auto of = [&](ValueId id) -> const std::vector<double>& {
+      return program_.values[id].floats;
+    };
+    const auto is_number = [&](ValueId id) { return !of(id).empty(); };
+    const auto is_low = [&](ValueId id) {
+      return std::ranges::all_of(of(id), [](double x) { return x <= kHidden; });
+    };
+    return std::all_of(op.in.begin() + 1, op.in.end(), is_number) &&
+           std::any_of(op.in.begin() + 1, op.in.end(), is_low);
   }
 
   // Finds values whose results are shown outside of the mask: `shown_`. The
@@ -203,7 +228,8 @@ class Masks {
   const Program& program_;
   // The dimension whose index each element of a value is.
   std::vector<std::optional<size_t>> counts_;
-  std::vector<bool> mask_, masked_, read_, shown_;
+  // `hides_`: numbers that hide a score to which they are added.
+  std::vector<bool> mask_, hides_, masked_, read_, shown_;
 };
 
 // ---- stored values

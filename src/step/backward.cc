@@ -153,12 +153,14 @@ void Differentiate(Graph& graph) {
     const Op op = graph.ops[i];
     write.layer = op.layer;
     write.name = "d:" + op.name;
+    write.line = op.line;
     const ValueId cotangent = backward.Total(op.out, op.constraint);
     const VjpRule rule = DefOf(op.kind).vjp;
     if (rule != nullptr) rule(backward, op, cotangent);
   }
   for (const Parameter& parameter : graph.parameters) {
     write.layer = parameter.layer;
+    write.line = 0;
     write.name = "d:" + parameter.role;
     graph.gradients.push_back(
         backward.Total(parameter.value, "grad:" + parameter.role));

@@ -256,6 +256,7 @@ class Builder {
 
   void Write(const Line& line) {
     c_.write.name = line.name;
+    c_.write.line = line.number;
     std::vector<ValueId> results;
     const bool norm =
         line.op == LineOp::kRmsNorm || line.op == LineOp::kLayerNorm;
@@ -316,6 +317,7 @@ class Builder {
       return false;
     }
     c_.graph().logits = logits;
+    c_.write.line = 0;
     if (c_.mode == Mode::kTrain) {
       c_.write.name = "loss";
       std::vector<ValueId> losses = {
@@ -396,10 +398,12 @@ void Parameters::Make(std::span<const int32_t> only_layers,
   const size_t roles = description_.roles.size();
   values_.assign(roles * AsIndex(roles_.layers), kNoValue);
   std::vector<Labels> of_role(roles);
+  std::vector<std::vector<size_t>> leads(roles);
   for (size_t role = 0; role < roles; ++role) {
     if (!AnyRow(role)) continue;
     for (const DescribedDim& dim : description_.roles[role].dims) {
       of_role[role].push_back(labels.Of(dim));
+      leads[role].push_back(labels.LeadOf(dim));
     }
   }
   for (const bool in_layers : {false, true}) {
@@ -411,7 +415,7 @@ void Parameters::Make(std::span<const int32_t> only_layers,
             !Serves(role, layer)) {
           continue;
         }
-        MakeOne(role, in_layers ? layer : -1, of_role[role]);
+        MakeOne(role, in_layers ? layer : -1, of_role[role], leads[role]);
       }
     }
   }
@@ -433,7 +437,8 @@ bool Parameters::AnyRow(size_t role) const {
   return false;
 }
 
-void Parameters::MakeOne(size_t role, int32_t layer, const Labels& labels) {
+void Parameters::MakeOne(size_t role, int32_t layer, const Labels& labels,
+                         const std::vector<size_t>& leads) {
   const size_t at = role * AsIndex(roles_.layers) + AsIndex(std::max(layer, 0));
   if (roles_.rows[at].empty()) return;
   const std::string& name = description_.roles[role].name;
@@ -444,7 +449,7 @@ void Parameters::MakeOne(size_t role, int32_t layer, const Labels& labels) {
   const int64_t row = roles_.rows[at].front();
   write_.graph().parameters.push_back(
       {name, layer, values_[at], roles_.rows[at], labels.size() > 1, true,
-       row < 0 ? -1 : roles_.tensors[AsIndex(row)].stack_dim});
+       row < 0 ? -1 : roles_.tensors[AsIndex(row)].stack_dim, leads});
 }
 
 ValueId Parameters::Of(int32_t role, int32_t layer) const {

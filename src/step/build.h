@@ -98,7 +98,8 @@ class Parameters {
  private:
   bool Serves(size_t role, int64_t layer) const;
   bool AnyRow(size_t role) const;
-  void MakeOne(size_t role, int32_t layer, const Labels& labels);
+  void MakeOne(size_t role, int32_t layer, const Labels& labels,
+               const std::vector<size_t>& leads);
 
   const ModelDescription& description_;
   const Roles& roles_;

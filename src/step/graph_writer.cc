@@ -66,6 +66,7 @@ ValueId GraphWriter::Append(Op op, Labels labels, bool integral) {
   op.phase = phase;
   op.layer = layer;
   op.name = name;
+  op.line = line;
   graph_.values.push_back({std::move(labels), integral, kNoValue});
   producer_.push_back(static_cast<int32_t>(graph_.ops.size()));
   graph_.ops.push_back(std::move(op));
@@ -227,21 +228,30 @@ LabelId LabelTable::OfFactors(const std::vector<LabelId>& factors) {
   return Composite(factors, " ", &DimLabel::factors);
 }
 
-LabelId LabelTable::Of(const DescribedDim& dim) {
+std::vector<LabelId> LabelTable::FactorsOf(const DescribedDim& dim) {
   std::vector<LabelId> factors;
   for (const auto& names : dim.factors) {
     std::vector<LabelId> parts;
     for (const std::string& name : names) parts.push_back(Named(name));
     factors.push_back(OfParts(parts));
   }
-  if (description_.IsFusedByPart()) {
-    const auto axis =
-        std::find_if_not(factors.begin(), factors.end(),
-                         [&](LabelId label) { return IsCount(label); });
-    if (axis != factors.end() && (*this)[*axis].parts.empty()) {
-      std::rotate(factors.begin(), axis, axis + 1);
-    }
-  }
+  return factors;
+}
+
+size_t LabelTable::LeadOf(const DescribedDim& dim) {
+  if (!description_.IsFusedByPart()) return 0;
+  const std::vector<LabelId> factors = FactorsOf(dim);
+  const auto axis =
+      std::find_if_not(factors.begin(), factors.end(),
+                       [&](LabelId label) { return IsCount(label); });
+  const bool moves = axis != factors.end() && (*this)[*axis].parts.empty();
+  return moves ? AsIndex(axis - factors.begin()) : 0;
+}
+
+LabelId LabelTable::Of(const DescribedDim& dim) {
+  std::vector<LabelId> factors = FactorsOf(dim);
+  const auto axis = factors.begin() + static_cast<std::ptrdiff_t>(LeadOf(dim));
+  if (axis != factors.end()) std::rotate(factors.begin(), axis, axis + 1);
   return OfFactors(factors);
 }
 

@@ -30,10 +30,12 @@ class GraphWriter {
  public:
   explicit GraphWriter(Graph& graph);
 
-  // The name, phase and layer of the ops that are appended after they are set.
+  // The name, phase, layer and line of the ops that are appended after they are
+  // set.
   std::string name = {};
   Phase phase = Phase::kForward;
   int32_t layer = -1;
+  int32_t line = 0;
 
   Graph& graph() { return graph_; }
   const Labels& LabelsOf(ValueId value) const {
@@ -117,6 +119,9 @@ class LabelTable {
   // contiguous shard of (n j h) then has heads of q, k and v, while a shard of
   // (j n h) may have heads of q only.
   LabelId Of(const DescribedDim& dim);
+  // Returns the index in a role's dimension of the factor that Of() moves to
+  // the front; 0 if it moves none.
+  size_t LeadOf(const DescribedDim& dim);
 
   // Returns the label of the description's dimension at this index.
   LabelId Dim(int32_t at) const { return dims_[AsIndex(at)]; }
@@ -125,6 +130,7 @@ class LabelTable {
 
  private:
   LabelId Named(std::string_view dim) const;
+  std::vector<LabelId> FactorsOf(const DescribedDim& dim);
   bool IsCount(LabelId label) const;
   LabelId Composite(const std::vector<LabelId>& of, std::string_view between,
                     std::vector<LabelId> DimLabel::*made_of);

@@ -147,6 +147,8 @@ class LineReader {
     line.name = described.op;
     line.constraint = described.constraint;
     line.described = &described;
+    const Place& place = described.place;
+    if (place.HasPosition()) line.number = place.source->At(place.begin).line;
     if (!Arguments(described, *signature, line)) return std::nullopt;
     const size_t given =
         line.op == LineOp::kPart ? line.arguments[1].dims.size() : size_t{1};

@@ -72,6 +72,8 @@ struct Line {
   std::string name = {};  // The name in reports, such as `linear q`.
   std::string constraint = {};
   const DescribedLine* described = nullptr;
+  // The line of the description's file, counted from 1; 0 if it is unknown.
+  int32_t number = 0;
 };
 
 struct LineStack {

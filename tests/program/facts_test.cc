@@ -208,5 +208,84 @@ TEST_CASE("experts, layers and a vocabulary") {
         "stack [layers 3] [stream 4] [stream 4]\n");
 }
 
+// The halves of a head are scaled by the angles of their token and change
+// places, as in a rotary embedding.
+ValueId Rotated(ProgramText& text, ValueId x, ValueId angles, Shape shape) {
+  const bool heads = shape.size() == 4;
+  const std::string tail = heads ? "0,0,0," : "0,0,";
+  Shape part = shape;
+  part.back() = 4;
+  if (heads) angles = text.Op("reshape", {angles}, {3, 1, 1, 4});
+  const auto half = [&](int64_t begin) {
+    std::string limit;
+    for (size_t d = 0; d + 1 < shape.size(); ++d) {
+      limit += std::to_string(shape[d]) + ",";
+    }
+    const ValueId cut =
+        text.Op("slice", {x}, part,
+                "\"start\":[" + tail + std::to_string(begin) + "],\"limit\":[" +
+                    limit + std::to_string(begin + 4) + "]");
+    return text.Op("map", {cut, angles}, part, R"("fn":"mul")");
+  };
+  const ValueId second = half(4);
+  const ValueId first = half(0);
+  return text.Op("concat", {second, first}, shape,
+                 "\"dim\":" + std::to_string(shape.size() - 1));
+}
+
+// Returns the facts of attention with one KV head, of one token after a cache.
+// `kind` is that of the input with the token's position.
+std::string OfRotated(std::string_view kind) {
+  ProgramText text;
+  const ValueId wq = text.Input("param", "q", {16, 48});
+  const ValueId wk = text.Input("param", "k", {16, 8});
+  const ValueId wo = text.Input("param", "o", {48, 16});
+  const ValueId up = text.Input("param", "up", {16, 40});
+  const ValueId down = text.Input("param", "down", {40, 16});
+  const ValueId x = text.Input("data", "x", {3, 1, 16});
+  const ValueId cache = text.Input("state", "keys", {3, 24, 8});
+  const ValueId values = text.Input("state", "values", {3, 24, 8});
+  const ValueId at = text.Input("state", "length", {});
+  const ValueId position = text.Input(kind, "position", {3, 1, 1});
+  const ValueId zero = text.Op("const", {}, {});
+  const ValueId speeds = text.Op("const", {}, {1, 1, 4});
+  const ValueId angles =
+      text.Op("map", {position, speeds}, {3, 1, 4}, R"("fn":"mul")");
+  const ValueId q =
+      Rotated(text, text.Op("reshape", {text.MatMul(x, wq)}, {3, 1, 6, 8}),
+              angles, {3, 1, 6, 8});
+  const auto write = [&](ValueId to) {
+    return text.Op("dynamic_update_slice",
+                   {to, Rotated(text, text.MatMul(x, wk), angles, {3, 1, 8}),
+                    zero, at, zero},
+                   {3, 24, 8});
+  };
+  const ValueId scores =
+      text.Op("dot", {q, write(cache)}, {3, 1, 6, 24},
+              R"("lhs_contract":[3],"rhs_contract":[2],"lhs_batch":[0],)"
+              R"("rhs_batch":[0])");
+  const ValueId mixed =
+      text.Op("dot", {scores, write(values)}, {3, 1, 6, 8},
+              R"("lhs_contract":[3],"rhs_contract":[1],"lhs_batch":[0],)"
+              R"("rhs_batch":[0])");
+  const ValueId y = text.MatMul(text.Op("reshape", {mixed}, {3, 1, 48}), wo);
+  const ValueId sum = text.Op("map", {x, y}, {3, 1, 16}, R"("fn":"add")");
+  const ValueId z = text.MatMul(text.MatMul(sum, up), down);
+  text.Op("map", {sum, z}, {3, 1, 16}, R"("fn":"add")");
+  return FactsText(text.Read());
+}
+
+TEST_CASE("rotated keys of one KV head do not hide the heads") {
+  for (const char* const kind : {"state", "data"}) {
+    CAPTURE(kind);
+    CHECK(OfRotated(kind) ==
+          "q [stream 16] [heads 6 x (head_dim 4 | head_dim 4)]\n"
+          "k [stream 16] [(head_dim 4 | head_dim 4)]\n"
+          "o [heads 6 x (head_dim 4 | head_dim 4)] [stream 16]\n"
+          "up [stream 16] [inner 40]\n"
+          "down [inner 40] [stream 16]\n");
+  }
+}
+
 }  // namespace
 }  // namespace shardc::program

@@ -380,5 +380,26 @@ TEST_CASE(
   CHECK(TieDimensions(program).events.empty());
 }
 
+TEST_CASE("rows that a slice and a pad move are of one dimension") {
+  ProgramText text;
+  const ValueId x = text.Input("data", "x", {3, 8});
+  const ValueId zero = text.Op("const", {}, {});
+  const ValueId last =
+      text.Op("slice", {x}, {3, 7}, R"("start":[0,0],"limit":[3,7])");
+  const ValueId on = text.Op("pad", {last, zero}, {3, 8},
+                             R"("low":[0,1],"high":[0,0],"interior":[0,0])");
+  const ValueId first =
+      text.Op("slice", {x}, {3, 7}, R"("start":[0,1],"limit":[3,8])");
+  const ValueId back = text.Op("pad", {first, zero}, {3, 8},
+                               R"("low":[0,0],"high":[0,1],"interior":[0,0])");
+  // One row more is another dimension.
+  const ValueId longer =
+      text.Op("pad", {last, zero}, {3, 9},
+              R"("low":[0,2],"high":[0,0],"interior":[0,0])");
+  const Ties ties = TieDimensions(text.Read());
+  CHECK(DimsText(ties, {x, on, back}) == "[a3] [b8]; [a3] [b8]; [a3] [b8]");
+  CHECK(DimsText(ties, {x, longer}) != DimsText(ties, {x, on}));
+}
+
 }  // namespace
 }  // namespace shardc::program

@@ -32,14 +32,24 @@ Program Attention(std::string_view compared, std::string_view joined) {
       text.Op("broadcast", {mask}, {2, 6, 6}, R"("dims":[1,2])");
   const ValueId scores = text.Op("dot", {q, k}, {2, 6, 6}, kScores);
   const ValueId low = text.Op("iota", {}, {2, 6, 6}, R"("dim":0)");
-  const ValueId hidden =
-      text.Op("map",
-              joined == "select" ? std::vector{wide, scores, low}
-                                 : std::vector{wide, scores},
-              {2, 6, 6}, R"("fn":")" + std::string(joined) + "\"");
+  const ValueId lowest = text.Op("const", {}, {});
+  const ValueId zero = text.Op("const", {}, {});
+  const ValueId numbers =
+      text.Op("map", {wide, lowest, zero}, {2, 6, 6}, R"("fn":"select")");
+  const ValueId hidden = text.Op(
+      "map",
+      joined == "select" ? std::vector{wide, scores, low}
+      : joined == "add"  ? std::vector{wide, scores}
+                         : std::vector{scores, numbers},
+      {2, 6, 6},
+      R"("fn":")" + std::string(joined == "select" ? "select" : "add") + "\"");
   const ValueId power = text.Op("map", {hidden}, {2, 6, 6}, R"("fn":"exp")");
   const ValueId y = text.Op("dot", {power, v}, {2, 6, 4}, kMix);
   Program out = text.Read();
+  if (joined != "add" && joined != "select") {
+    out.values[lowest].floats = {joined == "numbers" ? -3.4e38 : -1};
+    out.values[zero].floats = {0};
+  }
   out.outputs = {y};
   return out;
 }
@@ -51,8 +61,12 @@ TEST_CASE("a causal mask halves the products of attention") {
     CHECK(Masked(Attention(compared, "select")) == 2);
   }
   CHECK(Masked(Attention("eq", "select")) == 0);
-  // Scores plus a mask of numbers are not known to be hidden.
+  // Scores plus a mask of booleans are not known to be hidden.
   CHECK(Masked(Attention("ge", "add")) == 0);
+  // Scores plus numbers are, if the numbers of hidden keys are low.
+  CHECK(Masked(Attention("ge", "numbers")) == 2);
+  CHECK(Masked(Attention("eq", "numbers")) == 0);
+  CHECK(Masked(Attention("ge", "small numbers")) == 0);
 }
 
 TEST_CASE("scores that are read without the mask as well are not halved") {

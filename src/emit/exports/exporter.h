@@ -99,6 +99,9 @@ struct Request {
   // The program of `--program`, if the format describes a program. The plan
   // then has no parameters.
   const ShardedProgram* sharded = nullptr;
+  // The program of the model's step, if the format describes the step. The plan
+  // then has no parameters.
+  const program::Program* step = nullptr;
 };
 
 // How a format states replicated KV heads.
@@ -142,6 +145,9 @@ struct Exporter {
   PartsForm parts_form = PartsForm::kNone;
   // True if the format describes a traced program under a plan.
   bool of_program = false;
+  // True if the format describes the step of a `model:` section. It needs
+  // neither a plan nor a mesh.
+  bool of_step = false;
 };
 
 #define SHARDC_EXPORT(name) extern const Exporter name;

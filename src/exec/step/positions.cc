@@ -13,21 +13,12 @@
 
 #include "exec/attention/rotary.h"
 #include "exec/step/kernel.h"
+#include "exec/step/positions.h"
 #include "model/legal_sizes.h"
 
 namespace shardc::exec {
-namespace {
 
-// Computes the ALiBi slope of each head: the number by which a score falls for
-// each token between key and query.
-//
-// If the number n of heads is a power of two, the slopes are 2^(-8/n),
-// 2^(-16/n) and so on. Otherwise let m be the largest power of two below n. The
-// first m heads have the slopes of a model with m heads. The remaining heads
-// have the first, third, fifth and so on of the slopes of a model with 2m
-// heads.
-
-inline double SlopeOf(int64_t heads, int64_t head) {
+double AlibiSlope(int64_t heads, int64_t head) {
   const auto floor =
       static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
   if (head < floor) {
@@ -38,11 +29,8 @@ inline double SlopeOf(int64_t heads, int64_t head) {
                    static_cast<double>(2 * floor));
 }
 
-using step::LabelId;
-
-// Returns the rotary frequencies of a head of `size` elements, for sequences of
-// up to `tokens` tokens.
-RopeFrequencies TableOf(const step::Rope& rope, int64_t size, int64_t tokens) {
+RopeFrequencies RopeTable(const step::Rope& rope, int64_t size,
+                          int64_t tokens) {
   RopeScaling scaling;
   scaling.kind = ParseRopeKind(rope.scaling).value_or(RopeKind::kNone);
   scaling.factor = rope.factor;
@@ -68,6 +56,10 @@ RopeFrequencies TableOf(const step::Rope& rope, int64_t size, int64_t tokens) {
       .value_or(RopeFrequencies{});
 }
 
+namespace {
+
+using step::LabelId;
+
 template <class T>
 void Rope(const LocalOp& local) {
   const auto& op = step::As<step::RopeAttributes>(*local.op);
@@ -76,7 +68,7 @@ void Rope(const LocalOp& local) {
   const int64_t size = x.buffer->shape[dim];
   const step::Rope& rope = local.graph->ropes[AsIndex(op.rope)];
   const RopeFrequencies table =
-      TableOf(rope, size, SizeOf(local, local.graph->common.query));
+      RopeTable(rope, size, SizeOf(local, local.graph->common.query));
   const int64_t rotated = static_cast<int64_t>(table.inverse.size()) * 2;
   const int64_t stride = StridesOf(x.buffer->shape)[dim];
   const bool interleaved = rope.interleaved;
@@ -117,7 +109,7 @@ std::vector<T> SlopesOf(const LocalOp& local,
   std::vector<T> out;
   for (int64_t i = 0; i < local.out->shape[dim]; ++i) {
     out.push_back(
-        static_cast<T>(factor * SlopeOf(heads, local.start[dim] + i)));
+        static_cast<T>(factor * AlibiSlope(heads, local.start[dim] + i)));
   }
   return out;
 }
