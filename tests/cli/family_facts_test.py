@@ -72,9 +72,8 @@ class FamilyFacts(Case):
         self.assertIn("`--facts` needs the model's configuration", out.err)
 
     def test_a_size_that_is_not_stated_is_not_known(self):
-        config = {"model_type": "mllama_text_model", "hidden_size": 48, "vocab_size": 96,
-                  "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 80,
-                  "num_hidden_layers": 1, "cross_attention_layers": []}
+        config = {"model_type": "qwen", "hidden_size": 48, "vocab_size": 96, "kv_channels": 8,
+                  "num_attention_heads": 6, "intermediate_size": 80, "num_hidden_layers": 1}
         with tempfile.TemporaryDirectory() as folder:
             shown = self.check(described(config, folder), 0).json()
         self.assertEqual({dim["factors"] is None for one in shown["params"]
