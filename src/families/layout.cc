@@ -73,6 +73,9 @@ bool IsOfModel(FactorRole role) {
 }  // namespace
 
 std::optional<FactorRole> RoleOf(std::string_view word) {
+  if (word == program::RoleName(FactorRole::kUnknown)) {
+    return FactorRole::kUnknown;
+  }
   for (auto i = static_cast<int>(FactorRole::kPosition);
        i <= static_cast<int>(FactorRole::kOut); ++i) {
     const auto role = static_cast<FactorRole>(i);
@@ -153,12 +156,14 @@ program::FactorList FactsOfTree::ListOf(const Layout& layout,
 }
 
 void FactsOfTree::Add(const std::string& name, char separator,
-                      const std::vector<Dimension>& dims, size_t model) {
+                      const std::vector<Dimension>& dims, size_t model,
+                      TensorUse use) {
   const Scopes scopes = {std::string(ScopeOf(name, separator)),
                          "/" + std::to_string(model)};
   const auto number = static_cast<uint32_t>(facts_.params.size());
   program::ParamFacts param;
   param.name = name;
+  param.looked_up = use.looked_up;
   std::set<uint32_t> together;
   for (uint32_t d = 0; d < dims.size(); ++d) {
     std::set<uint32_t> all;
@@ -174,6 +179,9 @@ void FactsOfTree::Add(const std::string& name, char separator,
       facts_.factors[factor].occurrences.push_back({number, d});
     }
     together.insert(all.begin(), all.end());
+    if (static_cast<int>(d) == use.contracted) {
+      param.contracted.assign(all.begin(), all.end());
+    }
   }
   if (together.size() > 1) {
     together_.emplace(together.begin(), together.end());

@@ -96,6 +96,92 @@ class Suggestions(Case):
         self.assertIn(rule + "    parts: [null, 2]\n", parts)
 
 
+class OtherNames(Case):
+    """A description decides what parameters do, whatever the keys of the config and the
+    paths of the tree are called."""
+
+    DESCRIPTION = """
+version: 1
+let: {group: hef // kam}
+factors: {zid: stream, vok: vocab, hef: kam * group, kam: kv_heads, group: group,
+  lun: head_dim, ser: inner}
+tree:
+  ora.dak: embedding(vok, zid)
+  ora.pel[num]:
+    wim: linear(zid, hef * lun)
+    tuk: linear(zid, kam * lun)
+    lom: linear(zid, kam * lun)
+    ban: linear(hef * lun, zid)
+    gor: linear(zid, ser)
+    hup: linear(zid, ser)
+    fid: linear(ser, zid)
+    nem: norm(zid)
+    nuk: norm(zid)
+  ora.las: norm(zid)
+  zem: linear(zid, vok)
+"""
+    CONFIG = {"model_type": "acme", "zid": 512, "vok": 3200, "hef": 8, "kam": 4, "lun": 64,
+              "ser": 1408, "num": 3, "dtype": "bfloat16"}
+    LLAMA = {"model_type": "llama", "hidden_size": 512, "vocab_size": 3200,
+             "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
+             "intermediate_size": 1408, "num_hidden_layers": 3, "dtype": "bfloat16"}
+
+    def outputs(self, description=DESCRIPTION):
+        """What `cost` prints of both configs with the rules that `suggest` writes."""
+        out = {}
+        with tempfile.TemporaryDirectory() as folder:
+            given = ["--no-project", "--families", folder, "--mesh", "fsdp:2,tp:4"]
+            with open(os.path.join(folder, "acme.yaml"), "w", encoding="utf-8") as file:
+                file.write(description)
+            for config in (self.CONFIG, self.LLAMA):
+                name = config["model_type"]
+                model, rules = (os.path.join(folder, name + end) for end in (".json", ".rules"))
+                with open(model, "w", encoding="utf-8") as file:
+                    json.dump(config, file)
+                done = run("suggest", *given, "--model", model, "-o", rules, "--force")
+                self.assertIn(done.rc, (0, 1), done.err)
+                out[name] = [
+                    run("cost", *given, "--model", model, "--rules", rules, "--batch", "8",
+                        "--seq", "1024", *mode).out
+                    for mode in ([], ["--mode", "decode", "--kv-len", "1024"])]
+        return out
+
+    def test_costs_and_rules_are_those_of_the_usual_names(self):
+        out = self.outputs()
+        self.assertEqual(out["acme"], out["llama"])
+        self.assertNotIn("not known", "".join(out["acme"]))
+
+    def test_without_factors_the_roles_are_not_known(self):
+        lines = self.DESCRIPTION.split("\n")
+        begin = next(n for n, line in enumerate(lines) if line.startswith("factors"))
+        out = self.outputs("\n".join(lines[:begin] + lines[begin + 2:]))
+        self.assertIn("not known: the role of", out["acme"][0])
+
+    def test_a_fourth_projection_to_heads_leaves_the_roles_open(self):
+        more = self.DESCRIPTION.replace("    ban:", "    kor: linear(zid, hef * lun)\n    ban:")
+        self.assertIn("not known: the role of", self.outputs(more)["acme"][0])
+
+
+class Interleaved(Case):
+    def findings(self, model_type, case=0):
+        config = recorded()["types"][model_type][case]["config"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "config.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            found = self.check(run(
+                "check", "--no-project", "--model", path, "--rules", "auto", "--mesh", "tp:2",
+                "--select", "SHD230", "--fail-on", "never", "--notes", "--format", "json"),
+                0).json()
+        return [one["message"] for one in found]
+
+    def test_parts_are_interleaved_where_the_description_states_it(self):
+        for model_type in ("bloom", "codegen", "gpt_neox", "gpt_oss"):
+            with self.subTest(model_type):
+                self.assertEqual(self.findings(model_type), [])
+        self.assertIn("one after the other", "".join(self.findings("phi3")))
+
+
 class Lints(Case):
     """Lints read what a description states, whatever names and sizes suggest."""
 
