@@ -276,12 +276,19 @@ void UseFamily(CostInputs& work) {
       continue;
     }
     const Role shown = work.family->RoleOf(*param.facts, named);
-    if (shown == named || (shown == Role::kNorm && !param.strange)) continue;
+    const bool vector = shown == Role::kNorm || shown == Role::kBias;
+    if (shown == named || (vector && !param.strange)) continue;
     param.strange = false;
+    if (shown == Role::kBias) {
+      role.role = shown;
+      role.leaf = Leaf::kBias;
+      continue;
+    }
     role.role = role.module_role = shown;
     role.confidence = Confidence::kSure;
     role.attention = IsAttention(shown);
     role.expert = role.expert || (!IsNorm(shown) && param.Rank() > 2);
+    role.shared_expert = work.family->IsShared(*param.facts);
   }
 }
 

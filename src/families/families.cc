@@ -261,7 +261,9 @@ class TreeBuilder {
       if (!holds || !*holds) return holds.has_value();
     }
     ++depth_;
+    const size_t outer = std::exchange(model_, config->json.place().begin);
     const bool good = Content(*found, inner);
+    model_ = outer;
     --depth_;
     return good;
   }
@@ -425,7 +427,7 @@ class TreeBuilder {
                         ", does not fit in 64 bits");
       return false;
     }
-    facts_.Add(path_, separator_, dims, values.config().place().begin, use);
+    facts_.Add(path_, separator_, dims, model_, use);
     builder_.Add(path_, {std::move(shape), dtype_});
     return true;
   }
@@ -435,6 +437,7 @@ class TreeBuilder {
   Spelling spelling_;
   Dtype dtype_;
   FactsOfTree facts_;
+  size_t model_ = 0;  // where the config of the part begins in the file
   Findings& findings_;
   char separator_ = '.';
   std::string path_;

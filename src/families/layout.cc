@@ -134,11 +134,8 @@ program::FactorList FactsOfTree::ListOf(const Layout& layout,
     uint32_t index = static_cast<uint32_t>(facts_.factors.size());
     if (term.parts.empty()) {
       const bool of_model = term.of_model || IsOfModel(term.role);
-      index =
-          known_
-              .try_emplace({term.name, of_model ? scopes.model : scopes.layer},
-                           index)
-              .first->second;
+      const std::string& scope = of_model ? scopes.model : scopes.layer;
+      index = known_.try_emplace(scope + '\n' + term.name, index).first->second;
     }
     if (index == facts_.factors.size()) {
       program::Factor& made = facts_.factors.emplace_back();
@@ -164,7 +161,6 @@ void FactsOfTree::Add(const std::string& name, char separator,
   program::ParamFacts param;
   param.name = name;
   param.looked_up = use.looked_up;
-  std::set<uint32_t> together;
   for (uint32_t d = 0; d < dims.size(); ++d) {
     std::set<uint32_t> all;
     param.shape.push_back(dims[d].size);
@@ -178,20 +174,13 @@ void FactsOfTree::Add(const std::string& name, char separator,
     for (const uint32_t factor : all) {
       facts_.factors[factor].occurrences.push_back({number, d});
     }
-    together.insert(all.begin(), all.end());
     if (static_cast<int>(d) == use.contracted) {
       param.contracted.assign(all.begin(), all.end());
     }
   }
-  if (together.size() > 1) {
-    together_.emplace(together.begin(), together.end());
-  }
   facts_.params.push_back(std::move(param));
 }
 
-program::Facts FactsOfTree::Take() {
-  facts_.together.assign(together_.begin(), together_.end());
-  return std::move(facts_);
-}
+program::Facts FactsOfTree::Take() { return std::move(facts_); }
 
 }  // namespace shardc::families

@@ -4,12 +4,11 @@
 #define SHARDC_FAMILIES_LAYOUT_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "model/manifest.h"
@@ -77,8 +76,8 @@ class FactsOfTree {
                              std::set<uint32_t>& all);
 
   program::Facts facts_;
-  std::map<std::pair<std::string, std::string>, uint32_t> known_;
-  std::set<program::FactorList> together_;
+  // Factors by the scope in which they are one, and their name.
+  std::unordered_map<std::string, uint32_t> known_;
 };
 
 }  // namespace shardc::families

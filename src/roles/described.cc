@@ -85,21 +85,38 @@ std::string_view LayerOf(std::string_view name) {
   return {};
 }
 
+// Returns the role of a vector by the last part of its name, which a module of
+// a description gives: a bias, or the scale of a norm of the stream.
+Role RoleOfVector(std::string_view name, bool of_stream) {
+  const size_t at = name.find_last_of("./");
+  const Leaf leaf = LeafOfWord(at == name.npos ? name : name.substr(at + 1));
+  if (leaf == Leaf::kBias) return Role::kBias;
+  const bool scales =
+      leaf == Leaf::kWeight || leaf == Leaf::kKernel || leaf == Leaf::kScale;
+  return of_stream && scales ? Role::kNorm : Role::kOther;
+}
+
 // The roles of the factors of some dimensions, with those of their parts.
 struct Seen {
-  std::set<FactorRole> roles;
-  std::set<uint32_t> factors;
-  bool fused = false;  // whether a factor is a sum of parts
+  uint32_t roles = 0;             // a bit for each role
+  std::vector<uint32_t> factors;  // sorted
+  bool fused = false;             // whether a factor is a sum of parts
 
-  bool Has(FactorRole role) const { return roles.contains(role); }
+  bool Has(FactorRole role) const {
+    return (roles >> static_cast<unsigned>(role) & 1U) != 0;
+  }
+  bool HasFactor(uint32_t factor) const {
+    return std::ranges::binary_search(factors, factor);
+  }
   bool HasHeads() const { return Has(kHeads) || Has(kKvHeads); }
 };
 
 void See(const Facts& facts, const FactorList& dim, Seen& out) {
   for (const uint32_t index : dim) {
     const Factor& factor = facts.factors[index];
-    out.roles.insert(factor.role);
-    out.factors.insert(index);
+    out.roles |= 1U << static_cast<unsigned>(factor.role);
+    const auto at = std::ranges::lower_bound(out.factors, index);
+    if (at == out.factors.end() || *at != index) out.factors.insert(at, index);
     out.fused = out.fused || !factor.parts.empty();
     for (const FactorList& part : factor.parts) See(facts, part, out);
   }
@@ -140,6 +157,7 @@ DescribedRoles::DescribedRoles(std::shared_ptr<const program::Facts> facts)
 void DescribedRoles::FindRoles() {
   const Facts& facts = *facts_;
   roles_.resize(facts.params.size());
+  shared_.resize(facts.params.size());
   const auto role_of = [&](const ParamFacts& param) -> Role& {
     return roles_[AsIndex(&param - facts.params.data())];
   };
@@ -157,7 +175,9 @@ void DescribedRoles::FindRoles() {
     layer.may_mix = layer.may_mix || MayMix(all, rank);
     if (!known) continue;
     if (rank < 2) {
-      if (all.Has(kStream)) role_of(param) = Role::kNorm;
+      if (param.dims.size() == 1) {
+        role_of(param) = RoleOfVector(param.name, all.Has(kStream));
+      }
       continue;
     }
     if (all.Has(kVocab) && all.Has(kStream)) {
@@ -227,6 +247,11 @@ void DescribedRoles::FindRoles() {
         role_of(*up->param) = up->out.fused ? Role::kFusedGateUp : Role::kUp;
       }
       if (ups.size() == 2) role_of(*ups[0]->param) = Role::kGate;
+      if (layer.stacked.empty()) continue;
+      ups.push_back(&down);
+      for (const LayerMatrix* one : ups) {
+        shared_[AsIndex(one->param - facts.params.data())] = true;
+      }
     }
     if (layer.stacked.size() == 2 &&
         layer.stacked[0].out.fused != layer.stacked[1].out.fused) {
@@ -326,7 +351,7 @@ void CompleteSizes(const Facts& facts, ModelConfig& model) {
       known = known && (param.shape[d] == 1 || !param.dims[d].empty());
     }
     const bool reads = std::ranges::any_of(
-        streams, [&](uint32_t one) { return all.factors.contains(one); });
+        streams, [&](uint32_t one) { return all.HasFactor(one); });
     if (!reads || !known || param.looked_up) continue;
     for (const uint32_t factor : all.factors) {
       const Factor& one = facts.factors[factor];
@@ -391,6 +416,10 @@ Role DescribedRoles::RoleOf(const ParamFacts& param, Role named) const {
   const bool contradicts =
       side != Side::kElsewhere && other != Side::kElsewhere && side != other;
   return contradicts ? shown : named;
+}
+
+bool DescribedRoles::IsShared(const ParamFacts& param) const {
+  return shared_[AsIndex(&param - facts_->params.data())];
 }
 
 bool DescribedRoles::Interleaves(const ParamFacts& param,

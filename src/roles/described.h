@@ -34,6 +34,9 @@ class DescribedRoles {
   // `named` is the role that the name suggests, or kOther. It is returned if
   // the factors do not contradict it.
   Role RoleOf(const program::ParamFacts& param, Role named) const;
+  // Returns whether a matrix is in a feed-forward block next to tensors of all
+  // experts in the same layer, so that every token uses it.
+  bool IsShared(const program::ParamFacts& param) const;
   // Returns whether each of `shards` contiguous ranges of some dimension has
   // its share of each part: the parts are inside of what the shards divide,
   // such as the query, key and value of each head.
@@ -44,7 +47,9 @@ class DescribedRoles {
 
   std::shared_ptr<const program::Facts> facts_;
   std::unordered_map<std::string_view, uint32_t> by_name_;
-  std::vector<Role> roles_;  // of each parameter of the description
+  // Of each parameter of the description.
+  std::vector<Role> roles_;
+  std::vector<bool> shared_;
 };
 
 // Sets the heads of a configuration to those of the matrices that read or write
