@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "families": {"source", "model", "yaml", "parse", "match", "program"},
     "resolve": {"source", "model"},
     "legalize": {"source", "model"},
-    "roles": {"source", "model"},
+    "roles": {"source", "model", "program"},
     "comm": {"source", "model"},
     "schedule": {"source"},
     "step": {"source", "model", "families", "match", "resolve", "roles", "comm"},

@@ -16,6 +16,7 @@ configs and for the class's default config.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -25,7 +26,8 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from shardc.family_configs import Drawer
-from shardc.family_facts import Dims, Finder, compared, programmed, programs_of, shown_facts
+from shardc.family_facts import (
+    Dims, Finder, Wrong, differences, programmed, programs_of, shown_facts)
 from shardc.family_fit import Fitter, Table, grown
 from shardc.family_subject import Built, FamilyError, Subject, find
 from shardc.family_text import Writer, fitted
@@ -35,6 +37,8 @@ SAMPLES, HELD_OUT = 40, 24
 _MOST_SHOWN = 6  # differences
 # Programs of the fit of factors, and of the comparison.
 _PROGRAMS, _HELD_OUT_PROGRAMS = 8, 4
+# How often dimensions that differ are left open and the others compared again.
+_ROUNDS = 5
 
 
 class Description:
@@ -46,12 +50,16 @@ class Description:
         self.built = [self.drawer.draw() for _ in range(samples)] + self.drawer.single()
         self.unfitted: list[str] = []
         self.programs: dict[int, Dims] = {}
+        # Dimensions of which programs show something else than what would be stated,
+        # and the reason.
+        self.left_open: dict[tuple[str, int], str] = {}
         self.text = self._text()
 
     def with_facts(self) -> str:
         """The description with what programs of its class show; without programs, the
         same text."""
-        self.programs = programs_of(self.subject, self.built, _PROGRAMS)
+        if not self.programs:
+            self.programs = programs_of(self.subject, self.built, _PROGRAMS)
         return self._text() if self.programs else self.text
 
     def _text(self) -> str:
@@ -69,10 +77,18 @@ class Description:
             aliases.setdefault(name, []).append(other)
         writer = Writer(table, self.subject.model_type, self.subject.classes, aliases)
         if self.programs:
-            Finder(table, writer, self.programs).state(live)
-        text = writer.text(live, files, self.comment())
+            Finder(table, writer, self.programs).state(live, self.left_open)
+        text = writer.text(live, files, "\n".join([self.comment(), *self.unknown()]))
         self.unfitted = list(dict.fromkeys([*failed, *writer.failed]))
         return text
+
+    def unknown(self) -> list[str]:
+        """Sentences about dimensions that are left open, one for all layers."""
+        shown: dict[str, str] = {}
+        for (param, d), why in self.left_open.items():
+            name = ".".join("*" if x.isdigit() else x for x in param.split("."))
+            shown.setdefault(f"What dimension {d} of `{name}` counts is unknown", why)
+        return [f"{what}:\n  {why}." for what, why in shown.items()]
 
     def comment(self) -> str:
         return (f"Made by `python -m shardc.family` from the trees that"
@@ -168,16 +184,10 @@ def checked(made: Description, cases: Sequence[tuple[str, Built]]) -> tuple[list
     return found, len(cases) - refused
 
 
-def facts_differ(made: Description, text: str, cases: Sequence[Built]) -> tuple[list[str], int]:
-    """How the facts of a description differ from those of programs, and of how many."""
-    found: list[str] = []
-    programs = [(made.built[at].given, dims) for at, dims in made.programs.items()]
-    for one in cases:
-        if len(programs) == len(made.programs) + _HELD_OUT_PROGRAMS:
-            break
-        dims = programmed(made.subject, one.given)
-        if dims is not None:
-            programs.append((one.given, dims))
+def facts_differ(made: Description, text: str,
+                 programs: Sequence[tuple[dict[str, Any], Dims]]) -> list[Wrong]:
+    """How the facts of a description differ from those of programs."""
+    found: list[Wrong] = []
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
         with open(os.path.join(folder, f"{made.subject.model_type}.yaml"), "w",
@@ -188,20 +198,36 @@ def facts_differ(made: Description, text: str, cases: Sequence[Built]) -> tuple[
                 json.dump(given, file)
             stated = shown_facts("--facts", "--model", path, "--families", folder)
             if stated is not None:
-                found += compared(stated, dims)[1]
-    return found, len(programs) - len(made.programs)
+                found += differences(stated, dims)[1]
+    return found
 
 
 def stating_facts(made: Description, cases: Sequence[Built]) -> tuple[str, str]:
-    """The text of a description, with factors if all programs confirm them, and a note."""
+    """The text of a description with the factors that all programs confirm, and a note.
+    Where one program shows something else, the dimension is left open."""
     text = made.with_facts()
     if not made.programs:
         return made.text, ("no factors: the class does not run on tokens alone, so that no"
                            " program shows them")
-    wrong, number = facts_differ(made, text, cases)
-    if wrong:
-        return made.text, f"no factors: {len(wrong)} dimensions differ, such as {wrong[0]}"
-    return text, f"factors as in {number} programs, which took no part in the fit"
+    held_out_programs = list(itertools.islice(
+        ((one.given, dims) for one in cases
+         if (dims := programmed(made.subject, one.given)) is not None), _HELD_OUT_PROGRAMS))
+    programs = [(made.built[at].given, dims) for at, dims in made.programs.items()]
+    for _ in range(_ROUNDS):
+        wrong = facts_differ(made, text, programs + held_out_programs)
+        if not wrong:
+            note = (f"factors as in {len(held_out_programs)} programs, which took no part in"
+                    " the fit")
+            return text, "\n  ".join([note, *made.unknown()])
+        before = len(made.left_open)
+        for param, d, why in wrong:
+            made.left_open.setdefault((param, d), why)
+        if len(made.left_open) == before:
+            break
+        text = made.with_facts()
+    param, d, why = wrong[0]
+    return made.text, (f"no factors: {len(wrong)} dimensions differ, such as"
+                       f" {param} {d}: {why}")
 
 
 def main(arguments: Optional[list[str]] = None) -> int:

@@ -17,7 +17,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Optional
 
 from shardc.command import find_program
@@ -59,9 +59,10 @@ def normal(product: Product) -> Product:
         else:
             out.append(item)
     for at, item in enumerate(out[:-1]):
-        if "parts" in item:
+        if "parts" in item or item["role"] == "parts":
             rest = out[at + 1:]
-            return normal([*out[:at], {"parts": [part + rest for part in item["parts"]]}])
+            parts = item.get("parts") or [[]] * item["size"]
+            return normal([*out[:at], {"parts": [part + rest for part in parts]}])
     return out
 
 
@@ -145,10 +146,20 @@ def _grouped(stated: list[Product], found: list[Product]) -> list[Product]:
     return out
 
 
+# A dimension of a parameter, and what is wrong with what is stated of it.
+Wrong = tuple[str, int, str]
+
+
 def compared(stated: Dims, found: Dims) -> tuple[collections.Counter[str], list[str]]:
     """Counts of right, unknown and wrong dimensions, and texts of the wrong ones."""
+    counts, wrong = differences(stated, found)
+    return counts, [f"{param} {d}: {why}" for param, d, why in wrong]
+
+
+def differences(stated: Dims, found: Dims) -> tuple[collections.Counter[str], list[Wrong]]:
+    """Counts of right, unknown and wrong dimensions, and the wrong ones."""
     counts: collections.Counter[str] = collections.Counter()
-    wrong = []
+    wrong: list[Wrong] = []
     all_pairs = []
     for param, dims in found.items():
         own = stated.get(param)
@@ -163,20 +174,20 @@ def compared(stated: Dims, found: Dims) -> tuple[collections.Counter[str], list[
             if one is None or other is None:
                 counts["unknown"] += 1
             elif _paired(one, other, pairs):
-                all_pairs.append((f"{param} {d}", pairs))
+                all_pairs.append((param, d, pairs))
             else:
                 counts["wrong"] += 1
-                wrong.append(f"{param} {d}: {text(one)}, and {text(other)} in the program")
+                wrong.append((param, d, f"{text(one)}, and {text(other)} in the program"))
     ties = collections.defaultdict(set)
-    for _, pairs in all_pairs:
+    for _, _, pairs in all_pairs:
         for a, b in pairs:
             ties["stated", a].add(b)
             ties["found", b].add(a)
-    for name, pairs in all_pairs:
+    for param, d, pairs in all_pairs:
         good = all(len(ties["stated", a]) == len(ties["found", b]) == 1 for a, b in pairs)
         counts["right" if good else "wrong"] += 1
         if not good:
-            wrong.append(f"{name}: its factor is tied to others than in the program")
+            wrong.append((param, d, "its factor is tied to others than in the program"))
     return counts, wrong
 
 
@@ -234,11 +245,22 @@ class Finder:
         self.names: dict[str, list[tuple[str, list[Place]]]] = {}
         self.places: list[Place] = []  # those whose values are known
 
-    def state(self, tree: Node) -> None:
-        """Gives factors and the sizes made of them names."""
-        stated = [(node, d, product) for node in _leaves(tree)
-                  for d in range(len(node.sizes))
-                  if (product := self._product(node, d))]
+    def state(self, tree: Node, left_open: Container[tuple[str, int]] = ()) -> None:
+        """Gives factors and the sizes made of them names. Dimensions that are left open,
+        each as a parameter and a number, get names that are no factors."""
+        dims = [(node, d) for node in _leaves(tree) for d in range(len(node.sizes))]
+        opened = [(node, d) for node, d in dims if any(
+            (tensor.name, d) in left_open for tensor in node.tensors.values())]
+        names: dict[str, str] = {}
+        for node, d in opened:
+            key = repr(node.sizes[d])
+            if key not in names:
+                names[key] = self._fresh("unknown")
+                self.writer.values[names[key]] = node.sizes[d]
+                self.writer.factors[names[key]] = "unknown"
+            node.sizes = (*node.sizes[:d], ("name", names[key]), *node.sizes[d + 1:])
+        stated = [(node, d, product) for node, d in dims if (node, d) not in opened
+                  and (product := self._product(node, d))]
         # What is seen in most programs decides first: a bias of a few configs, which
         # have as many KV heads as heads, is laid out as the weight.
         stated.sort(key=lambda x: -len(x[0].tensors))
@@ -332,6 +354,8 @@ class Finder:
             roles = collections.Counter(x[at]["role"] for x in rows.values())
             role = "kv_heads" if "kv_heads" in roles else roles.most_common(1)[0][0]
             place = Place(role, {row: x[at]["size"] for row, x in rows.items()})
+            if at > 0 and role == "out" and len(set(place.sizes.values())) == 1:
+                place.role = "parts"  # elements that alternate, such as gate and up
             if place.role == "parts":
                 if len(set(place.sizes.values())) > 1:
                     return None

@@ -508,12 +508,6 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   inputs.rings = RingsOf(target.verify);
   inputs.traced = flags.traced;
   inputs.lists_names = flags.lists_names || flags.traced != nullptr;
-  program::Facts described;
-  if (!target.model.empty()) {
-    Findings ignored;
-    DescribedFacts(target, described, ignored);
-    inputs.described = &described;
-  }
   const Facts facts(inputs);
   LintResult out = RunLints(facts, selection, std::move(extra));
   if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);

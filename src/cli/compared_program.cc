@@ -379,9 +379,10 @@ int ExplainDescribed(const Target& target, const std::string& name,
                  "`--facts`");
     return kFailed;
   }
-  program::TracedProgram described;
-  const auto tree = DescribedFacts(target, described.facts, findings);
+  const auto tree = DescribedTree(target, findings);
   if (!tree) return kFailed;
+  program::TracedProgram described;
+  described.facts = *tree->described;
   described.program.function = "the description of `" + tree->model + "`";
   return PutFacts(described, tree->separator, name, common, findings);
 }

@@ -63,7 +63,10 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
   inputs.view =
       ViewPlan(*document, EditedPlanOf(command.allow_edited), findings);
   std::optional<ModelConfig>& config = inputs.target.model;
-  if (!model.empty()) config = ReadModelConfig(model, findings);
+  if (!model.empty() && inputs.view) {
+    config = OpenModel(model, command.flags.inputs.asked.families, *inputs.view,
+                       findings);
+  }
   if (!inputs.view || (!model.empty() && !config)) return std::nullopt;
   if (!CheckMode(inputs.view->plan.modes, mode, findings)) return std::nullopt;
   found = HasIllegalSpec(inputs.view->plan, findings);

@@ -331,10 +331,10 @@ std::optional<InitInputs> ReadInputs(const InitFlags& flags,
     if (!HoldsCheckpoint(source)) tree.clear();
   }
   const size_t before = findings.errors();
-  if (!out.model_path.empty()) {
-    out.model = ReadModelConfig(out.model_path, findings);
-  }
   std::optional<Manifest> manifest;
+  if (!out.model_path.empty()) {
+    out.model = OpenModel(out.model_path, nullptr, findings);
+  }
   if (!tree.empty()) manifest = LoadManifest(flags.inputs, tree, findings);
   if (findings.errors() > before) return std::nullopt;
   const bool shapes = manifest && AllHaveShapes(*manifest);
@@ -345,7 +345,12 @@ std::optional<InitInputs> ReadInputs(const InitFlags& flags,
     tree.clear();
   }
   if (!manifest || !HasShapes(*manifest, findings)) return std::nullopt;
-  if (out.model_path.empty()) out.model = StatedModel(*manifest);
+  if (out.model_path.empty()) {
+    out.model = StatedModel(*manifest);
+  } else {
+    AddDescribed(out.model_path, flags.inputs.asked.families, *manifest);
+    if (manifest->described) CompleteSizes(*manifest->described, *out.model);
+  }
   out.manifest = std::move(*manifest);
   const bool file = !tree.empty() && !fs::is_directory(tree, error);
   if (file && !tree.ends_with(".safetensors")) out.manifest_path = tree;

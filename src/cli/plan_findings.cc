@@ -312,6 +312,7 @@ namespace {
 std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
                                            EditedPlan edited,
                                            const std::string& model,
+                                           const std::string& families,
                                            Findings& findings) {
   auto out = std::make_unique<Planned>();
   const SourceRef source = ReadSource(file, findings);
@@ -323,7 +324,9 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
   if (document == nullptr) return nullptr;
   // ReadPlanTable has already checked for edits, so edits are allowed here.
   out->view = ViewPlan(*document, EditedPlan::kAllowed, findings);
-  if (!model.empty()) out->model = ReadModelConfig(model, findings);
+  if (!model.empty() && out->view) {
+    out->model = OpenModel(model, families, *out->view, findings);
+  }
   if (!out->view || (!model.empty() && !out->model)) return nullptr;
   return out;
 }
@@ -458,7 +461,9 @@ std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,
                                            const Target& target,
                                            const Common& common, bool& found,
                                            Findings& findings) {
-  if (!file.empty()) return ReadPlanned(file, edited, target.model, findings);
+  if (!file.empty()) {
+    return ReadPlanned(file, edited, target.model, target.families, findings);
+  }
   auto out = std::make_unique<Planned>();
   out->compiled = LoadAndCompile(flags, target, common, findings, &out->model);
   if (out->compiled == nullptr) return nullptr;

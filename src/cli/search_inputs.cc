@@ -413,7 +413,8 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
     return nullptr;
   }
   if (!target.model.empty()) {
-    request.model = ReadModelConfig(target.model, findings);
+    AddDescribed(target.model, target.families, *manifest);
+    request.model = OpenModel(target.model, &*manifest, findings);
     if (!request.model) return nullptr;
   } else {
     request.model = StatedModel(*manifest);

@@ -86,7 +86,9 @@ std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
   // configuration have already been reported.
   const bool checked = !manifest && target.manifest.empty();
   if (!target.model.empty() && !checked && traced == nullptr) {
-    out.model = ReadModelConfig(target.model, findings);
+    if (manifest) AddDescribed(target.model, target.families, *manifest);
+    out.model =
+        OpenModel(target.model, manifest ? &*manifest : nullptr, findings);
   } else if (manifest) {
     out.model = StatedModel(*manifest);
   }
@@ -188,13 +190,6 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
     return kFailed;
   }
   preferences.divides_parts = flags.divide_parts;
-  program::Facts described;
-  if (flags.divide_parts && !traced) {
-    // The tree that is read next has the same errors.
-    Findings ignored;
-    DescribedFacts(*target, described, ignored);
-    preferences.described = &described;
-  }
   const auto inputs = ReadInputs(flags, *target, preferences,
                                  traced ? &*traced : nullptr, common, findings);
   if (!inputs) return kFailed;

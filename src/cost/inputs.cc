@@ -150,12 +150,19 @@ void UseDescribedRole(ParamClass& param, const step::RoleUse& use) {
   if (use.crossed) param.stream = Stream::kCrossed;
 }
 
-void Finish(ParamClass& param, std::string name, const TensorType& type,
-            const Spec& spec, char separator, const step::RoleUse* use) {
-  param.name = std::move(name);
+void Finish(ParamClass& param, std::string_view name, const TensorType& type,
+            const Spec& spec, char separator, const step::RoleUse* use,
+            const DescribedRoles& family) {
+  param.name = NameTemplate(name, separator);
   param.type = type;
   param.spec = spec;
-  if (type.shape) param.spec.resize(type.shape->size());
+  if (type.shape) {
+    param.spec.resize(type.shape->size());
+    param.facts = family.Find(name, *type.shape);
+    param.weight = param.facts != nullptr
+                       ? param.facts
+                       : family.FindUnquantised(name, separator);
+  }
   // Roles of which Classify is not certain are used too, because a missing
   // matmul is a larger error than a wrong role.
   param.role = Classify(param.name, separator, Confidence::kLikely,
@@ -244,16 +251,50 @@ void KeepHeadsOnly(CostInputs& work) {
 
 // Marks fused matrices whose parts are interleaved, as those of GPT-NeoX are.
 void FindInterleaved(CostInputs& work, char separator) {
-  const std::string_view family =
+  const std::string_view type =
       work.model ? std::string_view(work.model->model_type) : "";
   for (ParamClass& param : work.params) {
-    param.by_part |=
-        InterleavesParts(family, param.role.module_role, param.name, separator);
+    if (param.weight == nullptr) {
+      param.by_part |=
+          InterleavesParts(type, param.role.module_role, param.name, separator);
+    } else if (param.IsWeight()) {
+      param.by_part |= work.family->Interleaves(
+          *param.weight, work.Parts(work.KeptAt(param, param.out_dim)));
+    }
+  }
+}
+
+// Gives parameters the roles that the description of their family shows, where
+// their names show none or others.
+void UseFamily(CostInputs& work) {
+  for (ParamClass& param : work.params) {
+    ParameterRole& role = param.role;
+    if (param.facts == nullptr || param.described) continue;
+    const Role named = role.role == role.module_role ? role.role : Role::kOther;
+    if (named == Role::kOther && role.role != Role::kOther &&
+        role.role != Role::kVector) {
+      continue;
+    }
+    const Role shown = work.family->RoleOf(*param.facts, named);
+    const bool vector = shown == Role::kNorm || shown == Role::kBias;
+    if (shown == named || (vector && !param.strange)) continue;
+    param.strange = false;
+    if (shown == Role::kBias) {
+      role.role = shown;
+      role.leaf = Leaf::kBias;
+      continue;
+    }
+    role.role = role.module_role = shown;
+    role.confidence = Confidence::kSure;
+    role.attention = IsAttention(shown);
+    role.expert = role.expert || (!IsNorm(shown) && param.Rank() > 2);
+    role.shared_expert = work.family->IsShared(*param.facts);
   }
 }
 
 void OrientAll(CostInputs& work, char separator) {
   SetAsideStrangeNames(work, separator);
+  UseFamily(work);
   const std::vector<int> layer_dims = MoveStacksFirst(work, separator);
   FindSecondUps(work, separator);
   FindGates(work);
@@ -545,7 +586,8 @@ std::string Key(const TensorType& type, const Spec& spec) {
 std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
                                   const Representatives* representatives,
                                   const StackSlices* slices,
-                                  const std::vector<step::RoleUse>* uses) {
+                                  const std::vector<step::RoleUse>* uses,
+                                  const DescribedRoles& family) {
   ClassBuilder folder;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const int64_t count =
@@ -553,7 +595,7 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
     if (count == 0) continue;
     const PlannedParam& param = plan.params[i];
     const ParamLayout& layout = plan.layouts[param.layout];
-    std::string name = NameTemplate(plan.names[i], separator);
+    const std::string name = NameTemplate(plan.names[i], separator);
     const StackSlice* slice =
         slices != nullptr && (*slices)[i] ? &*(*slices)[i] : nullptr;
     std::string key = name + "\n" + std::to_string(param.layout);
@@ -561,9 +603,9 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
     bool fresh = false;
     ParamClass& one = folder.At(key, fresh);
     if (fresh) {
-      Finish(one, std::move(name), plan.types[layout.type],
+      Finish(one, plan.names[i], plan.types[layout.type],
              LayoutIn(layout, mode).spec, separator,
-             uses == nullptr || uses->empty() ? nullptr : &(*uses)[i]);
+             uses == nullptr || uses->empty() ? nullptr : &(*uses)[i], family);
       one.by_part = !layout.parts.empty();
       if (slice != nullptr) Take(*slice, one);
       if (param.IsPlaced() && layout.rule >= 0) {
@@ -661,8 +703,9 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   const char separator = compiled.manifest.separator;
   CostInputs out = Empty(compiled.plan.mesh, std::move(model), mode);
   out.uses = UsesIn(compiled);
+  out.family = compiled.family;
   out.params = ClassesOf(compiled.plan, separator, mode, representatives,
-                         slices, out.uses.get());
+                         slices, out.uses.get(), *out.family);
   for (const AttentionTensor& tensor :
        AttentionSpecs(*compiled.resolver, mode, {})) {
     TakeSpec(out, tensor.name, tensor.resolved.spec);
@@ -724,8 +767,8 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
   CostInputs out = whole;
   out.hidden_size = whole.Hidden();
   out.model = std::move(model);
-  out.params =
-      ClassesOf(plan, separator, whole.mode, &chosen, slices, whole.uses.get());
+  out.params = ClassesOf(plan, separator, whole.mode, &chosen, slices,
+                         whole.uses.get(), *whole.family);
   for (ParamClass& param : out.params) {
     param.spec = RefinedSpec(out.mesh, param.spec);
   }
@@ -737,15 +780,17 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
 CostInputs MakeCostInputs(const PlanView& plan,
                           std::optional<ModelConfig> model, Mode mode) {
   CostInputs out = Empty(plan.plan.mesh, std::move(model), mode);
+  out.family = std::make_shared<const DescribedRoles>(plan.described);
   const char separator = SeparatorOf(plan.plan);
   ClassBuilder folder;
   for (const ReadParam& param : plan.plan.params) {
-    std::string name = NameTemplate(param.name, separator);
+    const std::string name = NameTemplate(param.name, separator);
     const Spec& spec = param.SpecOf(mode);
     bool fresh = false;
     ParamClass& one = folder.At(name + Key(param.type, spec), fresh);
     if (fresh) {
-      Finish(one, std::move(name), param.type, spec, separator, nullptr);
+      Finish(one, param.name, param.type, spec, separator, nullptr,
+             *out.family);
       one.by_part = !param.parts.empty();
     }
     ++one.count;

@@ -24,6 +24,7 @@
 #include "plan/representatives.h"
 #include "plan/view.h"
 #include "roles/classify.h"
+#include "roles/described.h"
 #include "source/size.h"
 
 namespace shardc::step {
@@ -82,6 +83,10 @@ struct ParamClass {
   // Whether a device holds a share of each part of a fused matrix (`parts` in
   // its rule, or interleaved parts), in place of one range of all parts.
   bool by_part = false;
+  // What the description of the model's family states about the parameter, and
+  // about the weight of which it is a part; null if it has neither.
+  const program::ParamFacts* facts = nullptr;
+  const program::ParamFacts* weight = nullptr;
   // Whether the name has a word of no published model, so that its other words
   // are no evidence of a role (SetAsideStrangeNames()).
   bool strange = false;
@@ -182,6 +187,8 @@ struct CostInputs {
   // What each parameter of the plan does by the `model:` section; null without
   // one. The compiled target shares the list.
   std::shared_ptr<const std::vector<step::RoleUse>> uses;
+  // What the description of the model's family shows; never null.
+  std::shared_ptr<const DescribedRoles> family;
 
   // Returns whether the bytes of the weights are not those of the tree.
   bool ServesQuantised() const {

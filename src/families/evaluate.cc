@@ -211,6 +211,7 @@ std::optional<Layout> Evaluator::LayoutOf(const std::string& name,
   if (size < 1) return std::nullopt;
   if (const auto meaning = MeaningOf(factor)) {
     if (size == 1) return Layout();
+    if (meaning->role == program::FactorRole::kUnknown) return std::nullopt;
     return Layout{{name, meaning->role, meaning->of_model, size, {}}};
   }
   Findings ignored;

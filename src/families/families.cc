@@ -98,13 +98,11 @@ struct Spelling {
 class TreeBuilder {
  public:
   TreeBuilder(const Library& library, std::string_view naming,
-              Spelling spelling, Dtype dtype, bool has_facts,
-              Findings& findings)
+              Spelling spelling, Dtype dtype, Findings& findings)
       : library_(library),
         naming_(naming),
         spelling_(std::move(spelling)),
         dtype_(dtype),
-        has_facts_(has_facts),
         findings_(findings) {
     separator_ = spelling_.flax ? '/' : '.';
   }
@@ -115,10 +113,11 @@ class TreeBuilder {
     });
   }
 
-  program::Facts TakeFacts() { return facts_.Take(); }
   Manifest Take() {
     builder_.manifest().separator = separator_;
     builder_.manifest().naming = naming_;
+    builder_.manifest().described =
+        std::make_shared<program::Facts>(facts_.Take());
     return builder_.Take();
   }
 
@@ -262,7 +261,9 @@ class TreeBuilder {
       if (!holds || !*holds) return holds.has_value();
     }
     ++depth_;
+    const size_t outer = std::exchange(model_, config->json.place().begin);
     const bool good = Content(*found, inner);
+    model_ = outer;
     --depth_;
     return good;
   }
@@ -311,8 +312,8 @@ class TreeBuilder {
     }
     if (kind == "embedding") {
       const auto dims = sizes(2);
-      return dims &&
-             Leaf(spelling_.flax ? "embedding" : "weight", *dims, values);
+      return dims && Leaf(spelling_.flax ? "embedding" : "weight", *dims,
+                          values, {.looked_up = true});
     }
     if (kind == "conv" || kind == "plainconv") {
       const auto dims = sizes(rest.size());
@@ -362,7 +363,9 @@ class TreeBuilder {
     if (!spelling_.flax) {
       linear_.push_back({static_cast<size_t>(tensors_), transposed});
     }
-    return Leaf(spelling_.flax ? "kernel" : "weight", weight, values) &&
+    const int contracted = transposed == spelling_.flax ? 1 : 0;
+    return Leaf(spelling_.flax ? "kernel" : "weight", weight, values,
+                {.contracted = contracted}) &&
            (!bias || Leaf("bias", {dims[1]}, values));
   }
 
@@ -399,15 +402,16 @@ class TreeBuilder {
            (!bias || Leaf("bias", {dims[0]}, values));
   }
 
-  bool Leaf(std::string_view leaf, const Sizes& dims, Evaluator& values) {
+  bool Leaf(std::string_view leaf, const Sizes& dims, Evaluator& values,
+            TensorUse use = {}) {
     const size_t before = path_.size();
     Append(leaf);
-    const bool good = Add(dims, values);
+    const bool good = Add(dims, values, use);
     path_.resize(before);
     return good;
   }
 
-  bool Add(const Sizes& dims, Evaluator& values) {
+  bool Add(const Sizes& dims, Evaluator& values, TensorUse use = {}) {
     if (++tensors_ > 2 * kMostTensors) {
       findings_.Add(
           code::kLimit, values.Blame(),
@@ -423,9 +427,7 @@ class TreeBuilder {
                         ", does not fit in 64 bits");
       return false;
     }
-    if (has_facts_) {
-      facts_.Add(path_, separator_, dims, values.config().place().begin);
-    }
+    facts_.Add(path_, separator_, dims, model_, use);
     builder_.Add(path_, {std::move(shape), dtype_});
     return true;
   }
@@ -434,8 +436,8 @@ class TreeBuilder {
   std::string_view naming_;
   Spelling spelling_;
   Dtype dtype_;
-  bool has_facts_;
   FactsOfTree facts_;
+  size_t model_ = 0;  // where the config of the part begins in the file
   Findings& findings_;
   char separator_ = '.';
   std::string path_;
@@ -560,8 +562,7 @@ std::optional<Manifest> BuildTree(const std::string& config_path,
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings,
                                   const std::string& folder,
-                                  const TreeWeights& weights,
-                                  program::Facts* facts) {
+                                  const TreeWeights& weights) {
   if (!ReadModelConfig(document, findings)) return std::nullopt;
   const auto library = Library::Open(folder, findings);
   if (!library || !AllAreGood(*library, findings)) return std::nullopt;
@@ -593,9 +594,8 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   }
   Evaluator values(*family, config, naming, findings);
   TreeBuilder builder(*library, naming, std::move(*spelling), dtype->dtype,
-                      facts != nullptr, findings);
+                      findings);
   if (!builder.Walk(family->tree, values)) return std::nullopt;
-  if (facts != nullptr) *facts = builder.TakeFacts();
   Manifest tree = builder.Take();
   tree.model = family->name;
   tree.source = document.source();

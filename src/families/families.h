@@ -18,7 +18,6 @@
 
 #include "model/dtype.h"
 #include "model/manifest.h"
-#include "program/facts.h"
 #include "source/finding.h"
 #include "source/json.h"
 
@@ -52,20 +51,19 @@ struct TreeWeights {
 // does not list the model's class, a size is missing or out of range, or the
 // family lacks the scheme. `folder` is a folder with more descriptions, whose
 // files are used in place of bundled descriptions of the same names; empty if
-// there is none.
+// there is none. Manifest::described is set to what the description states
+// about the dimensions of the tree before quantisation. A dimension without
+// factors whose size is not 1 is not known.
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings,
                                   const std::string& folder = {},
                                   const TreeWeights& weights = {});
 // Builds the tree from a config that has already been read. The root of the
-// document must be an object. If `facts` is not null, it is set to what the
-// description states about the dimensions of the tree before quantisation. A
-// dimension without factors whose size is not 1 is not known.
+// document must be an object.
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings,
                                   const std::string& folder = {},
-                                  const TreeWeights& weights = {},
-                                  program::Facts* facts = nullptr);
+                                  const TreeWeights& weights = {});
 
 // Returns the model types of the bundled descriptions, sorted.
 std::vector<std::string_view> ModelTypes();

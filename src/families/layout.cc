@@ -73,6 +73,9 @@ bool IsOfModel(FactorRole role) {
 }  // namespace
 
 std::optional<FactorRole> RoleOf(std::string_view word) {
+  if (word == program::RoleName(FactorRole::kUnknown)) {
+    return FactorRole::kUnknown;
+  }
   for (auto i = static_cast<int>(FactorRole::kPosition);
        i <= static_cast<int>(FactorRole::kOut); ++i) {
     const auto role = static_cast<FactorRole>(i);
@@ -131,11 +134,8 @@ program::FactorList FactsOfTree::ListOf(const Layout& layout,
     uint32_t index = static_cast<uint32_t>(facts_.factors.size());
     if (term.parts.empty()) {
       const bool of_model = term.of_model || IsOfModel(term.role);
-      index =
-          known_
-              .try_emplace({term.name, of_model ? scopes.model : scopes.layer},
-                           index)
-              .first->second;
+      const std::string& scope = of_model ? scopes.model : scopes.layer;
+      index = known_.try_emplace(scope + '\n' + term.name, index).first->second;
     }
     if (index == facts_.factors.size()) {
       program::Factor& made = facts_.factors.emplace_back();
@@ -153,13 +153,14 @@ program::FactorList FactsOfTree::ListOf(const Layout& layout,
 }
 
 void FactsOfTree::Add(const std::string& name, char separator,
-                      const std::vector<Dimension>& dims, size_t model) {
+                      const std::vector<Dimension>& dims, size_t model,
+                      TensorUse use) {
   const Scopes scopes = {std::string(ScopeOf(name, separator)),
                          "/" + std::to_string(model)};
   const auto number = static_cast<uint32_t>(facts_.params.size());
   program::ParamFacts param;
   param.name = name;
-  std::set<uint32_t> together;
+  param.looked_up = use.looked_up;
   for (uint32_t d = 0; d < dims.size(); ++d) {
     std::set<uint32_t> all;
     param.shape.push_back(dims[d].size);
@@ -173,17 +174,13 @@ void FactsOfTree::Add(const std::string& name, char separator,
     for (const uint32_t factor : all) {
       facts_.factors[factor].occurrences.push_back({number, d});
     }
-    together.insert(all.begin(), all.end());
-  }
-  if (together.size() > 1) {
-    together_.emplace(together.begin(), together.end());
+    if (static_cast<int>(d) == use.contracted) {
+      param.contracted.assign(all.begin(), all.end());
+    }
   }
   facts_.params.push_back(std::move(param));
 }
 
-program::Facts FactsOfTree::Take() {
-  facts_.together.assign(together_.begin(), together_.end());
-  return std::move(facts_);
-}
+program::Facts FactsOfTree::Take() { return std::move(facts_); }
 
 }  // namespace shardc::families

@@ -4,12 +4,11 @@
 #define SHARDC_FAMILIES_LAYOUT_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "model/manifest.h"
@@ -32,7 +31,8 @@ struct Term {
 };
 
 // Returns the role that RoleName() names; nullopt for another word, and for the
-// words that do not name what a factor of a parameter counts.
+// words that do not name what a factor of a parameter counts. A name whose role
+// is kUnknown has no layout.
 std::optional<program::FactorRole> RoleOf(std::string_view word);
 
 // A number counts that many equal parts: `2 * inner` is two parts that follow
@@ -48,6 +48,14 @@ struct Dimension {
   std::optional<Layout> layout;  // nullopt if it is not known
 };
 
+// What a module does with its tensor.
+struct TensorUse {
+  // The dimension that a linear module contracts with its input; -1 if there is
+  // none or it is not known.
+  int contracted = -1;
+  bool looked_up = false;  // whether rows are looked up, as in an embedding
+};
+
 // Collects the facts of a tree. Factors of one name are the same factor in one
 // layer (or one expert, if experts are tensors of their own), and in the entire
 // model those of the stream, of heads' columns, positions and the vocabulary.
@@ -56,7 +64,7 @@ class FactsOfTree {
   // Adds a tensor. `model` identifies the model of which it is a part, such as
   // the vision tower of a larger one.
   void Add(const std::string& name, char separator,
-           const std::vector<Dimension>& dims, size_t model);
+           const std::vector<Dimension>& dims, size_t model, TensorUse use);
   program::Facts Take();
 
  private:
@@ -68,8 +76,8 @@ class FactsOfTree {
                              std::set<uint32_t>& all);
 
   program::Facts facts_;
-  std::map<std::pair<std::string, std::string>, uint32_t> known_;
-  std::set<program::FactorList> together_;
+  // Factors by the scope in which they are one, and their name.
+  std::unordered_map<std::string, uint32_t> known_;
 };
 
 }  // namespace shardc::families

@@ -18,6 +18,10 @@
 #include "source/plain_json.h"
 #include "source/source.h"
 
+namespace shardc::program {
+struct Facts;
+}  // namespace shardc::program
+
 namespace shardc {
 
 class JsonWriter;
@@ -96,6 +100,9 @@ struct Manifest {
   std::string config;
   // Notes for the user, for example that the manifest has only names.
   std::vector<std::string> notes;
+  // What the description of the model's family states about the dimensions of
+  // tensors, by their names; null if there is no description.
+  std::shared_ptr<const program::Facts> described;
 
   const TensorType& TypeOf(const Tensor& tensor) const {
     return types[tensor.type];

@@ -26,6 +26,7 @@
 #include "plan/fingerprint.h"
 #include "plan/like.h"
 #include "plan/placement.h"
+#include "roles/described.h"
 #include "source/size.h"
 #include "step/role_uses.h"
 
@@ -624,6 +625,10 @@ std::unique_ptr<Compiled> CompileWith(Mesh mesh, RuleSet rules,
   compiled->rules = std::move(rules);
   compiled->manifest = std::move(manifest);
   compiled->options = options;
+  compiled->family = matched != nullptr
+                         ? matched->family
+                         : std::make_shared<const DescribedRoles>(
+                               compiled->manifest.described);
   const size_t before = findings.errors();
   if (!Compiler(*compiled, matched, findings).Run() ||
       findings.errors() > before) {

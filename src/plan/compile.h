@@ -30,6 +30,7 @@ class ParameterUses;
 
 namespace shardc {
 
+class DescribedRoles;
 struct PlannedStages;
 
 // Options of the command line, which override the same settings in files.
@@ -64,6 +65,9 @@ struct Compiled {
   // What the parameters do by the `model:` section of the rules. A result of
   // CompileOn() shares it with the earlier result.
   std::shared_ptr<step::ParameterUses> uses;
+  // What the description of the model's family shows; never null. A result of
+  // CompileOn() shares it with the earlier result.
+  std::shared_ptr<const DescribedRoles> family;
   Matches matches;  // The rules that match each tensor.
   Plan plan;
   // The stages of the pipeline that the inputs declare (divide.h). Null if they

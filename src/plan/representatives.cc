@@ -121,6 +121,7 @@ class Grouping {
     out.manifest.source = from.source;
     out.manifest.texts = from.texts;
     out.manifest.plain_names = from.plain_names;
+    out.manifest.described = from.described;
     std::vector<uint32_t> place(from.tensors.size(), 0);
     for (const uint32_t tensor : kept_) {
       place[tensor] = static_cast<uint32_t>(out.manifest.tensors.size());

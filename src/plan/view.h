@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,10 @@
 #include "plan/read.h"
 #include "source/json.h"
 #include "source/source.h"
+
+namespace shardc::program {
+struct Facts;
+}  // namespace shardc::program
 
 namespace shardc {
 
@@ -44,6 +49,9 @@ struct PlanView {
   std::vector<ReadActivation> attention;
   // What the layers keep for each request; empty if the plan does not state it.
   std::vector<KvKind> kv;
+  // What the description of the model's family states about parameters. A plan
+  // does not have it: it is null unless a config.json is given as well.
+  std::shared_ptr<const program::Facts> described;
 };
 
 // Reads a plan with its rules and attention specs. Returns nullopt and adds a

@@ -11,42 +11,35 @@ namespace {
 
 // Tensors of these names are interleaved by head: `query_key_value` in BLOOM,
 // GPT-NeoX and Falcon (in ChatGLM it is not), `linear_qkv` in Megatron-Core,
-// and the others in Qwen3-Next.
+// and the others in Qwen3-Next. The names count only for models without a
+// description.
 constexpr std::array<std::string_view, 4> kByHead = {
     "query_key_value", "linear_qkv", "in_proj_qkvz", "in_proj_ba"};
-constexpr std::array<std::string_view, 2> kContiguousFamilies = {"chatglm",
-                                                                 "glm"};
-// Families that interleave the parts of tensors whose names do not show it:
-// MiniMax, InternLM2 and PLaMo 2 by head, and CodeGen in four blocks, each of
-// which has queries, values and keys.
+constexpr std::string_view kContiguousFamily = "chatglm";
+// Families without a description that interleave by head the parts of tensors
+// whose names do not show it.
 struct InterleavedName {
   std::string_view family;
   std::array<std::string_view, 1> part;
 };
-constexpr std::array<InterleavedName, 6> kInterleavedNames = {{
-    {"codegen", {"qkv_proj"}},
+constexpr std::array<InterleavedName, 4> kInterleavedNames = {{
     {"internlm2", {"wqkv"}},
-    {"minimax", {"qkv_proj"}},
     {"minimax_m1", {"qkv_proj"}},
     {"minimax_text_01", {"qkv_proj"}},
     {"plamo2", {"in_proj"}},
 }};
-// The model family in which the columns of gate and up alternate.
-constexpr std::string_view kInterleavedGates = "gpt_oss";
 
 }  // namespace
 
 bool InterleavesParts(std::string_view family, Role role, std::string_view name,
                       char separator) {
-  if (role == Role::kFusedGateUp) return family == kInterleavedGates;
+  if (role == Role::kFusedGateUp) return false;
   return std::any_of(kInterleavedNames.begin(), kInterleavedNames.end(),
                      [&](const InterleavedName& one) {
                        return one.family == family &&
                               HasPart(name, separator, one.part);
                      }) ||
-         (HasPart(name, separator, kByHead) &&
-          std::find(kContiguousFamilies.begin(), kContiguousFamilies.end(),
-                    family) == kContiguousFamilies.end());
+         (HasPart(name, separator, kByHead) && family != kContiguousFamily);
 }
 
 bool MayInterleaveParts(std::string_view name, char separator) {

@@ -2,7 +2,7 @@
 // projection, output head, scale of a norm), and which of its dimensions are
 // the input and the output. Linting, suggested rules, cost, pictures and
 // exports use these roles.
-// Its files include headers of these directories: source, model.
+// Its files include headers of these directories: source, model, program.
 //
 // This header declares the roles, and the properties that depend only on a
 // role.

@@ -170,6 +170,67 @@ void DivideParts(const Tree& tree, const Facts& facts, int64_t tp,
   }
 }
 
+namespace {
+
+// Adds the numbers that the tensor-parallel axis has to divide so that each
+// device has complete heads, and its share of each part. Returns false if they
+// are not known.
+bool AddUnits(const Facts& facts, const FactorList& dim, bool is_part,
+              std::set<int64_t>& out) {
+  if (dim.empty()) return false;
+  using enum FactorRole;
+  const Factor& lead = facts.factors[dim[0]];
+  if (!lead.parts.empty()) {
+    return dim.size() == 1 &&
+           std::ranges::all_of(lead.parts, [&](const FactorList& part) {
+             return AddUnits(facts, part, true, out);
+           });
+  }
+  int64_t heads = 1;
+  for (const uint32_t index : dim) {
+    const Factor& factor = facts.factors[index];
+    if (factor.role != kHeads && factor.role != kKvHeads &&
+        factor.role != kGroup) {
+      break;
+    }
+    heads *= factor.size;
+  }
+  const bool counted = lead.role == kHeads || lead.role == kKvHeads ||
+                       lead.role == kGroup || lead.role == kHeadDim;
+  if (counted) {
+    out.insert(heads);
+  } else if (is_part || dim.size() > 1) {
+    out.insert(lead.size);
+  }
+  return true;
+}
+
+}  // namespace
+
+void UseDescribedHeads(const Tree& tree, ModelDims& dims) {
+  if (tree.manifest->described == nullptr) return;
+  const Facts& facts = *tree.manifest->described;
+  const auto members = MembersOf(tree, facts);
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    InferredDims& inferred = dims.groups[k];
+    if (inferred.inner < 0 ||
+        members[k].size() != AsIndex(tree.groups[k].count())) {
+      continue;
+    }
+    std::set<int64_t> units;
+    const bool known =
+        std::ranges::all_of(members[k], [&](const ParamFacts* member) {
+          return AddUnits(facts, member->dims[AsIndex(inferred.inner)], false,
+                          units);
+        });
+    if (!known || units.empty()) continue;
+    inferred.units.assign(units.rbegin(), units.rend());
+    inferred.heads_unknown = false;
+    inferred.described =
+        inferred.described || inferred.role == Role::kProjection;
+  }
+}
+
 ByProgram::ByProgram(const Tree& tree, const Facts& facts, const MeshAxes& mesh)
     : tree_(tree),
       facts_(facts),

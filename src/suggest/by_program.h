@@ -23,6 +23,11 @@ using GroupFacts = std::vector<const program::ParamFacts*>;
 void DivideParts(const Tree& tree, const program::Facts& facts, int64_t tp,
                  Choices& choices);
 
+// Sets InferredDims::units of projections to the numbers of heads that the
+// description of the model's family states, and of each part of fused ones. In
+// a group whose layers differ, tp must divide the numbers of all layers.
+void UseDescribedHeads(const Tree& tree, ModelDims& dims);
+
 class ByProgram {
  public:
   // The arguments must outlive the object.

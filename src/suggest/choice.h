@@ -35,7 +35,6 @@ struct Preferences {
   // The program shows such parts, or else the description of the model's
   // family.
   bool divides_parts = false;
-  const program::Facts* described = nullptr;
   // The factors that tensor parallelism shards, as indices into Facts::factors;
   // those with the best ratio if nullopt (suggest/by_program.h).
   std::optional<std::set<uint32_t>> tensor_factors = {};

@@ -726,7 +726,7 @@ Choice SpecChooser::Choose(size_t k, TensorParallelStrategy strategy) const {
   } else if (out.width_slices && inferred.heads_unknown) {
     out.reason = Reason::kHeadsUnknown;
   } else if (out.width_slices && inferred.role == Role::kProjection &&
-             !inferred.units.empty()) {
+             !inferred.units.empty() && !inferred.described) {
     out.reason = Reason::kRoleUnknown;
   } else if (out.width_slices && ShardsInner(inferred, mesh_.tp)) {
     out.reason = Reason::kBlockSlices;

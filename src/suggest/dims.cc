@@ -31,9 +31,11 @@
 
 #include "model/project.h"
 #include "roles/classify.h"
+#include "roles/described.h"
 #include "roles/role.h"
 #include "source/size.h"
 #include "source/wording.h"
+#include "suggest/by_program.h"
 #include "suggest/heads.h"
 #include "suggest/matrices.h"
 #include "suggest/parameter_groups.h"
@@ -450,6 +452,30 @@ ModelDims NameRoles(const Tree& tree) {
     out.groups.push_back(std::move(inferred));
   }
   return out;
+}
+
+// Sets roles that the description of the model's family shows where names show
+// none, or others.
+void UseDescribedRoles(const Tree& tree, ModelDims& dims) {
+  if (tree.manifest->described == nullptr) return;
+  const DescribedRoles roles(tree.manifest->described);
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const ParameterGroup& group = tree.groups[k];
+    InferredDims& inferred = dims.groups[k];
+    const auto* const param =
+        roles.Find(tree.NameOf(tree.Members(group)[0]), group.shape);
+    if (param == nullptr || group.rank() < 2) continue;
+    const Role shown = roles.RoleOf(*param, inferred.role);
+    if (shown == inferred.role) continue;
+    inferred.role = inferred.by_name.role = inferred.by_name.module_role =
+        shown;
+    inferred.by_name.confidence = Confidence::kSure;
+    inferred.described = true;
+    const size_t layer = group.name.rfind('*');
+    inferred.by_name.block_path =
+        layer == group.name.npos ? "" : group.name.substr(0, layer + 1);
+    dims.facts.unknown_names = false;
+  }
 }
 
 // Corrects the role of gates. A parameter named `gate` may be a router or the
@@ -934,6 +960,7 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   NameGates(tree, out);
   ForgetCompanions(tree, out);
   ForgetDownProjections(tree, out);
+  UseDescribedRoles(tree, out);
   NameBySiblings(tree, model, out);
   MarkExperts(tree, model, out);
   const Matrices matrices = FindMatrices(tree, model, out);
@@ -946,6 +973,7 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   LinkCompanions(tree, out);
   SetBlocks(tree, model, out);
   InferHeads(tree, model, tensor_parts, out);
+  UseDescribedHeads(tree, out);
   SetFacts(matrices.widths, vocabularies, out);
   RestoreLayers(stored, stacks, out);
   if (axis.none || axis.dim) {

@@ -206,7 +206,7 @@ Suggestion Suggest(const Request& request) {
     out.dims = InferDims(out.tree, request.model, out.mesh.tp,
                          request.preferences.scan_axis);
     out.choices = Choose(out.tree, out.dims, out.mesh, request.preferences);
-    const program::Facts* const described = request.preferences.described;
+    const program::Facts* const described = request.manifest->described.get();
     if (described != nullptr && request.preferences.divides_parts) {
       DivideParts(out.tree, *described, out.mesh.tp, out.choices);
     }

@@ -346,6 +346,9 @@ Evidence OfRole(const InferredDims& inferred) {
   if (inferred.OfOneLayer().size() < 2) {
     return {Level::kHigh, "vectors of one layer"};
   }
+  if (inferred.described) {
+    return {Level::kHigh, "by the description of the model's family"};
+  }
   if (inferred.siblings == Siblings::kNames) {
     return {Level::kMedium, "by the names and sizes of its siblings"};
   }

@@ -15,6 +15,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "families/families.h"
@@ -35,6 +37,7 @@
 #include "program/program.h"
 #include "program/read.h"
 #include "resolve/resolve.h"
+#include "roles/described.h"
 #include "source/file.h"
 #include "source/process.h"
 #include "source/wording.h"
@@ -384,14 +387,72 @@ std::optional<ModelConfig> StatedModel(const Manifest& manifest) {
   return ignored.errors() > 0 ? std::nullopt : std::move(model);
 }
 
-std::optional<Manifest> DescribedFacts(const Target& target,
-                                       program::Facts& facts,
-                                       Findings& findings) {
-  const auto document = ReadModelDocument(target.model, findings);
-  if (document == nullptr) return std::nullopt;
-  return families::BuildTree(*document, NamingFor(target), findings,
-                             target.families, {.trained = true, .dtype = {}},
-                             &facts);
+std::optional<Manifest> DescribedTree(const Target& target,
+                                      Findings& findings) {
+  return families::BuildTree(target.model, NamingFor(target), findings,
+                             target.families, {.trained = true, .dtype = {}});
+}
+
+namespace {
+
+using Names = std::unordered_set<std::string_view>;
+
+// Returns what the description of the config's family states about tensors of
+// these names; null without a description, or if it has none of the names.
+std::shared_ptr<const program::Facts> DescribedFacts(
+    const std::string& config_path, const std::string& families,
+    const Names& names) {
+  std::shared_ptr<const program::Facts> out;
+  const bool slashes = std::ranges::any_of(
+      names, [](std::string_view name) { return name.find('/') != name.npos; });
+  using Namings = std::vector<std::string_view>;
+  int64_t most = 0;
+  for (const std::string_view naming :
+       slashes ? Namings{"flax", "easydel"} : Namings{"hf", "hf-files"}) {
+    Findings ignored;
+    auto tree = families::BuildTree(config_path, naming, ignored, families,
+                                    {.trained = true, .dtype = {}});
+    if (!tree) continue;
+    const auto found = std::ranges::count_if(
+        tree->tensors,
+        [&](const Tensor& tensor) { return names.contains(tensor.name); });
+    if (found <= most) continue;
+    most = found;
+    out = std::move(tree->described);
+  }
+  return out;
+}
+
+}  // namespace
+
+void AddDescribed(const std::string& config_path, const std::string& families,
+                  Manifest& manifest) {
+  if (config_path.empty() || manifest.described != nullptr) return;
+  Names names;
+  for (const Tensor& tensor : manifest.tensors) names.insert(tensor.name);
+  manifest.described = DescribedFacts(config_path, families, names);
+}
+
+std::optional<ModelConfig> OpenModel(const std::string& config_path,
+                                     const Manifest* manifest,
+                                     Findings& findings) {
+  auto out = ReadModelConfig(config_path, findings);
+  if (out && manifest != nullptr && manifest->described != nullptr) {
+    CompleteSizes(*manifest->described, *out);
+  }
+  return out;
+}
+
+std::optional<ModelConfig> OpenModel(const std::string& config_path,
+                                     const std::string& families,
+                                     PlanView& plan, Findings& findings) {
+  auto out = ReadModelConfig(config_path, findings);
+  if (!out) return out;
+  Names names;
+  for (const ReadParam& param : plan.plan.params) names.insert(param.name);
+  plan.described = DescribedFacts(config_path, families, names);
+  if (plan.described != nullptr) CompleteSizes(*plan.described, *out);
+  return out;
 }
 
 std::optional<RuleSet> OpenRulesAlone(const Target& target, Findings& findings,
@@ -442,8 +503,10 @@ std::optional<Opened> OpenTarget(const Target& target,
                                      findings, options.held.manifests);
   // If no tree could be built from the config.json, its errors have already
   // been reported, so the file is not read again.
+  if (manifest) AddDescribed(target.model, target.families, *manifest);
   if (!target.model.empty() && (manifest || !builds)) {
-    out.model = ReadModelConfig(target.model, findings);
+    out.model =
+        OpenModel(target.model, manifest ? &*manifest : nullptr, findings);
   } else if (manifest) {
     out.model = StatedModel(*manifest);
   }

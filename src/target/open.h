@@ -23,6 +23,7 @@
 #include "model/rules.h"
 #include "parse/rules.h"
 #include "plan/compile.h"
+#include "plan/view.h"
 #include "source/file.h"
 #include "source/finding.h"
 #include "source/repository.h"
@@ -129,12 +130,26 @@ std::optional<RuleSet> OpenRules(
     const Manifest* manifest, const std::string& model_type, Findings& findings,
     const FileTexts* texts = nullptr, const Boundary& boundary = {});
 
-// Builds the tree of the target's config.json, and sets `facts` to what the
-// description of its family states about the dimensions of parameters. Returns
+// Builds the tree of the target's config.json, before quantisation. Returns
 // nullopt after a finding.
-std::optional<Manifest> DescribedFacts(const Target& target,
-                                       program::Facts& facts,
-                                       Findings& findings);
+std::optional<Manifest> DescribedTree(const Target& target, Findings& findings);
+// Sets Manifest::described of a manifest that was read from a file to what the
+// description of the config's family states about tensors of these names. Does
+// nothing without a config or a description. `families` is the folder of the
+// user's descriptions, or empty.
+void AddDescribed(const std::string& config_path, const std::string& families,
+                  Manifest& manifest);
+// Reads a config.json, and takes from Manifest::described the sizes that the
+// keys of the config do not show. `manifest` may be null. Returns nullopt after
+// a finding.
+std::optional<ModelConfig> OpenModel(const std::string& config_path,
+                                     const Manifest* manifest,
+                                     Findings& findings);
+// Does the same for a plan that was read from a file, and sets
+// PlanView::described.
+std::optional<ModelConfig> OpenModel(const std::string& config_path,
+                                     const std::string& families,
+                                     PlanView& plan, Findings& findings);
 
 // Reads the rules of a target for a command that otherwise needs no manifest.
 // If the rules contain `auto`, parameter names decide which pack is read. These

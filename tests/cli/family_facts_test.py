@@ -10,8 +10,11 @@ of the program, and the other way round."""
 
 import collections
 import gzip
+import hashlib
+import itertools
 import json
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -72,9 +75,8 @@ class FamilyFacts(Case):
         self.assertIn("`--facts` needs the model's configuration", out.err)
 
     def test_a_size_that_is_not_stated_is_not_known(self):
-        config = {"model_type": "mllama_text_model", "hidden_size": 48, "vocab_size": 96,
-                  "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 80,
-                  "num_hidden_layers": 1, "cross_attention_layers": []}
+        config = {"model_type": "qwen", "hidden_size": 48, "vocab_size": 96, "kv_channels": 8,
+                  "num_attention_heads": 6, "intermediate_size": 80, "num_hidden_layers": 1}
         with tempfile.TemporaryDirectory() as folder:
             shown = self.check(described(config, folder), 0).json()
         self.assertEqual({dim["factors"] is None for one in shown["params"]
@@ -95,6 +97,172 @@ class Suggestions(Case):
         self.assertNotIn("parts:", whole)
         rule = "experts\\.gate_up_proj$'\n    spec: [EXPERT, MLP_INTERMEDIATE, [FSDP, SP]]\n"
         self.assertIn(rule + "    parts: [null, 2]\n", parts)
+
+
+class OtherNames(Case):
+    """A description decides what parameters do, whatever the keys of the config and the
+    paths of the tree are called."""
+
+    DESCRIPTION = """
+version: 1
+let: {group: hef // kam}
+factors: {zid: stream, vok: vocab, hef: kam * group, kam: kv_heads, group: group,
+  lun: head_dim, ser: inner}
+tree:
+  ora.dak: embedding(vok, zid)
+  ora.pel[num]:
+    wim: linear(zid, hef * lun)
+    tuk: linear(zid, kam * lun)
+    lom: linear(zid, kam * lun)
+    ban: linear(hef * lun, zid)
+    gor: linear(zid, ser)
+    hup: linear(zid, ser)
+    fid: linear(ser, zid)
+    nem: norm(zid)
+    nuk: norm(zid)
+  ora.las: norm(zid)
+  zem: linear(zid, vok)
+"""
+    CONFIG = {"model_type": "acme", "zid": 512, "vok": 3200, "hef": 8, "kam": 4, "lun": 64,
+              "ser": 1408, "num": 3, "dtype": "bfloat16"}
+    LLAMA = {"model_type": "llama", "hidden_size": 512, "vocab_size": 3200,
+             "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
+             "intermediate_size": 1408, "num_hidden_layers": 3, "dtype": "bfloat16"}
+
+    def outputs(self, description=DESCRIPTION):
+        """What `cost` prints of both configs with the rules that `suggest` writes."""
+        out = {}
+        with tempfile.TemporaryDirectory() as folder:
+            given = ["--no-project", "--families", folder, "--mesh", "fsdp:2,tp:4"]
+            with open(os.path.join(folder, "acme.yaml"), "w", encoding="utf-8") as file:
+                file.write(description)
+            for config in (self.CONFIG, self.LLAMA):
+                name = config["model_type"]
+                model, rules = (os.path.join(folder, name + end) for end in (".json", ".rules"))
+                with open(model, "w", encoding="utf-8") as file:
+                    json.dump(config, file)
+                done = run("suggest", *given, "--model", model, "-o", rules, "--force")
+                self.assertIn(done.rc, (0, 1), done.err)
+                out[name] = [
+                    run("cost", *given, "--model", model, "--rules", rules, "--batch", "8",
+                        "--seq", "1024", *mode).out
+                    for mode in ([], ["--mode", "decode", "--kv-len", "1024"])]
+        return out
+
+    def test_costs_and_rules_are_those_of_the_usual_names(self):
+        out = self.outputs()
+        self.assertEqual(out["acme"], out["llama"])
+        self.assertNotIn("not known", "".join(out["acme"]))
+
+    def test_without_factors_the_roles_are_not_known(self):
+        lines = self.DESCRIPTION.split("\n")
+        begin = next(n for n, line in enumerate(lines) if line.startswith("factors"))
+        out = self.outputs("\n".join(lines[:begin] + lines[begin + 2:]))
+        self.assertIn("not known: the role of", out["acme"][0])
+
+    def test_a_fourth_projection_to_heads_leaves_the_roles_open(self):
+        more = self.DESCRIPTION.replace("    ban:", "    kor: linear(zid, hef * lun)\n    ban:")
+        self.assertIn("not known: the role of", self.outputs(more)["acme"][0])
+
+
+class OtherPaths(Case):
+    """The costs of each described family, with words that say nothing in place of those
+    of its tree, are the same, or `cost` states what is not known."""
+
+    MODULES = {"_", "weight", "bias"}
+    # The types of the text model and of the tower are in the config.
+    NESTED = {"llava", "mistral3"}
+    LINE = re.compile(r'( *)"?([\w.]+)"?((?:\[.*?\])?(?: if .*?)?):( .*|$)')
+
+    @staticmethod
+    def word(name):
+        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+        out = ""
+        for letters in ("bdfgklmnprstvz", "aeiou", "bdfgklmnprstvz", "aeiou", "kmprt"):
+            number, at = divmod(number, len(letters))
+            out += letters[at]
+        return out
+
+    def line(self, line, depth):
+        found = self.LINE.fullmatch(line)
+        if found and len(found[1]) >= depth:
+            key = ".".join(x if x in self.MODULES or x.isdigit() else self.word(x)
+                           for x in found[2].split("."))
+            line = found[1] + (f'"{key}"' if key.isdigit() else key) + found[3] + ":" + found[4]
+        line = re.sub(r"part\('(\w+)'", r"part('z_\1'", line)
+        return re.sub(r"(part\(.*, )(\w+)\)", lambda x: x[1] + (
+            x[2] if x[2] == "_" else self.word(x[2])) + ")", line)
+
+    def renamed(self, text):
+        out, section = [], ""
+        for line in text.split("\n"):
+            if line[:1].isalpha():
+                section = line.partition(":")[0]
+            if section in ("like", "uses"):
+                line = re.sub(r"(?<=[ \[])([\w-]+)", r"z_\1", line)
+            elif section in ("tree", "blocks") and not line.lstrip().startswith("#"):
+                line = self.line(line, 2 if section == "tree" else 4)
+            out.append(line)
+        return "\n".join(out)
+
+    def cost(self, folder, config, mode):
+        given = os.path.join(folder, "given")
+        path = os.path.join(given, "config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        shown = self.check(run(
+            "cost", "--no-project", "--model", path, "--families", folder, "--rules",
+            os.path.join(given, "rules.yaml"), "--mesh", "dp:1", "--batch", "2", "--seq", "16",
+            *mode, "--format", "json"), 0).json()
+        return (shown["time"]["flops"], shown["memory"]["total"]), shown["not_known"]
+
+    def test_costs_do_not_depend_on_paths(self):
+        folder_of = os.path.join(ROOT, "families")
+        same = collections.Counter()
+        with tempfile.TemporaryDirectory() as folder:
+            for name in os.listdir(folder_of):
+                with open(os.path.join(folder_of, name), encoding="utf-8") as file:
+                    text = file.read()
+                if name.endswith(".yaml"):
+                    with open(os.path.join(folder, "z_" + name), "w",
+                              encoding="utf-8") as file:
+                        file.write(self.renamed(text))
+            os.mkdir(os.path.join(folder, "given"))
+            with open(os.path.join(folder, "given", "rules.yaml"), "w",
+                      encoding="utf-8") as file:
+                file.write("rules:\n  - match: '.*'\n    spec: Replicated\n")
+            types = recorded()["types"]
+            modes = itertools.cycle(([], ["--mode", "decode", "--kv-len", "16"]))
+            for model_type, mode in zip(sorted(with_factors() - self.NESTED), modes):
+                config = dict(types[model_type][0]["config"])
+                config.pop("architectures", None)
+                usual, _ = self.cost(folder, {**config, "model_type": model_type}, mode)
+                other, missing = self.cost(
+                    folder, {**config, "model_type": "z_" + model_type}, mode)
+                same[usual == other] += 1
+                with self.subTest(model_type=model_type, mode=mode):
+                    self.assertTrue(usual == other or missing, (usual, other))
+        self.assertGreater(same[True], 45)
+
+
+class Interleaved(Case):
+    def findings(self, model_type, case=0):
+        config = recorded()["types"][model_type][case]["config"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "config.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            found = self.check(run(
+                "check", "--no-project", "--model", path, "--rules", "auto", "--mesh", "tp:2",
+                "--select", "SHD230", "--fail-on", "never", "--notes", "--format", "json"),
+                0).json()
+        return [one["message"] for one in found]
+
+    def test_parts_are_interleaved_where_the_description_states_it(self):
+        for model_type in ("bloom", "codegen", "gpt_neox", "gpt_oss"):
+            with self.subTest(model_type):
+                self.assertEqual(self.findings(model_type), [])
+        self.assertIn("one after the other", "".join(self.findings("phi3")))
 
 
 class Lints(Case):

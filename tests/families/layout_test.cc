@@ -33,14 +33,14 @@ std::string FactsOf(const std::string& tree, const std::string& more = "") {
   const auto document = JsonDocument::Parse(
       MakeSource("config.json", std::string(kConfig)), findings);
   REQUIRE(document != nullptr);
-  program::Facts facts;
-  const auto built =
-      BuildTree(*document, "hf", findings, folder.string(), {}, &facts);
+  const auto built = BuildTree(*document, "hf", findings, folder.string());
   fs::remove_all(folder);
   std::string out;
   for (const Finding& finding : findings.all()) {
     out += finding.message + "\n";
   }
+  if (!built) return out;
+  const program::Facts& facts = *built->described;
   for (const program::ParamFacts& param : facts.params) {
     out += param.name + ":";
     for (const program::FactorList& dim : param.dims) {

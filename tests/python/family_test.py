@@ -124,7 +124,7 @@ def built(values, stated, tensors, conditions, set_up=()):
 class Facts(unittest.TestCase):
     """Factors that programs show become names of the config's values."""
 
-    def stated(self, other=None):
+    def stated(self, other=None, left_open=()):
         """The keys `let` and `factors` of a layer with a fused matrix, from programs of
         three configs of (layers, heads, KV heads, head size, width, inner)."""
         samples, found = [], {}
@@ -159,7 +159,7 @@ class Facts(unittest.TestCase):
         root = grown([x.tensors for x in samples])
         Fitter(table, ["F32"] * 3).fit(root)
         writer = Writer(table, "made", "Made", {})
-        Finder(table, writer, found).state(root)
+        Finder(table, writer, found).state(root, left_open)
         made = writer.text(root, None, "Made.")
         return made[made.index("let:"):made.index("tree:")], made[made.index("tree:"):]
 
@@ -177,6 +177,15 @@ factors:
 """)
         self.assertIn("qkv: tensor(heads * head + 2 * (kv * head), width)", tree)
         self.assertIn("up: tensor(2 * inner, width)", tree)
+
+    def test_only_a_dimension_that_is_left_open_is_unknown(self):
+        keys, tree = self.stated(left_open=[("layers.0.up", 0)])
+        self.assertIn("  unknown: 2 * inner\n", keys)
+        self.assertIn("  unknown: unknown\n", keys)
+        self.assertIn("  head: head_dim\n", keys)
+        self.assertNotIn("  inner: inner\n", keys)
+        self.assertIn("up: tensor(unknown, width)", tree)
+        self.assertIn("qkv: tensor(heads * head + 2 * (kv * head), width)", tree)
 
     def test_a_value_that_counts_two_things_has_two_names(self):
         keys, tree = self.stated(other="channels")

@@ -28,6 +28,7 @@ import transformers
 
 import families
 import family_facts_test
+import picture_models
 import torch_models
 import tp_logits_models
 from record_torch import versions
@@ -141,6 +142,25 @@ def cases_of(model_type, folder):
         yield {"name": name, "config": config, "params": facts}
 
 
+# Random sizes of models that read pictures.
+PICTURES = range(2)
+
+
+def cases_with_pictures(model_type, folder):
+    whole, part, prefix = picture_models.PARTS.get(model_type, (model_type, "", ""))
+    for seed in PICTURES:
+        fn, args = picture_models.model_of(whole, seed)
+        facts = facts_of_program(fn, args, {}, folder)
+        config = json.loads(args[0].config.to_json_string(use_diff=False))
+        if part:
+            config = config[part]
+            facts = {name.removeprefix(prefix): dims for name, dims in facts.items()
+                     if name.startswith(prefix)}
+        else:
+            config["architectures"] = [type(args[0]).__name__]
+        yield {"name": f"with a picture, {seed}", "config": config, "params": facts}
+
+
 def main(arguments):
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
@@ -150,9 +170,11 @@ def main(arguments):
                           if name.endswith(".yaml")]
     with tempfile.TemporaryDirectory() as folder:
         for model_type in named:
-            if model_type not in {**families.FAMILIES, **torch_models.ENCODERS}:
-                continue
-            cases = list(cases_of(model_type, folder))
+            cases = []
+            if model_type in {**families.FAMILIES, **torch_models.ENCODERS}:
+                cases += cases_of(model_type, folder)
+            if model_type in {**picture_models.TYPES, **picture_models.PARTS}:
+                cases += cases_with_pictures(model_type, folder)
             if cases:
                 known["types"][model_type] = cases
             print(model_type, len(cases), flush=True)

@@ -89,8 +89,8 @@ std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
 
 Facts::Facts(const LintInputs& inputs)
     : inputs_(inputs), nearest_(rules(), compiled().matches, separator()) {
-  if (inputs_.described != nullptr) {
-    described_params_ = ParamsOfPlan(*inputs_.described, plan());
+  if (described() != nullptr) {
+    described_params_ = ParamsOfPlan(*described(), plan());
     for (const program::ParamFacts*& param : described_params_) {
       for (size_t d = 0; param != nullptr && d < param->dims.size(); ++d) {
         if (param->dims[d].empty() && param->shape[d] != 1) param = nullptr;
@@ -209,9 +209,9 @@ const LayerStacks& Facts::stacks() const {
 
 bool Facts::StatesHeads() const {
   using enum program::FactorRole;
-  return inputs_.described != nullptr &&
+  return described() != nullptr &&
          std::ranges::any_of(
-             inputs_.described->factors, [](const program::Factor& factor) {
+             described()->factors, [](const program::Factor& factor) {
                return factor.role == kHeads || factor.role == kKvHeads;
              });
 }

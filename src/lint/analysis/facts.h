@@ -89,9 +89,6 @@ struct LintInputs {
   // If false, findings need not list the names of parameters
   // (Finding::params). There may be millions of names.
   bool lists_names = true;
-  // What the description of the model's family states about parameters; may be
-  // null.
-  const program::Facts* described = nullptr;
 };
 
 struct ParameterGroup {
@@ -164,6 +161,8 @@ class Facts {
   std::span<const uint32_t> Members(const ParameterGroup& group) const {
     return std::span(members_).subspan(group.begin, group.end - group.begin);
   }
+  // Returns what the description of the model's family states; may be null.
+  const program::Facts* described() const { return manifest().described.get(); }
   // Returns what the description of the model's family states about the
   // dimensions of a parameter of the plan; null if it leaves a dimension open,
   // or has no parameter of this name and shape.

@@ -103,7 +103,7 @@ class FusedReader {
   // of those that were inferred if they are as large.
   std::optional<Fused> Stated(const program::ParamFacts& described,
                               std::optional<Fused> inferred) const {
-    const program::Facts& all = *facts_.inputs().described;
+    const program::Facts& all = *facts_.described();
     for (size_t d = 0; d < described.dims.size(); ++d) {
       const program::FactorList& dim = described.dims[d];
       if (dim.empty() || all.factors[dim[0]].parts.empty()) continue;

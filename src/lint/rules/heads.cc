@@ -206,9 +206,8 @@ void CheckStatedHeads(const Facts& facts, const ParameterGroup& group,
     for (int dim = 0; dim < static_cast<int>(described->dims.size()); ++dim) {
       const int64_t shards = facts.TensorParts(facts.AxesAt(group, dim));
       if (shards <= 1) continue;
-      const auto split =
-          StatedSplit(*facts.inputs().described, described->dims[AsIndex(dim)],
-                      shards, key);
+      const auto split = StatedSplit(
+          *facts.described(), described->dims[AsIndex(dim)], shards, key);
       if (!split) continue;
       found[{split->count, split->size, dim, key || split->fewer}].push_back(
           param);

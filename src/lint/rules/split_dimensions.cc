@@ -103,11 +103,12 @@ bool Interleaves(const Facts& facts, const ParameterGroup& group) {
 }
 
 // Returns whether the order of the parts is an assumption: shapes show the
-// parts, or families that interleave them use the same name and no model
-// family is known.
+// parts, the family is described without this parameter, or families that
+// interleave them use the same name and no model family is known.
 bool AssumesOrder(const Facts& facts, const ParameterGroup& group,
                   const Fused& fused) {
   if (!fused.evidence.empty()) return true;
+  if (facts.StatesHeads()) return facts.Described(group) == nullptr;
   if (facts.model() != nullptr && !facts.model()->model_type.empty()) {
     return false;
   }
