@@ -9,12 +9,14 @@
 namespace shardc {
 namespace {
 
-// Tensors of these names are interleaved by head: `query_key_value` in BLOOM,
-// GPT-NeoX and Falcon (in ChatGLM it is not), `linear_qkv` in Megatron-Core,
-// and the others in Qwen3-Next. The names count only for models without a
-// description.
-constexpr std::array<std::string_view, 4> kByHead = {
-    "query_key_value", "linear_qkv", "in_proj_qkvz", "in_proj_ba"};
+// Tensors of these names are interleaved by head: `linear_qkv` in
+// Megatron-Core, and the others in Qwen3-Next. The names count only for models
+// without a description.
+constexpr std::array<std::string_view, 3> kByHead = {
+    "linear_qkv", "in_proj_qkvz", "in_proj_ba"};
+// It is interleaved by head in BLOOM, GPT-NeoX and Falcon, and not in ChatGLM.
+// Without a family it may be either.
+constexpr std::array<std::string_view, 1> kByFamily = {"query_key_value"};
 constexpr std::string_view kContiguousFamily = "chatglm";
 // Families without a description that interleave by head the parts of tensors
 // whose names do not show it.
@@ -39,11 +41,14 @@ bool InterleavesParts(std::string_view family, Role role, std::string_view name,
                        return one.family == family &&
                               HasPart(name, separator, one.part);
                      }) ||
-         (HasPart(name, separator, kByHead) && family != kContiguousFamily);
+         HasPart(name, separator, kByHead) ||
+         (!family.empty() && family != kContiguousFamily &&
+          HasPart(name, separator, kByFamily));
 }
 
 bool MayInterleaveParts(std::string_view name, char separator) {
-  return std::any_of(kInterleavedNames.begin(), kInterleavedNames.end(),
+  return HasPart(name, separator, kByFamily) ||
+         std::any_of(kInterleavedNames.begin(), kInterleavedNames.end(),
                      [&](const InterleavedName& one) {
                        return HasPart(name, separator, one.part);
                      });

@@ -292,7 +292,7 @@ bool FitsDescribed(const Facts& facts, const Shape& shape,
 // Compares the shapes and the numbers of parameters with those that the
 // description of the model's family has, if the tree has its names.
 void AddDescribed(const Facts& facts, std::vector<Misfit>& out) {
-  const program::Facts* const described = facts.inputs().described;
+  const program::Facts* const described = facts.described();
   if (described == nullptr || facts.inputs().traced != nullptr) return;
   Described stated;
   for (const program::ParamFacts& param : described->params) {

@@ -109,9 +109,21 @@ TEST_CASE(
        "SHD230",
        {}},
       {"BLOOM interleaves by head",
-       {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kBloom},
+       {.mesh = "fsdp:2,tp:4",
+        .rules = kColumns,
+        .manifest = kBloom,
+        .model = R"({"model_type": "bloom"})"},
        "SHD230",
        {}},
+      // ChatGLM, which does not, has the same name.
+      {"without a family the name shows no order",
+       {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kBloom},
+       "SHD230",
+       {"note: dimension 0 of `h.0.self_attention.query_key_value.weight` "
+        "holds several parts (queries, keys and values each 1024) and is split "
+        "as one over \"tp\": unless they are interleaved, no shard has its "
+        "share of each part, so that a compiler gathers the output, 4.5 KiB a "
+        "token and layer, and in training the same backward"}},
   });
 }
 
