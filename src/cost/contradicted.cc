@@ -106,6 +106,12 @@ void AddLayers(const CostInputs& work, std::vector<NotKnown>& out) {
   for (const Role role : {Role::kOutput, Role::kDown, Role::kQuery}) {
     counts.insert(work.LayersWith(role));
   }
+  // With mixers, a layer may be a mixer, attention or an MLP alone.
+  if (std::any_of(work.params.begin(), work.params.end(),
+                  [](const ParamClass& param) { return param.mixes; })) {
+    counts.insert(work.LayersWith(Role::kOutput) +
+                  work.LayersWith(Role::kDown));
+  }
   counts.erase(0);
   // The layers that predict further tokens, which may follow.
   int64_t further = 0;

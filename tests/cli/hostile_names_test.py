@@ -153,6 +153,8 @@ EXPORTS = ["jax", "jax-json", "shardy", "hlo", "orbax", "dtensor", "eformer",
            "tree", "dot"]
 STAGED_EXPORTS = ["torch-pipeline", "megatron-pipeline", "maxtext-pipeline",
                   "vllm-pipeline"]
+# Formats of the model's step.
+STEP_EXPORTS = ["program"]
 # Formats of a traced program, whose texts are in tests/cli/program_test.py.
 PROGRAM_EXPORTS = ["constraints"]
 SEARCH = ["--prove", "0", "--seconds", "1"]
@@ -190,6 +192,7 @@ COMMANDS = [
     ["calibrate", "--profile", "h100-sxm", "--run", "run.yaml"],
     *(["export", name, *FLAGS] for name in EXPORTS),
     *(["export", name, *STAGES] for name in STAGED_EXPORTS),
+    *(["export", name, *FLAGS[:1], *FLAGS[3:], *STEP] for name in STEP_EXPORTS),
     ["audit", "program.txt", "--mesh", "fsdp:2,tp:2"],
     ["audit", "program.txt", *FLAGS[:1], "--mesh", "fsdp:2,tp:2", "--by",
      "scope"],
@@ -290,7 +293,8 @@ class HostileNames(Case):
         about = re.sub(r"\s+", " ", help_of[1].split("FORMAT ", 1)[1].split(
             "(required)")[0])
         self.assertEqual(set(re.findall(r"(?:^|; ) ?([a-z0-9-]+):", about)),
-                         {*EXPORTS, *STAGED_EXPORTS, *PROGRAM_EXPORTS})
+                         {*EXPORTS, *STAGED_EXPORTS, *STEP_EXPORTS,
+                          *PROGRAM_EXPORTS})
 
     def test_each_text_of_each_input_by_itself(self):
         """Alone, and after the text that was there; either may be refused."""
