@@ -206,7 +206,7 @@ class Drawer:
                     flat["dtype"] = "bfloat16"
             else:
                 # One that failed comes nearer to one that is built.
-                for name in set(flat) | set(self.good):
+                for name in {**flat, **self.good}:
                     if name != "dtype" and self.random.random() < 0.2:
                         flat.pop(name, None)
                         if name in self.good:

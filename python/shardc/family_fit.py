@@ -92,7 +92,7 @@ class Table:
                 if isinstance(x, bool):
                     names[("default", ("name", name), False)
                           if self._nullable(name) else ("name", name)] = None
-        for name in {n for values in self.values for n in values}:
+        for name in dict.fromkeys(n for values in self.values for n in values):
             kinds = {x.get(name) is None for x in self.values}
             if len(kinds) == 2:
                 names[("has", name)] = None
