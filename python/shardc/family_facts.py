@@ -138,9 +138,9 @@ def _grouped(stated: list[Product], found: list[Product]) -> list[Product]:
     for part in found:
         at = len(out) - 1
         whole = _inside(stated[at]) if 0 <= at < len(stated) else 0
-        begun = _inside(out[-1]) if out else 0
-        if 0 < begun < whole and _inside(part) > 0:
-            out[-1] = [leaf(stated[at][0]["role"], begun + _inside(part), -1)]
+        before = _inside(out[-1]) if out else 0
+        if 0 < before < whole and _inside(part) > 0:
+            out[-1] = [leaf(stated[at][0]["role"], before + _inside(part), -1)]
         else:
             out.append(part)
     return out

@@ -14,6 +14,7 @@
 
 #include "cost/unknown_roles.h"
 #include "roles/stated_heads.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::cost {
@@ -100,7 +101,8 @@ void AddExperts(const CostInputs& work, std::vector<NotKnown>& out) {
 
 void AddLayers(const CostInputs& work, std::vector<NotKnown>& out) {
   const ModelConfig& model = *work.model;
-  // The layers of a decoder have two kinds of attention.
+  // Next to an encoder, each layer of the decoder attends twice, to its own
+  // tokens and to the encoder's, so that projections do not count layers.
   if (!model.layers || model.has_encoder) return;
   std::set<int64_t> counts;
   for (const Role role : {Role::kOutput, Role::kDown, Role::kQuery}) {
@@ -109,20 +111,21 @@ void AddLayers(const CostInputs& work, std::vector<NotKnown>& out) {
   // With mixers, a layer may be a mixer, attention or an MLP alone.
   if (std::any_of(work.params.begin(), work.params.end(),
                   [](const ParamClass& param) { return param.mixes; })) {
-    counts.insert(work.LayersWith(Role::kOutput) +
-                  work.LayersWith(Role::kDown));
+    counts.insert(
+        CheckedAdd(work.LayersWith(Role::kOutput), work.LayersWith(Role::kDown))
+            .value_or(INT64_MAX));
   }
   counts.erase(0);
   // The layers that predict further tokens, which may follow.
   int64_t further = 0;
   for (const ParamClass& param : work.params) {
     if (param.name.find("eh_proj") != std::string::npos) {
-      further += param.Matrices();
+      further = CheckedAdd(further, param.Matrices()).value_or(INT64_MAX);
     }
   }
   const auto fits = [&](int64_t layers) {
     const auto at = counts.lower_bound(layers);
-    return at != counts.end() && *at <= layers + further;
+    return at != counts.end() && *at - layers <= further;
   };
   if (counts.empty() || fits(*model.layers) ||
       (model.attention_layers && fits(*model.attention_layers))) {

@@ -69,7 +69,7 @@ Side SideOf(Role role) {
 
 // Returns the beginning of a name up to its last part that is a number: the
 // layer, or the expert of a layer.
-std::string_view LayerOf(std::string_view name) {
+std::string_view InnermostLayer(std::string_view name) {
   const auto last = [&](std::string_view text) {
     const size_t at = text.find_last_of("./");
     return at == text.npos ? size_t{0} : at + 1;
@@ -122,6 +122,23 @@ void See(const Facts& facts, const FactorList& dim, Seen& out) {
   }
 }
 
+// What all dimensions of a parameter show.
+struct SeenParam {
+  Seen all;
+  size_t rank = 0;    // the number of dimensions of more than one element
+  bool known = true;  // whether each of them has factors
+};
+
+SeenParam SeeParam(const Facts& facts, const ParamFacts& param) {
+  SeenParam out;
+  for (size_t d = 0; d < param.dims.size(); ++d) {
+    See(facts, param.dims[d], out.all);
+    out.rank += param.shape[d] > 1 ? 1 : 0;
+    out.known = out.known && (param.shape[d] == 1 || !param.dims[d].empty());
+  }
+  return out;
+}
+
 // Returns whether a parameter shows that its layer may have a mixer or latent
 // attention: a convolution, a latent, or a vector with a number for each head.
 bool MayMix(const Seen& seen, size_t rank) {
@@ -163,18 +180,12 @@ void DescribedRoles::FindRoles() {
   };
   std::unordered_map<std::string_view, Layer> layers;
   for (const ParamFacts& param : facts.params) {
-    Seen all;
-    size_t rank = 0;
-    bool known = true;
-    for (size_t d = 0; d < param.dims.size(); ++d) {
-      See(facts, param.dims[d], all);
-      rank += param.shape[d] > 1 ? 1 : 0;
-      known = known && (param.shape[d] == 1 || !param.dims[d].empty());
-    }
-    Layer& layer = layers[LayerOf(param.name)];
-    layer.may_mix = layer.may_mix || MayMix(all, rank);
-    if (!known) continue;
-    if (rank < 2) {
+    const SeenParam seen = SeeParam(facts, param);
+    const Seen& all = seen.all;
+    Layer& layer = layers[InnermostLayer(param.name)];
+    layer.may_mix = layer.may_mix || MayMix(all, seen.rank);
+    if (!seen.known) continue;
+    if (seen.rank < 2) {
       if (param.dims.size() == 1) {
         role_of(param) = RoleOfVector(param.name, all.Has(kStream));
       }
@@ -323,13 +334,9 @@ void CompleteSizes(const Facts& facts, ModelConfig& model) {
   std::set<std::string_view> mixed;
   std::set<int64_t> widths, vocabularies;
   for (const ParamFacts& param : facts.params) {
-    Seen all;
-    size_t rank = 0;
-    for (size_t d = 0; d < param.dims.size(); ++d) {
-      See(facts, param.dims[d], all);
-      rank += param.shape[d] > 1 ? 1 : 0;
-    }
-    if (MayMix(all, rank)) mixed.insert(LayerOf(param.name));
+    const SeenParam seen = SeeParam(facts, param);
+    const Seen& all = seen.all;
+    if (MayMix(all, seen.rank)) mixed.insert(InnermostLayer(param.name));
     if (!all.Has(kVocab) || !all.Has(kStream)) continue;
     for (const uint32_t factor : all.factors) {
       const Factor& one = facts.factors[factor];
@@ -344,30 +351,26 @@ void CompleteSizes(const Facts& facts, ModelConfig& model) {
   std::set<std::string_view> attend;
   std::set<std::string> stacks;
   for (const ParamFacts& param : facts.params) {
-    Seen all;
-    bool known = true;
-    for (size_t d = 0; d < param.dims.size(); ++d) {
-      See(facts, param.dims[d], all);
-      known = known && (param.shape[d] == 1 || !param.dims[d].empty());
-    }
+    const SeenParam seen = SeeParam(facts, param);
+    const Seen& all = seen.all;
     const bool reads = std::ranges::any_of(
         streams, [&](uint32_t one) { return all.HasFactor(one); });
-    if (!reads || !known || param.looked_up) continue;
+    if (!reads || !seen.known || param.looked_up) continue;
     for (const uint32_t factor : all.factors) {
       const Factor& one = facts.factors[factor];
       if (one.role == kExperts) shown.experts.insert(one.size);
       if (one.role != kInner) continue;
       (all.Has(kExperts) ? shown.expert_inner : shown.inner).insert(one.size);
     }
-    if (mixed.contains(LayerOf(param.name)) || all.Has(kInner)) continue;
+    if (mixed.contains(InnermostLayer(param.name)) || all.Has(kInner)) continue;
     for (const FactorList& dim : param.dims) AddHeads(facts, dim, shown);
     const bool contracts_heads =
         std::ranges::any_of(param.contracted, [&](uint32_t factor) {
           const FactorRole role = facts.factors[factor].role;
           return role == kHeads || role == kKvHeads;
         });
-    if (contracts_heads && attend.insert(LayerOf(param.name)).second) {
-      std::string stack(LayerOf(param.name));
+    if (contracts_heads && attend.insert(InnermostLayer(param.name)).second) {
+      std::string stack(InnermostLayer(param.name));
       std::erase_if(stack, [](char c) { return c >= '0' && c <= '9'; });
       stacks.insert(std::move(stack));
     }

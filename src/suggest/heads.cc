@@ -327,11 +327,10 @@ class HeadInference {
               (heads.kv_heads == 1 ? " KV head" : " KV heads");
     }
     if (heads.assumed) text += " (head size assumed)";
-    const auto stated = ConfiguredHeads(model_);
     fits_ =
-        fits_ || !stated || heads.head_dim == 0 ||
-        (heads.heads == stated->heads && heads.kv_heads == stated->kv_heads &&
-         heads.head_dim == stated->head_dim);
+        fits_ || !stated_ || heads.head_dim == 0 ||
+        (heads.heads == stated_->heads && heads.kv_heads == stated_->kv_heads &&
+         heads.head_dim == stated_->head_dim);
     auto& texts = dims_.facts.heads;
     if (std::find(texts.begin(), texts.end(), text) == texts.end()) {
       texts.push_back(std::move(text));
@@ -342,6 +341,7 @@ class HeadInference {
   const ModelConfig* model_;
   int64_t parts_;
   ModelDims& dims_;
+  const std::optional<Heads> stated_ = ConfiguredHeads(model_);
   // Whether some block has the heads of the configuration, or it states none.
   bool fits_ = false;
 };
@@ -352,11 +352,9 @@ std::optional<Heads> ConfiguredHeads(const ModelConfig* model) {
   if (model == nullptr) return std::nullopt;
   const auto stated = HeadsOf(*model);
   if (!stated) return std::nullopt;
-  Heads out;
-  out.heads = stated->heads;
-  out.kv_heads = stated->kv_heads;
-  out.head_dim = stated->head_dim;
-  return out;
+  return Heads{.heads = stated->heads,
+               .kv_heads = stated->kv_heads,
+               .head_dim = stated->head_dim};
 }
 
 void InferHeads(const Tree& tree, const ModelConfig* model,

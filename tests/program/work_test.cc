@@ -61,9 +61,9 @@ TEST_CASE("a causal mask halves the products of attention") {
     CHECK(Masked(Attention(compared, "select")) == 2);
   }
   CHECK(Masked(Attention("eq", "select")) == 0);
-  // Scores plus a mask of booleans are not known to be hidden.
+  // An added boolean is 0 or 1, which hides no score.
   CHECK(Masked(Attention("ge", "add")) == 0);
-  // Scores plus numbers are, if the numbers of hidden keys are low.
+  // Added numbers do, if those of hidden keys are low.
   CHECK(Masked(Attention("ge", "numbers")) == 2);
   CHECK(Masked(Attention("eq", "numbers")) == 0);
   CHECK(Masked(Attention("ge", "small numbers")) == 0);

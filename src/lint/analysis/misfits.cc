@@ -130,24 +130,54 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
   }
 }
 
-void AddHidden(const Facts& facts, std::vector<Misfit>& out) {
-  const auto hidden = facts.model()->hidden;
-  if (!hidden) return;
+// Adds a size of the configuration that no dimension of a matrix fits, if a
+// matrix satisfies `shows`.
+template <typename Fits, typename Shows>
+void AddAbsent(const Facts& facts, std::string_view what, int64_t stated,
+               const Fits& fits, const Shows& shows, std::vector<Misfit>& out) {
   const ParameterGroup* first = nullptr;
   for (const ParameterGroup& group : facts.groups()) {
     const auto& shape = facts.TypeOf(group).shape;
     if (!shape || shape->size() < 2 || !IsPlain(facts, group)) continue;
-    if (std::find(shape->begin(), shape->end(), *hidden) != shape->end()) {
-      return;
-    }
-    if (first == nullptr) first = &group;
+    if (std::ranges::any_of(*shape, fits)) return;
+    if (first == nullptr && shows(group)) first = &group;
   }
   if (first == nullptr) return;
   out.push_back({false,
-                 "the configuration gives a hidden size of " +
-                     std::to_string(*hidden) +
+                 "the configuration gives " + std::string(what) + " of " +
+                     std::to_string(stated) +
                      ", which is no dimension of any matrix",
                  first});
+}
+
+void AddHidden(const Facts& facts, std::vector<Misfit>& out) {
+  const auto hidden = facts.model()->hidden;
+  if (!hidden) return;
+  AddAbsent(
+      facts, "a hidden size", *hidden,
+      [&](int64_t size) { return size == *hidden; },
+      [](const ParameterGroup&) { return true; }, out);
+}
+
+// Compares the inner width of an MLP. A gate and an up projection may be one
+// matrix of twice that width, or the configuration may state the width of both.
+// Models with experts need not have an MLP of the stated width.
+void AddIntermediate(const Facts& facts, std::vector<Misfit>& out) {
+  const ModelConfig& model = *facts.model();
+  if (!model.intermediate || model.experts || model.moe_intermediate) return;
+  const auto is_half = [](int64_t half, int64_t whole) {
+    return whole % 2 == 0 && whole / 2 == half;
+  };
+  const int64_t stated = *model.intermediate;
+  AddAbsent(
+      facts, "an intermediate size", stated,
+      [&](int64_t size) {
+        return size == stated || is_half(size, stated) || is_half(stated, size);
+      },
+      [](const ParameterGroup& group) {
+        return group.role.module_role == Role::kDown;
+      },
+      out);
 }
 
 void AddVocabulary(const Facts& facts, std::vector<Misfit>& out) {
@@ -193,34 +223,6 @@ void AddExperts(const Facts& facts, std::vector<Misfit>& out) {
                  "the configuration gives " + std::to_string(*experts) +
                      " experts, and " + ParametersText(facts, *first) +
                      " holds " + std::to_string(held),
-                 first});
-}
-
-// Compares the inner width of an MLP. A gate and an up projection may be one
-// matrix of twice that width, or the configuration may state the width of both.
-// Models with experts need not have an MLP of the stated width.
-void AddIntermediate(const Facts& facts, std::vector<Misfit>& out) {
-  const ModelConfig& model = *facts.model();
-  if (!model.intermediate || model.experts || model.moe_intermediate) return;
-  const ParameterGroup* first = nullptr;
-  for (const ParameterGroup& group : facts.groups()) {
-    const auto& shape = facts.TypeOf(group).shape;
-    if (!shape || shape->size() < 2 || !IsPlain(facts, group)) continue;
-    for (const int64_t size : *shape) {
-      if (size == *model.intermediate || size == 2 * *model.intermediate ||
-          2 * size == *model.intermediate) {
-        return;
-      }
-    }
-    if (first == nullptr && group.role.module_role == Role::kDown) {
-      first = &group;
-    }
-  }
-  if (first == nullptr) return;
-  out.push_back({false,
-                 "the configuration gives an intermediate size of " +
-                     std::to_string(*model.intermediate) +
-                     ", which is no dimension of any matrix",
                  first});
 }
 
@@ -271,13 +273,6 @@ void AddLayers(const Facts& facts, std::vector<Misfit>& out) {
                  nullptr});
 }
 
-// Parameters of a tree or of a description whose names differ only in numbers.
-struct Described {
-  std::map<std::string, const program::ParamFacts*, std::less<>> by_name;
-  // How often each name occurs, with `*` in place of numbers.
-  std::map<std::string, int64_t, std::less<>> counts;
-};
-
 // Returns whether a shape is that of a description, or has more rows of the
 // vocabulary. Such a table is padded and fits.
 bool FitsDescribed(const Facts& facts, const Shape& shape,
@@ -294,35 +289,37 @@ bool FitsDescribed(const Facts& facts, const Shape& shape,
 void AddDescribed(const Facts& facts, std::vector<Misfit>& out) {
   const program::Facts* const described = facts.described();
   if (described == nullptr || facts.inputs().traced != nullptr) return;
-  Described stated;
+  std::map<std::string_view, const program::ParamFacts*> by_name;
+  // How often each name is described, with `*` in place of numbers, and how
+  // often the tree has it.
+  std::map<std::string, int64_t> counts, held;
   for (const program::ParamFacts& param : described->params) {
-    stated.by_name.emplace(param.name, &param);
-    ++stated.counts[NameTemplate(param.name, facts.separator())];
+    by_name.emplace(param.name, &param);
+    ++counts[NameTemplate(param.name, facts.separator())];
   }
-  std::map<std::string, int64_t, std::less<>> held;
   for (const ParameterGroup& group : facts.groups()) {
     held[group.name] += group.count();
   }
   const auto shared = std::ranges::count_if(
-      stated.counts, [&](const auto& one) { return held.contains(one.first); });
-  if (2 * shared < std::ssize(stated.counts)) return;
+      counts, [&](const auto& one) { return held.contains(one.first); });
+  if (2 * shared < std::ssize(counts)) return;
   std::optional<Misfit> shapes;
   int64_t differ = 0;
   for (const ParameterGroup& group : facts.groups()) {
     const auto& shape = facts.TypeOf(group).shape;
     if (!shape || !IsPlain(facts, group)) continue;
     for (const uint32_t member : facts.Members(group)) {
-      const auto at = stated.by_name.find(facts.plan().names[member]);
-      if (at == stated.by_name.end() ||
+      const auto at = by_name.find(facts.plan().names[member]);
+      if (at == by_name.end() ||
           FitsDescribed(facts, *shape, at->second->shape)) {
         continue;
       }
       ++differ;
       if (shapes) continue;
       shapes = Misfit{false,
-                      "the configuration describes `" + at->first + "` as " +
-                          ShapeText(at->second->shape) + ", and it is " +
-                          ShapeText(*shape),
+                      "the configuration describes `" + std::string(at->first) +
+                          "` as " + ShapeText(at->second->shape) +
+                          ", and it is " + ShapeText(*shape),
                       &group};
     }
   }
@@ -334,7 +331,7 @@ void AddDescribed(const Facts& facts, std::vector<Misfit>& out) {
   // A parameter that the tree lacks may be there under another name, as in
   // published files or in a quantised tree.
   const bool renamed = shared < std::ssize(held);
-  for (const auto& [name, count] : stated.counts) {
+  for (const auto& [name, count] : counts) {
     const auto at = held.find(name);
     const int64_t found = at == held.end() ? 0 : at->second;
     if (found == count || (found == 0 && renamed)) continue;

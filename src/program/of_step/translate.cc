@@ -502,12 +502,12 @@ class Translator : public StepValues {
         "mul", {write_.Reshaped(angle, std::move(shape)),
                 write_.Reshaped(write_.NumberList(table.inverse, Dtype::kF32),
                                 std::move(ones))});
-    const auto turned = [&](std::string_view fn) {
+    const auto of_angle = [&](std::string_view fn) {
       return write_.Converted(Scaled(write_.Map(fn, {angle}), table.amplitude),
                               source_.dtype);
     };
-    const ValueId cosine = turned("cos");
-    return angles_[key] = {cosine, turned("sin")};
+    const ValueId cosine = of_angle("cos");
+    return angles_[key] = {cosine, of_angle("sin")};
   }
 
   ValueId Rotated(const GraphOp& op) {
@@ -527,7 +527,7 @@ class Translator : public StepValues {
     const ValueId sine = Arranged(sines, of_angles, paired);
     const size_t dim = PlaceOf(in, label);
     const ValueId x = Real(op.in[0]);
-    const ValueId turned = write_.Slice(x, dim, 0, 2 * pairs);
+    const ValueId rotated = write_.Slice(x, dim, 0, 2 * pairs);
     // The elements of a pair are next to each other, or half a head apart.
     Shape halves = Sized(in);
     halves[dim] = pairs;
@@ -538,10 +538,10 @@ class Translator : public StepValues {
     const size_t of_two = rope.interleaved ? dim + 1 : dim;
     const auto part = [&](int64_t i) {
       if (!rope.interleaved) {
-        return write_.Slice(turned, dim, i * pairs, (i + 1) * pairs);
+        return write_.Slice(rotated, dim, i * pairs, (i + 1) * pairs);
       }
       return write_.Reshaped(
-          write_.Slice(write_.Reshaped(turned, apart), of_two, i, i + 1),
+          write_.Slice(write_.Reshaped(rotated, apart), of_two, i, i + 1),
           halves);
     };
     const ValueId first = part(0);
