@@ -162,6 +162,8 @@ struct Region {
 
 // What an index outside of the indexed value does.
 enum class IndexMode : uint8_t { kPromised, kClip, kFill };
+inline constexpr std::string_view kIndexModeNames[] = {"promise_in_bounds",
+                                                       "clip", "fill"};
 
 struct Op {
   OpKind kind = OpKind::kConst;
@@ -206,6 +208,8 @@ bool HasDim(std::span<const int64_t> list, size_t dim);
 
 // `state` is neither a parameter nor data, such as a moment of the optimizer.
 enum class InputKind : uint8_t { kParam, kData, kState };
+inline constexpr std::string_view kInputKindNames[] = {"param", "data",
+                                                       "state"};
 
 struct Input {
   ValueId value = 0;

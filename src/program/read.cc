@@ -326,13 +326,12 @@ class ProgramReader {
     if (op.kind != OpKind::kGather && op.kind != OpKind::kScatter) return true;
     const auto mode = Member(item, "mode", JsonKind::kString, "a text");
     if (!mode) return false;
-    constexpr std::string_view kModes[] = {"promise_in_bounds", "clip", "fill"};
-    const auto* const at = std::ranges::find(kModes, mode->string());
-    if (at == std::end(kModes)) {
+    const auto* const at = std::ranges::find(kIndexModeNames, mode->string());
+    if (at == std::end(kIndexModeNames)) {
       return Refuse(code::kSchema, *mode,
                     "a mode is `promise_in_bounds`, `clip` or `fill`");
     }
-    op.mode = static_cast<IndexMode>(at - std::begin(kModes));
+    op.mode = static_cast<IndexMode>(at - std::begin(kIndexModeNames));
     const auto fill = item.Find("fill");
     return !fill || fill->kind() == JsonKind::kNull ||
            fill->kind() == JsonKind::kBool ||
@@ -377,7 +376,6 @@ class ProgramReader {
   }
 
   bool ReadInputs(const JsonValue& root) {
-    constexpr std::string_view kKinds[] = {"param", "data", "state"};
     const auto list = Member(root, "inputs", JsonKind::kArray, "a list");
     if (!list) return false;
     std::set<std::string, std::less<>> names;
@@ -390,12 +388,12 @@ class ProgramReader {
                              : std::nullopt;
       Input input;
       if (!name || !ReadId(*value, false, input.value)) return false;
-      const auto* const at = std::ranges::find(kKinds, kind->string());
-      if (at == std::end(kKinds)) {
+      const auto* const at = std::ranges::find(kInputKindNames, kind->string());
+      if (at == std::end(kInputKindNames)) {
         return Refuse(code::kSchema, *kind,
                       "the kind of an input is `param`, `data` or `state`");
       }
-      input.kind = static_cast<InputKind>(at - std::begin(kKinds));
+      input.kind = static_cast<InputKind>(at - std::begin(kInputKindNames));
       input.name = name->string();
       if (input.kind == InputKind::kParam && input.name.empty()) {
         return Refuse(code::kName, *name, "a parameter needs a name");

@@ -65,8 +65,7 @@ void WriteOp(JsonWriter& json, const Op& op) {
   }
   if (op.kind == program::OpKind::kGather ||
       op.kind == program::OpKind::kScatter) {
-    // Indices outside of the array select nothing.
-    json.Member("mode", "fill");
+    json.Member("mode", program::kIndexModeNames[static_cast<size_t>(op.mode)]);
   }
   if (op.fill) {
     json.Key("fill");
@@ -81,10 +80,10 @@ void WriteProgram(const Request& request, Sink& out, Findings&) {
                  "files", of.files);
     json.Rows("values", of.values,
               [&](const program::Value& value) { WriteValue(json, value); });
-    constexpr std::string_view kKinds[] = {"param", "data", "state"};
     json.Rows("inputs", of.inputs, [&](const program::Input& input) {
       json.Members("value", input.value, "kind",
-                   kKinds[static_cast<size_t>(input.kind)], "name", input.name);
+                   program::kInputKindNames[static_cast<size_t>(input.kind)],
+                   "name", input.name);
     });
     json.Rows("ops", of.ops, [&](const Op& op) { WriteOp(json, op); });
     json.Members("outputs", of.outputs, "assumptions", of.assumptions,
