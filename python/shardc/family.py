@@ -35,10 +35,11 @@ from shardc.command import find_program
 
 SAMPLES, HELD_OUT = 40, 24
 _MOST_SHOWN = 6  # differences
-# Programs of the fit of factors, and of the comparison.
-_PROGRAMS, _HELD_OUT_PROGRAMS = 8, 4
-# How often dimensions that differ are left open and the others compared again.
-_ROUNDS = 5
+# Programs of the fit of factors, those of a fit that differs from one, and those of the
+# comparison.
+_PROGRAMS, _MOST_PROGRAMS, _HELD_OUT_PROGRAMS = 8, 32, 4
+# How often factors are compared: with more programs, then with dimensions left open.
+_ROUNDS = 7
 # How often a description that differs is fitted again, with the configs that showed it.
 _REFITS = 4
 
@@ -62,11 +63,11 @@ class Description:
         self.built += more
         self.text = self._text()
 
-    def with_facts(self) -> str:
+    def with_facts(self, most: int = _PROGRAMS) -> str:
         """The description with what programs of its class show; without programs, the
         same text."""
-        if not self.programs:
-            self.programs = programs_of(self.subject, self.built, _PROGRAMS)
+        if len(self.programs) < most:
+            self.programs = programs_of(self.subject, self.built, most, self.programs)
         return self._text() if self.programs else self.text
 
     def _text(self) -> str:
@@ -236,19 +237,25 @@ def stating_facts(made: Description, cases: Sequence[Built]) -> tuple[str, str]:
     held_out_programs = list(itertools.islice(
         ((one.given, dims) for one in cases
          if (dims := programmed(made.subject, one.given)) is not None), _HELD_OUT_PROGRAMS))
-    programs = [(made.built[at].given, dims) for at, dims in made.programs.items()]
+    most = _PROGRAMS
     for _ in range(_ROUNDS):
-        wrong = facts_differ(made, text, programs + held_out_programs)
+        wrong = facts_differ(made, text, held_out_programs + [
+            (made.built[at].given, dims) for at, dims in made.programs.items()])
         if not wrong:
             note = (f"factors as in {len(held_out_programs)} programs, which took no part in"
                     " the fit")
             return text, "\n  ".join([note, *made.unknown()])
+        if most < _MOST_PROGRAMS:
+            # A factor of one size in all programs has no value that they show.
+            most *= 2
+            text = made.with_facts(most)
+            continue
         before = len(made.left_open)
         for param, d, why in wrong:
             made.left_open.setdefault((param, d), why)
         if len(made.left_open) == before:
             break
-        text = made.with_facts()
+        text = made.with_facts(most)
     param, d, why = wrong[0]
     return made.text, (f"no factors: {len(wrong)} dimensions differ, such as"
                        f" {param} {d}: {why}")

@@ -36,6 +36,7 @@ class Drawer:
         self.keys: dict[str, Key] = {key.name: key for key in subject.keys()}
         self.parts = subject.parts()
         self.texts: dict[str, set[str]] = {}  # values that a text is compared with
+        self.excluded: set[tuple[str, str]] = set()  # texts that are refused
         self.per_layer: set[str] = set()  # lists with an entry for each layer
         self.places: set[str] = set()  # lists of numbers of layers
         self.fractions: set[str] = set()  # keys of fractions that sizes depend on
@@ -88,7 +89,9 @@ class Drawer:
     def _start(self) -> dict[str, Any]:
         """A small config that is built, with as many keys as are built together."""
         few = {name: 3 for name in self.keys if _LAYERS.match(_last(name))}
-        for flat in ({**self.fixed, **few}, self.fixed):
+        example = {name: value for name in self.keys
+                   if (value := self._exemplified(name)) is not _ABSENT}
+        for flat in ({**self.fixed, **few}, self.fixed, {**self.fixed, **example}):
             if self.built(flat):
                 self.good = flat
                 break
@@ -107,6 +110,13 @@ class Drawer:
                 return flat
             self._blame(flat)
         return self.good
+
+    def _exemplified(self, name: str) -> Any:
+        """A key's value in the example config."""
+        value: Any = self.subject.example or {}
+        for part in name.split("."):
+            value = value.get(part, _ABSENT) if isinstance(value, dict) else _ABSENT
+        return value
 
     def _blame(self, flat: dict[str, Any]) -> None:
         """Finds a key whose value is not built with others, which is rarely drawn then."""
@@ -142,6 +152,8 @@ class Drawer:
         layers = [name for name in self.good if _LAYERS.match(_last(name))]
         more = self.built({**self.good, **{name: self.good[name] + 1 for name in layers
                                            if isinstance(self.good[name], int)}})
+        if more is None:
+            more = self._longer(layers)
         for name, value in base.values.items():
             if not isinstance(value, list) or more is None:
                 continue
@@ -150,6 +162,8 @@ class Drawer:
                 self.per_layer.add(name)
                 if value == list(range(len(value))):
                     self.places.add(name)
+        for name in self.per_layer:
+            self._exclude_texts(name)
         # Keys that the code requests and the class does not list.
         for name in base.absent:
             if name in self.keys or _last(name) in ("decoder", "generator", "text_config"):
@@ -174,6 +188,26 @@ class Drawer:
                 if any(x is not None and x.live() != made.live() for x in changes):
                     self.fractions.add(name)
                     break
+
+    def _longer(self, layers: list[str]) -> Optional[Built]:
+        """With a layer more, where lists must have an entry for it."""
+        counts = {self.good[name] for name in layers}
+        longer = {name: [*value, value[-1]] for name, value in self.good.items()
+                  if isinstance(value, list) and value and len(value) in counts}
+        return self.built({**self.good, **longer,
+                           **{name: self.good[name] + 1 for name in layers
+                              if isinstance(self.good[name], int)}})
+
+    def _exclude_texts(self, name: str) -> None:
+        """Finds the texts that a list with an entry for each layer does not take, such as
+        kinds of layers that the class compares with and other classes have."""
+        value = self.good.get(name)
+        if not isinstance(value, list):
+            return
+        for text in sorted(self.texts.get(name, set()) - set(value)):
+            others = [[text] * len(value), [text, *value[1:]], [*value[:-1], text]]
+            if not any(self.built({**self.good, name: other}) for other in others):
+                self.excluded.add((name, text))
 
     def _learn(self, built: Built) -> None:
         """Notes the texts with which the class compares values."""
@@ -300,7 +334,8 @@ class Drawer:
         draw = self.random
         if draw.random() < 0.3:
             return _ABSENT
-        texts = sorted(self.texts.get(name, set()))
+        texts = sorted(x for x in self.texts.get(name, set())
+                       if (name, x) not in self.excluded)
         if texts:
             return [draw.choice(texts) for _ in range(scope.layers)]
         if name in self.places:

@@ -71,7 +71,9 @@ def _item(values: Any, at: int) -> Any:
 def _code(x: Expression) -> str:
     """The expression in Python, with the values N and the counters C."""
     if not isinstance(x, tuple):
-        return repr(x)
+        # An object of the class's library, such as a dtype, is no value of a config.
+        plain = x is None or isinstance(x, (int, float, str, list))
+        return repr(x) if plain else "item((), 0)"
     kind = x[0]
     if kind == "name":
         return f"N.get({x[1]!r})"

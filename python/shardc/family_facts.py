@@ -505,13 +505,15 @@ def _layer(name: str) -> str:
     return ".".join(parts[:last + 1])
 
 
-def programs_of(subject: Subject, built: Sequence[Built], most: int) -> dict[int, Dims]:
-    """The facts of the first configs whose models run, by the index of the config."""
-    out: dict[int, Dims] = {}
-    for at, one in enumerate(built):
+def programs_of(subject: Subject, built: Sequence[Built], most: int,
+                known: dict[int, Dims]) -> dict[int, Dims]:
+    """The facts of the first configs whose models run, by the index of the config;
+    `known` has those of the first of them."""
+    out = dict(known)
+    for at in range(max(known, default=-1) + 1, len(built)):
         if len(out) == most:
             break
-        found = programmed(subject, one.given)
+        found = programmed(subject, built[at].given)
         if found is not None:
             out[at] = found
     return out

@@ -79,6 +79,10 @@ class Expressions(unittest.TestCase):
                 self.assertEqual(value_of(simplified(x), NAMES, ()),
                                  value_of(x, NAMES, ()))
 
+    def test_an_object_of_the_library_is_no_value(self):
+        for x in (("==", ("name", "a"), object()), ("+", ("name", "a"), object())):
+            self.assertIsNone(value_of(x, NAMES, ()))
+
 
 def _all(x):
     if isinstance(x, tuple):

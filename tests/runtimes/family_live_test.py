@@ -2,6 +2,7 @@
 description is made again, a type of transformers comes out equal, and a class whose
 sizes the language cannot say is refused with nothing written."""
 
+import json
 import os
 import subprocess
 import sys
@@ -42,6 +43,13 @@ class Loaded(nn.Module):
         super().__init__()
         self.size = nn.Parameter(torch.zeros(int(torch.ones(config.hidden_size).sum())))
 """
+
+WITH_KINDS = {
+    "model_type": "lfm2_moe", "architectures": ["Lfm2MoeForCausalLM"], "hidden_size": 64,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "num_hidden_layers": 4,
+    "num_dense_layers": 1, "intermediate_size": 96, "moe_intermediate_size": 48,
+    "num_experts": 4, "num_experts_per_tok": 2, "vocab_size": 128,
+    "layer_types": ["conv", "full_attention", "conv", "full_attention"]}
 
 # 16 GiB for each column.
 LARGE = """import torch
@@ -89,6 +97,18 @@ class Families(unittest.TestCase):
                 ran = self.run_it(out, model_type, "-o", out, "--seed", seed)
                 self.assertEqual(ran.returncode, 0, ran.stderr)
                 self.assertIn("equal to", ran.stdout)
+
+    def test_a_type_without_defaults_has_an_example(self):
+        """Its kinds of layers are known from the example alone."""
+        with tempfile.TemporaryDirectory() as out:
+            path = os.path.join(out, "config.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(WITH_KINDS, file)
+            ran = self.run_it(out, "lfm2_moe", "-o", out, "--config", path)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn("factors as in 4 programs", ran.stdout)
+            with open(os.path.join(out, "lfm2_moe.yaml"), encoding="utf-8") as file:
+                self.assertIn("layers[i < num_hidden_layers]", file.read())
 
     def test_what_the_language_cannot_say_is_not_written(self):
         with tempfile.TemporaryDirectory() as folder:
