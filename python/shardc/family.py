@@ -7,7 +7,8 @@ Writes the description of a model type that the program does not know, so that
 works for each config.json of the type. The class, one of transformers or your own, is
 built on PyTorch's meta device from many small random configs; nothing is allocated. The
 description is written only if the program's tree equals the class's for other random
-configs and for the class's default config.
+configs and for the class's default config, or for an example (--config) where the class
+is not built from its default.
 
     python3 -m shardc.family lfm2 -o families
     python3 -m shardc.family my_models.acme:AcmeForCausalLM --trust-code -o families
@@ -173,6 +174,12 @@ def held_out(made: Description, number: int, seed: int) -> list[Case]:
         cases.append(("the class's default config", plain or default))  # type: ignore[arg-type]
     if subject.example:
         cases.append(("the example config", subject.build(subject.example)))
+    elif len(cases) == number:
+        # What is drawn may then be what nobody trains, such as a model without experts.
+        raise FamilyError(
+            f"{subject.classes} is not built from its default config, so that nothing shows"
+            f" what a model of it has: {drawer.errors[-1]} (name an example with `--config"
+            " config.json`)")
     return cases
 
 

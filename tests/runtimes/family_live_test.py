@@ -110,6 +110,15 @@ class Families(unittest.TestCase):
             with open(os.path.join(out, "lfm2_moe.yaml"), encoding="utf-8") as file:
                 self.assertIn("layers[i < num_hidden_layers]", file.read())
 
+    def test_a_type_that_its_default_config_does_not_build_needs_an_example(self):
+        """Only models without experts can be drawn of this one."""
+        with tempfile.TemporaryDirectory() as out:
+            ran = self.run_it(out, "dots1", "-o", os.path.join(out, "made"))
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn("is not built from its default config", ran.stderr)
+            self.assertIn("--config", ran.stderr)
+            self.assertFalse(os.path.exists(os.path.join(out, "made")))
+
     def test_what_the_language_cannot_say_is_not_written(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "rooted.py"), "w", encoding="utf-8") as file:
