@@ -87,7 +87,8 @@ class Description:
         writer = Writer(table, self.subject.model_type, self.subject.classes, aliases)
         if self.programs:
             Finder(table, writer, self.programs).state(live, self.left_open)
-        text = writer.text(live, files, "\n".join([self.comment(), *self.unknown()]))
+        text = writer.text(live, files, "\n".join([self.comment(), *self.unknown()]),
+                           self.drawer.never(built))
         self.unfitted = list(dict.fromkeys([*failed, *writer.failed]))
         return text
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import random
 import re
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from shardc import family_trace as trace
@@ -284,6 +285,14 @@ class Drawer:
                         found.append(made)
                         break
         return found
+
+    def never(self, built: Sequence[Built]) -> list[tuple[str, bool]]:
+        """Flags, each with a value that none of these configs has: the class refuses it
+        with the other values that are drawn."""
+        flags = [name for name, key in self.keys.items() if "bool" in key.kinds]
+        seen = {name: {x.values.get(name) for x in built} for name in flags}
+        return [(name, value) for name in flags for value in (True, False)
+                if value not in seen[name] and (not value) in seen[name]]
 
     def _draw_all(self, absent: float, flags: float) -> dict[str, Any]:
         flat: dict[str, Any] = dict(self.fixed)

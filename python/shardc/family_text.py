@@ -43,7 +43,10 @@ class Writer:
         # Sizes that have a name of their own, and their layouts.
         self.sizes: dict[str, tuple[Expression, str]] = {}
 
-    def text(self, live: Node, files: Optional[Node], comment: str) -> str:
+    def text(self, live: Node, files: Optional[Node], comment: str,
+             never: Sequence[tuple[str, bool]] = ()) -> str:
+        """The description. It refuses configs in which a flag has a value with which no
+        model was built, given in `never`."""
         own = {**self.values, **{name: x for name, (x, _) in self.sizes.items()}}
         self.lets.update(dict.fromkeys(own))
         for x in own.values():
@@ -54,6 +57,8 @@ class Writer:
         entries = self._entries(live, 0)
         if files is not None:
             entries = _merged(entries, self._entries(files, 0))
+        if never:
+            entries[0] = _only(entries[0], _guard(never))
         blocks = _blocks(entries)
         lines = [f"# {line}" for line in comment.splitlines()]
         lines += ["version: 1", f"models: {self.classes}"]
@@ -239,6 +244,14 @@ def _only(x: Entry, condition: str) -> Entry:
     if " or " in own or " if " in own:
         own = f"({own})"
     return Entry(x.key, f"{condition} and {own}" if own else condition, x.content)
+
+
+def _guard(never: Sequence[tuple[str, bool]]) -> str:
+    """A condition that holds, or refuses the config."""
+    flags = " and ".join(
+        f"not ({name} ?? false)" if value else f"({name} ?? true)" for name, value in never)
+    words = " or ".join(f"{'with' if value else 'without'} {name}" for name, value in never)
+    return f"({flags} or refuse('what a model {words} has was not seen'))"
 
 
 def _lines(entries: list[Entry], depth: int) -> list[str]:

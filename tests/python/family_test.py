@@ -251,6 +251,32 @@ class Fits(unittest.TestCase):
         let = fit_let(Table(samples), "head")
         self.assertEqual(shown(let.value), "head ?? hidden // heads")
 
+    def test_a_flag_with_which_no_model_was_built_is_refused(self):
+        samples = [
+            built({"width": width}, {"width": width},
+                  [trace.Tensor("w", (width,), "F32", (("name", "width"),))], [])
+            for width in (4, 6)]
+        root, table = grown([x.tensors for x in samples]), Table(samples)
+        Fitter(table, ["F32"] * 2).fit(root)
+        text = Writer(table, "made", "Made", {}).text(
+            root, None, "Made.", [("experts", True), ("gated", False)])
+        for given, rc in (({}, 0), ({"experts": False, "gated": True}, 0),
+                          ({"experts": None}, 0), ({"experts": True}, 2),
+                          ({"gated": False}, 2)):
+            with self.subTest(given=given), tempfile.TemporaryDirectory() as folder:
+                with open(os.path.join(folder, "made.yaml"), "w", encoding="utf-8") as file:
+                    file.write(text)
+                path = os.path.join(folder, "config.json")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({"model_type": "made", "width": 8, **given}, file)
+                ran = subprocess.run(
+                    [BIN, "show", "manifest", "--no-project", "--families", folder,
+                     "--model", path], capture_output=True, text=True, check=False)
+                self.assertEqual(ran.returncode, rc, ran.stderr)
+                if rc:
+                    self.assertIn("with experts or without gated has was not seen",
+                                  ran.stderr)
+
 
 class Messages(unittest.TestCase):
     def run_it(self, *arguments):
