@@ -23,13 +23,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from shardc.family_configs import Drawer
 from shardc.family_facts import (
     Dims, Finder, Wrong, differences, programmed, programs_of, shown_facts)
-from shardc.family_fit import Fitter, Table, grown
+from shardc.family_expressions import Expression
+from shardc.family_fit import Fitter, Node, Table, grown
 from shardc.family_subject import Built, FamilyError, Subject, find
 from shardc.family_text import Writer, fitted
 from shardc.command import find_program
@@ -86,7 +87,10 @@ class Description:
             aliases.setdefault(name, []).append(other)
         writer = Writer(table, self.subject.model_type, self.subject.classes, aliases)
         if self.programs:
+            before = sizes_of(live)
             Finder(table, writer, self.programs).state(live, self.left_open)
+            if files is not None:
+                carry(live, before, files)
         text = writer.text(live, files, "\n".join([self.comment(), *self.unknown()]),
                            self.drawer.never(built))
         self.unfitted = list(dict.fromkeys([*failed, *writer.failed]))
@@ -103,6 +107,25 @@ class Description:
     def comment(self) -> str:
         return (f"Made by `python -m shardc.family` from the trees that"
                 f" {self.subject.classes}\nbuilds on the meta device.")
+
+
+def sizes_of(tree: Node) -> dict[int, tuple[Expression, ...]]:
+    """The sizes of all tensors of a tree, by the identity of their node."""
+    found = {id(tree): tree.sizes}
+    for child in tree.children.values():
+        found.update(sizes_of(child))
+    return found
+
+
+def carry(live: Node, before: Mapping[int, tuple[Expression, ...]], files: Node) -> None:
+    """Gives the tensors of files the names of the sizes that the same tensors have in the
+    model, so that both are one entry."""
+    for name, child in files.children.items():
+        other = live.children.get(name)
+        if other is not None:
+            if child.sizes == before[id(other)]:
+                child.sizes = other.sizes
+            carry(other, before, child)
 
 
 def _dtype(built: Built) -> str:
