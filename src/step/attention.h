@@ -39,7 +39,7 @@ struct AttentionSettings {
   bool chunked = false;
   bool causal = true;
   // Whether ALiBi adds to each score the product of the head's slope
-  // (exec/step/positions.cc) and the key's position.
+  // (exec/step/selection.cc) and the key's position.
   bool sloped = false;
   // Whether the slopes are multiplied by `scale`, like the scores.
   bool slopes_scaled = false;

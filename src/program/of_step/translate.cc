@@ -20,7 +20,7 @@
 #include <tuple>
 #include <utility>
 
-#include "exec/step/positions.h"
+#include "exec/step/kernel.h"
 #include "program/of_step/experts.h"
 #include "program/of_step/functions.h"
 #include "program/of_step/rows.h"
@@ -661,7 +661,7 @@ class Translator : public StepValues {
   }
 
   // T5's rows: one for each distance up to half of the rows, then ranges that
-  // grow by a constant factor. See exec/step/indexed.cc.
+  // grow by a constant factor. See exec/step/selection.cc.
   ValueId Distance(const GraphOp& op) {
     const auto& distance = As<step::DistanceAttributes>(op);
     const Labels& out = LabelsOf(op.out);

@@ -18,7 +18,7 @@
 #include "exec/cache/kv_cache.h"
 #include "exec/kernels/arithmetic.h"
 #include "exec/machine/collectives.h"
-#include "exec/operations/ring.h"
+#include "exec/operations/operation.h"
 #include "exec/pages/page_pool.h"
 #include "verify/answers/known_refusals.h"
 #include "verify/cases/grid.h"

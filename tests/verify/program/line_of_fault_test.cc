@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exec/machine/sharded.h"
-#include "exec/program/local.h"
+#include "exec/program/run.h"
 #include "meshes.h"
 #include "program/programs.h"
 #include "program/read.h"
