@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "dense/attention.h"
-#include "dense/rotary.h"
 #include "exec/attention/rotary.h"
 #include "exec/cache/kv_cache.h"
 #include "exec/kernels/arithmetic.h"
