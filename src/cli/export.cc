@@ -30,8 +30,8 @@
 #include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
-#include "step/backward.h"
 #include "step/build.h"
+#include "step/graph_writer.h"
 
 namespace shardc::cli {
 namespace {

@@ -19,7 +19,7 @@
 #include "roles/role.h"
 #include "source/json_writer.h"
 #include "source/size.h"
-#include "step/formulas.h"
+#include "step/lines.h"
 #include "step/role_uses.h"
 #include "step/roles.h"
 

@@ -26,8 +26,8 @@
 #include "model/project.h"
 #include "model/step_graph.h"
 #include "source/finding.h"
-#include "step/attention.h"
 #include "step/graph_writer.h"
+#include "step/macros.h"
 #include "step/roles.h"
 
 namespace shardc::step {

@@ -23,7 +23,7 @@
 
 namespace shardc::step {
 
-class Backward;  // is declared in step/backward.h
+class Backward;  // is declared in step/graph_writer.h
 
 // Returns the index of the type T in the variant OpAttributes.
 template <class T, class... Types>

@@ -24,9 +24,9 @@
 #include "source/file.h"
 #include "source/json.h"
 #include "source/size.h"
-#include "step/backward.h"
 #include "step/build.h"
 #include "step/graph_maker.h"
+#include "step/graph_writer.h"
 #include "step/small_models.h"
 #include "target/packs.h"
 

@@ -13,9 +13,9 @@
 #include "doctest/doctest.h"
 #include "families/families.h"
 #include "parse/project.h"
-#include "step/backward.h"
 #include "step/build.h"
 #include "step/described.h"
+#include "step/graph_writer.h"
 #include "target/open.h"
 #include "target/packs.h"
 

@@ -16,8 +16,8 @@
 #include "exec/machine/sharded.h"
 #include "exec/operations/operation.h"
 #include "model/step_graph.h"
-#include "step/attention.h"
 #include "step/constraints.h"
+#include "step/macros.h"
 #include "step/program.h"
 
 namespace shardc::exec {

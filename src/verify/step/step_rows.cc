@@ -16,7 +16,7 @@
 
 #include "source/digest.h"
 #include "source/size.h"
-#include "step/liveness.h"
+#include "step/program.h"
 
 namespace shardc::verify {
 namespace {
