@@ -21,7 +21,7 @@
 #include "source/file.h"
 #include "source/wording.h"
 #include "target/choose.h"
-#include "verify/step/parameter_step.h"
+#include "verify/step/step_report.h"
 
 namespace shardc::cli {
 namespace {

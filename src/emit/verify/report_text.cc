@@ -20,7 +20,7 @@
 #include "emit/columns.h"
 #include "source/join.h"
 #include "source/wording.h"
-#include "verify/cases/features.h"
+#include "verify/cases/case.h"
 #include "verify/judge/explain.h"
 
 namespace shardc {

@@ -19,7 +19,6 @@
 #include "model/operation_settings.h"
 #include "source/size.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 
 namespace shardc {
 namespace {

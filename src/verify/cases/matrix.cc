@@ -18,7 +18,6 @@
 #include "model/mesh_layout.h"
 #include "resolve/resolve.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 #include "verify/cases/problem_data.h"
 #include "verify/cases/reduced_sizes.h"
 

@@ -27,7 +27,6 @@
 #include "source/size.h"
 #include "source/wording.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 #include "verify/cases/problem_data.h"
 
 namespace shardc::verify {

@@ -32,7 +32,6 @@
 #include "source/process.h"
 #include "source/size.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 #include "verify/cases/problem_data.h"
 #include "verify/judge/explain.h"
 

@@ -28,7 +28,6 @@
 #include "source/size.h"
 #include "source/wording.h"
 #include "verify/judge/explain.h"
-#include "verify/program/strange.h"
 
 namespace shardc::verify {
 namespace {
