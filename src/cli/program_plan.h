@@ -47,7 +47,7 @@ struct ProgramPlan {
 };
 
 // Whether a plan's parts of a dimension become a dimension of the program
-// (program/split_parts.h). XLA shards a dimension in contiguous ranges only, so
+// (program/read.h). XLA shards a dimension in contiguous ranges only, so
 // this is never done to a program of JAX.
 enum class PlannedParts : uint8_t { kSplit, kContiguous };
 

@@ -113,7 +113,7 @@ enum class LineOp : uint8_t {
   kSwiglu,
   kGeglu,
   kActivation,
-  kFunction,  // a function of functions.h, with an optional constant
+  kFunction,  // a function of writer.h, with an optional constant
   kTake,      // reads the parameter of a role
   kAdd,
   kMultiply,

@@ -18,7 +18,6 @@
 #include "plan/read.h"
 #include "program/facts.h"
 #include "program/read.h"
-#include "program/runnable.h"
 #include "same_json.h"
 #include "same_manifest.h"
 

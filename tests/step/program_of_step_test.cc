@@ -20,7 +20,6 @@
 #include "parse/project.h"
 #include "program/facts.h"
 #include "program/read.h"
-#include "program/runnable.h"
 #include "source/file.h"
 #include "source/json.h"
 #include "source/size.h"

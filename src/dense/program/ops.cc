@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "dense/program/run.h"
-#include "program/runnable.h"
+#include "program/read.h"
 #include "source/size.h"
 
 namespace shardc::dense {

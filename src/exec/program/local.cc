@@ -15,7 +15,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "program/runnable.h"
+#include "program/read.h"
 #include "source/size.h"
 
 namespace shardc::exec {

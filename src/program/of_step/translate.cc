@@ -22,10 +22,7 @@
 
 #include "exec/step/kernel.h"
 #include "program/of_step/experts.h"
-#include "program/of_step/functions.h"
-#include "program/of_step/rows.h"
 #include "program/of_step/step_values.h"
-#include "program/of_step/tensors.h"
 #include "program/of_step/writer.h"
 #include "source/size.h"
 

@@ -22,7 +22,7 @@
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
 #include "exec/program/run.h"
-#include "program/runnable.h"
+#include "program/read.h"
 #include "program/sharding.h"
 #include "program/ties.h"
 #include "source/size.h"

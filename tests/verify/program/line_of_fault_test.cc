@@ -13,7 +13,6 @@
 #include "meshes.h"
 #include "program/programs.h"
 #include "program/read.h"
-#include "program/runnable.h"
 #include "source/file.h"
 #include "verify/program/proof.h"
 
