@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "cost/legality.h"
+#include "cost/settings.h"
 #include "emit/emit.h"
 #include "legalize/legalize.h"
 #include "lint/analysis/facts.h"

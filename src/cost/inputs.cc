@@ -18,9 +18,8 @@
 #include <utility>
 
 #include "cost/experts.h"
-#include "cost/legality.h"
-#include "cost/matrix_dims.h"
 #include "cost/memory.h"
+#include "cost/settings.h"
 #include "cost/stage_cost.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"

@@ -20,7 +20,6 @@
 #include <cmath>
 #include <utility>
 
-#include "cost/matmuls.h"
 #include "cost/memory.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
