@@ -1,4 +1,7 @@
-// Rotary position embeddings, and attention by its definition.
+// Attention by its definition. Each query row attends to the keys that its
+// masks let it see, and its output is the sum of their values, weighted by the
+// softmax of the scores. Rotary position embeddings of queries and keys come
+// first, with their scaled frequencies.
 #include "dense/attention.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// The ops that the reader of `shardc.program/v1` knows, and questions to a
+// program. A new op class is a row of the table, a rule in ties.cc and a case
+// in shapes.cc.
 #include "program/program.h"
 
 #include <algorithm>
