@@ -32,7 +32,7 @@
 #include "stored/ocdbt.h"
 #include "stored/store.h"
 #include "stored/tree.h"
-#include "stored/zarr_tree.h"
+#include "stored/zarr.h"
 
 namespace shardc::stored {
 namespace {

@@ -21,7 +21,6 @@
 #include "source/input_file.h"
 #include "source/size.h"
 #include "source/wording.h"
-#include "stored/new_folder.h"
 #include "stored/pickle.h"
 #include "stored/torch_archive.h"
 #include "stored/write.h"

@@ -11,7 +11,7 @@
 #include "source/file.h"
 #include "source/utf8.h"
 #include "stored/box.h"
-#include "stored/dcp_metadata.h"
+#include "stored/dcp.h"
 #include "stored/pickle.h"
 #include "stored/torch_archive.h"
 

@@ -1,4 +1,4 @@
-#include "stored/new_folder.h"
+#include "stored/write.h"
 
 #include <doctest/doctest.h>
 
