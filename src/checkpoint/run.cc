@@ -6,7 +6,7 @@
 // every process's journal contains `done`, and writes the index.
 //
 //   killed after 3 of 10 pieces, run again  ->  3 kept, 7 copied
-#include "checkpoint/run.h"
+#include "checkpoint/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +30,6 @@
 #include <vector>
 
 #include "checkpoint/copy.h"
-#include "checkpoint/journal.h"
-#include "checkpoint/transfer.h"
 #include "importers/set_folder.h"
 #include "source/file.h"
 #include "source/file_sink.h"

@@ -25,7 +25,7 @@
 #include <utility>
 
 #include "checkpoint/copy.h"
-#include "checkpoint/journal.h"
+#include "checkpoint/transfer.h"
 #include "floats/convert.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
