@@ -16,7 +16,7 @@
 #include "plan/read.h"
 #include "program/read.h"
 #include "program/sharding.h"
-#include "search/factors.h"
+#include "search/rule_options.h"
 #include "source/file.h"
 #include "source/join.h"
 #include "source/wording.h"
