@@ -19,7 +19,6 @@
 #include "roles/classify.h"
 #include "source/join.h"
 #include "source/size.h"
-#include "suggest/choice.h"
 #include "suggest/choose.h"
 #include "suggest/suggest.h"
 

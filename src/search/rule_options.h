@@ -20,7 +20,7 @@
 #include "search/evaluator.h"
 #include "search/request.h"
 #include "suggest/by_program.h"
-#include "suggest/choice.h"
+#include "suggest/choose.h"
 #include "suggest/dims.h"
 #include "suggest/parameter_groups.h"
 

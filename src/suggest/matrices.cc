@@ -12,7 +12,7 @@
 //
 // The orientations of all matrices ([in, out] or [out, in]) are decided
 // together, by roles/orientation.h.
-#include "suggest/matrices.h"
+#include "suggest/dims.h"
 
 #include <algorithm>
 #include <array>
