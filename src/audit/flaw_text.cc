@@ -2,7 +2,7 @@
 //
 //   SHD601  an activation `f32[8,16,64]` is gathered over axes of the batch,
 //           over `fsdp` 4 times in the forward pass: 96 KiB per device
-#include "audit/flaw_text.h"
+#include "audit/flaws.h"
 
 #include <cstdint>
 #include <string>

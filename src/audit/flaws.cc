@@ -26,9 +26,7 @@
 #include <vector>
 
 #include "audit/audit.h"
-#include "audit/flaw_text.h"
 #include "audit/gradients.h"
-#include "audit/matmuls.h"
 #include "audit/uses.h"
 #include "comm/collective_def.h"
 #include "source/size.h"

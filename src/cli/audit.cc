@@ -10,7 +10,6 @@
 #include "audit/difference.h"
 #include "audit/drift.h"
 #include "audit/growth.h"
-#include "audit/needs.h"
 #include "cli/commands.h"
 #include "cli/compared_program.h"
 #include "cli/cost_flags.h"
