@@ -23,8 +23,8 @@
 #include "model/model_description.h"
 #include "model/name.h"
 #include "plan/compile.h"
-#include "plan/like.h"
-#include "plan/quantised_modules.h"
+#include "plan/placement.h"
+#include "plan/representatives.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -20,7 +20,7 @@
 
 #include "lint/rules/all.h"
 #include "model/name.h"
-#include "plan/difference/stage_moves.h"
+#include "plan/difference/plan_difference.h"
 #include "source/file.h"
 #include "source/json.h"
 #include "source/json_writer.h"

@@ -26,7 +26,7 @@
 
 #include "model/manifest.h"
 #include "model/name.h"
-#include "plan/quantised_modules.h"
+#include "plan/representatives.h"
 #include "roles/classify.h"
 #include "source/size.h"
 

@@ -20,7 +20,7 @@
 #include "lint/rules/all.h"
 #include "model/model_description.h"
 #include "model/name.h"
-#include "plan/quantised_modules.h"
+#include "plan/representatives.h"
 #include "roles/classify.h"
 #include "roles/interleaved.h"
 #include "roles/layer_stacks.h"

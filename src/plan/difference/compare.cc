@@ -21,8 +21,6 @@
 #include "comm/memory.h"
 #include "plan/difference/class_change.h"
 #include "plan/difference/plan_difference.h"
-#include "plan/difference/plan_fields.h"
-#include "plan/difference/stage_moves.h"
 #include "source/json.h"
 #include "source/size.h"
 

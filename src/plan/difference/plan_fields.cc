@@ -5,7 +5,7 @@
 //
 //   mesh dp=2 tp=4 -> dp=4 tp=4   "the mesh was dp=2 tp=4 and is dp=4 tp=4",
 //                                 and no line for `devices`
-#include "plan/difference/plan_fields.h"
+#include "plan/difference/plan_difference.h"
 
 #include <algorithm>
 #include <array>
