@@ -290,7 +290,7 @@ def explanations(depfile, source):
         f"     {literal(page.why)},\n     {literal(page.fix)},\n"
         f"     {literal(page.explanation())}}},\n"
         for page in diagnostics(depfile, source))
-    write(source, '#include "emit/findings/explain_code.h"\n\n'
+    write(source, '#include "emit/findings/formats.h"\n\n'
           "namespace shardc {\nnamespace {\n\n"
           f"constexpr CodePage kPages[] = {{\n{rows}}};\n\n"
           "}  // namespace\n\n"

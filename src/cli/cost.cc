@@ -14,7 +14,6 @@
 #include "cli/serving_flags.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
-#include "emit/costs/program_cost.h"
 #include "parse/project.h"
 #include "plan/view.h"
 #include "source/file.h"

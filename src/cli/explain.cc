@@ -14,7 +14,7 @@
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "cli/verify_step.h"
-#include "emit/findings/explain_code.h"
+#include "emit/findings/formats.h"
 #include "emit/verify/step_json.h"
 #include "lint/rules/lint.h"
 #include "program/read.h"

@@ -30,7 +30,7 @@
 #include "emit/emit.h"
 #include "emit/plans/input_text.h"
 #include "emit/plans/rules_file.h"
-#include "emit/report/search_page.h"
+#include "emit/report/report.h"
 #include "plan/compile.h"
 #include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"

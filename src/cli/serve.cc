@@ -20,7 +20,7 @@
 #include "cli/output.h"
 #include "cli/search_project.h"
 #include "cli/search_proof.h"
-#include "emit/costs/serve_report.h"
+#include "emit/costs/search_report.h"
 #include "emit/emit.h"
 #include "emit/kv/kv_map.h"
 #include "plan/view.h"

@@ -19,7 +19,7 @@
 #include "cli/plan_findings.h"
 #include "cli/schedule_table.h"
 #include "cost/report.h"
-#include "emit/pictures/text_pictures.h"
+#include "emit/pictures/line.h"
 #include "model/mesh.h"
 #include "model/name.h"
 #include "picture/array.h"

@@ -8,7 +8,7 @@
 #include "cli/output.h"
 #include "cli/pictured.h"
 #include "cli/plan_findings.h"
-#include "emit/pictures/text_pictures.h"
+#include "emit/pictures/line.h"
 #include "emit/plans/rules_file.h"
 #include "match/proof/prover.h"
 #include "model/model_description.h"

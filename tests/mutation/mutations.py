@@ -225,7 +225,7 @@ MUTATIONS = [
     ("code-meaning-of-size", "finding.h",
      "a tensor's byte range differs from its shape",
      "a tensor's byte range equals its shape"),
-    ("explain-narrower", "explain_code.cc", "kWidth = 76", "kWidth = 72"),
+    ("explain-narrower", "formats.cc", "kWidth = 76", "kWidth = 72"),
 
     # Formats of findings.
     ("sort-by-column-first", "finding.cc",

@@ -2,15 +2,13 @@
 //
 //   sent per device in a step                          times  bytes
 //     model.py:41  forward  dot  all_reduce ["tp"]     32     4 GiB
-#include "emit/costs/program_cost.h"
+#include "emit/costs/cost_report.h"
 
 #include <array>
 #include <cstdio>
 #include <optional>
 #include <utility>
 
-#include "emit/columns.h"
-#include "emit/costs/cost_report.h"
 #include "emit/emit.h"
 #include "source/json_writer.h"
 #include "source/wording.h"

@@ -5,7 +5,7 @@
 //
 //   winner     [matmuls      |attention |head|collectives]      304 ms
 //   runner-up  [matmuls      |attention |head|collectives   ]   312 ms
-#include "emit/report/search_page.h"
+#include "emit/report/report.h"
 
 #include <algorithm>
 #include <array>

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "comm/collective.h"
-#include "emit/columns.h"
+#include "emit/emit.h"
 #include "source/join.h"
 #include "source/wording.h"
 #include "verify/cases/case.h"

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "emit/columns.h"
+#include "emit/emit.h"
 #include "model/mesh_layout.h"
 #include "source/join.h"
 #include "source/json_writer.h"
