@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fuzz/reading.h"
-#include "importers/gguf.h"
+#include "importers/manifest.h"
 #include "importers/safetensors.h"
 #include "source/file.h"
 #include "source/utf8.h"
