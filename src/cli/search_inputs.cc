@@ -16,7 +16,6 @@
 #include "families/families.h"
 #include "parse/project.h"
 #include "parse/rules.h"
-#include "parse/stages_read.h"
 #include "plan/compile.h"
 #include "plan/lowered_step.h"
 #include "source/join.h"

@@ -12,7 +12,7 @@
 #include "emit/plans/rules_file.h"
 #include "match/proof/prover.h"
 #include "model/model_description.h"
-#include "parse/stages_read.h"
+#include "parse/rules.h"
 #include "picture/fold.h"
 #include "plan/compile.h"
 #include "plan/mesh_purposes.h"

@@ -13,7 +13,6 @@
 
 #include "model/model_description.h"
 #include "parse/keys.h"
-#include "parse/model_text.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 

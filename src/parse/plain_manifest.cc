@@ -21,7 +21,7 @@
 // shape and dtype. The reader keeps the last few tails together with the type
 // (dtype and shape) that each contains. It compares the text with these tails
 // before it parses the text.
-#include "parse/plain_manifest.h"
+#include "parse/manifest.h"
 
 #include <algorithm>
 #include <array>

@@ -21,7 +21,6 @@
 #include "parse/keys.h"
 #include "parse/mesh.h"
 #include "parse/rules.h"
-#include "parse/stages_read.h"
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/join.h"

@@ -13,7 +13,6 @@
 #include "importers/safetensors.h"
 #include "lint/baseline.h"
 #include "parse/manifest.h"
-#include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "plan/read.h"
 #include "program/facts.h"
