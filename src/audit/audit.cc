@@ -31,7 +31,6 @@
 #include "cost/time.h"
 #include "hlo/program.h"
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

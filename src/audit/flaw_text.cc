@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "comm/collective_def.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -21,7 +21,7 @@
 #include "model/mesh_layout.h"
 #include "source/digest.h"
 #include "source/file.h"
-#include "source/file_sink.h"
+#include "source/sink.h"
 #include "source/size.h"
 #include "stored/checksum.h"
 

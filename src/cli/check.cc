@@ -19,7 +19,7 @@
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
 #include "source/file.h"
-#include "source/file_sink.h"
+#include "source/sink.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

@@ -20,7 +20,6 @@
 #include "cost/rates.h"
 #include "devices/profiles.h"
 #include "source/file.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

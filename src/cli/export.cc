@@ -27,7 +27,6 @@
 #include "program/of_step/translate.h"
 #include "program/sharding.h"
 #include "source/file.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/build.h"

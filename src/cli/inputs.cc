@@ -16,7 +16,6 @@
 
 #include "cli/output.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/wording.h"
 #include "target/packs.h"
 

@@ -20,7 +20,6 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/version.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

@@ -27,7 +27,6 @@
 #include "lint/baseline.h"
 #include "plan/fingerprint.h"
 #include "source/file.h"
-#include "source/file_sink.h"
 #include "source/process.h"
 #include "source/sink.h"
 #include "source/wording.h"

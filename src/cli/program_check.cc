@@ -33,7 +33,6 @@
 #include "program/read.h"
 #include "program/sharding.h"
 #include "program/ties.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

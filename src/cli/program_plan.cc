@@ -18,7 +18,6 @@
 #include "program/sharding.h"
 #include "search/rule_options.h"
 #include "source/file.h"
-#include "source/join.h"
 #include "source/wording.h"
 #include "suggest/by_program.h"
 #include "suggest/parameter_groups.h"

@@ -33,7 +33,6 @@
 #include "schedule/schedules.h"
 #include "source/file.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"

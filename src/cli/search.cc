@@ -39,7 +39,6 @@
 #include "search/search.h"
 #include "source/file.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/repository.h"
 #include "source/wording.h"

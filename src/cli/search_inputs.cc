@@ -18,7 +18,6 @@
 #include "parse/rules.h"
 #include "plan/compile.h"
 #include "plan/lowered_step.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/wording.h"

@@ -13,7 +13,6 @@
 #include "emit/plans/input_text.h"
 #include "emit/plans/rules_file.h"
 #include "source/file.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

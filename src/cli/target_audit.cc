@@ -32,7 +32,6 @@
 #include "parse/project.h"
 #include "source/file.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/json.h"
 #include "source/repository.h"
 #include "source/wording.h"

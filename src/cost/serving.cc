@@ -24,7 +24,6 @@
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cost {

@@ -24,7 +24,6 @@
 #include "program/program.h"
 #include "program/read.h"
 #include "program/sharding.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -13,8 +13,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "source/join.h"
 #include "source/json_writer.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {

@@ -21,7 +21,6 @@
 #include "parse/keys.h"
 #include "source/file.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "yaml/read.h"

@@ -38,10 +38,10 @@
 #include "model/dtype.h"
 #include "model/manifest.h"
 #include "model/name.h"
-#include "source/join.h"
 #include "source/plain_json.h"
 #include "source/source.h"
 #include "source/text_order.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "model/name.h"
 #include "plan/compile.h"
-#include "source/join.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {

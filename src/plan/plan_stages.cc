@@ -11,9 +11,9 @@
 
 #include "schedule/table.h"
 #include "source/digest.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {

@@ -22,7 +22,6 @@
 #include "resolve/resolve.h"
 #include "roles/classify.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/role_uses.h"

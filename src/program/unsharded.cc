@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "model/name.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

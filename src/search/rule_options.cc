@@ -17,8 +17,8 @@
 #include "cost/fit.h"
 #include "model/name.h"
 #include "roles/classify.h"
-#include "source/join.h"
 #include "source/size.h"
+#include "source/wording.h"
 #include "suggest/choose.h"
 #include "suggest/suggest.h"
 

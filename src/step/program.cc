@@ -15,8 +15,8 @@
 #include <numeric>
 
 #include "comm/collective_def.h"
-#include "source/join.h"
 #include "source/size.h"
+#include "source/wording.h"
 #include "step/constraints.h"
 #include "step/op_def.h"
 

@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/op_def.h"

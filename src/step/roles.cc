@@ -25,7 +25,6 @@
 
 #include "match/match.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

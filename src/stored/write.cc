@@ -26,8 +26,8 @@
 
 #include "source/digest.h"
 #include "source/file.h"
-#include "source/file_sink.h"
 #include "source/input_file.h"
+#include "source/sink.h"
 #include "source/size.h"
 #include "stored/checksum.h"
 

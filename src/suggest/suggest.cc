@@ -23,7 +23,6 @@
 #include <utility>
 
 #include "roles/classify.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "suggest/by_program.h"

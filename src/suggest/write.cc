@@ -18,7 +18,6 @@
 #include <tuple>
 #include <utility>
 
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "suggest/choose.h"

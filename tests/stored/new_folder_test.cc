@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "source/file_sink.h"
+#include "source/sink.h"
 #include "temporary_folder.h"
 
 namespace shardc::stored {

@@ -12,7 +12,6 @@
 
 #include "emit/costs/cost_report.h"
 #include "emit/emit.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

@@ -30,7 +30,6 @@
 #include "emit/exports/hf_modules.h"
 #include "model/name.h"
 #include "roles/classify.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

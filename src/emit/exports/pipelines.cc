@@ -21,7 +21,6 @@
 #include "schedule/assign.h"
 #include "schedule/table.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"

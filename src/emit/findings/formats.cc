@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "lint/rules/lint.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

@@ -11,7 +11,6 @@
 
 #include "model/mesh_layout.h"
 #include "picture/mesh.h"
-#include "source/join.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 

@@ -22,7 +22,6 @@
 #include "picture/mesh.h"
 #include "plan/difference/plan_difference.h"
 #include "source/digest.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/sink.h"
 #include "source/size.h"

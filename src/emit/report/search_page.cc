@@ -20,7 +20,6 @@
 #include "emit/costs/cost_report.h"
 #include "emit/costs/search_report.h"
 #include "emit/report/page.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::report {

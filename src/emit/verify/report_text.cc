@@ -18,7 +18,6 @@
 
 #include "comm/collective.h"
 #include "emit/emit.h"
-#include "source/join.h"
 #include "source/wording.h"
 #include "verify/cases/case.h"
 #include "verify/judge/explain.h"

@@ -14,7 +14,6 @@
 
 #include "emit/emit.h"
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"

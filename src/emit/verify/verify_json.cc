@@ -20,7 +20,6 @@
 #include "comm/collective_def.h"
 #include "model/mesh_layout.h"
 #include "model/operation_settings.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"

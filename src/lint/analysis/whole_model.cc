@@ -19,7 +19,6 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "plan/mesh_purposes.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -17,7 +17,6 @@
 #include "lint/analysis/whole_model.h"
 #include "lint/rules/all.h"
 #include "plan/mesh_purposes.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {

@@ -15,9 +15,9 @@
 #include <tuple>
 #include <utility>
 
-#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {

@@ -13,7 +13,6 @@
 #include <string_view>
 #include <utility>
 
-#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"
