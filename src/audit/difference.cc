@@ -21,7 +21,7 @@
 #include <utility>
 
 #include "audit/audit.h"
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"

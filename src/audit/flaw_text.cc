@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -28,7 +28,7 @@
 #include "audit/audit.h"
 #include "audit/gradients.h"
 #include "audit/uses.h"
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -32,7 +32,7 @@
 #include <string_view>
 
 #include "audit/runs.h"
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "hlo/groups.h"
 #include "importers/rules/exact.h"
 #include "importers/rules/hlo.h"

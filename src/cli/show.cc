@@ -24,7 +24,6 @@
 #include "model/name.h"
 #include "picture/array.h"
 #include "picture/fold.h"
-#include "picture/mesh.h"
 #include "plan/staged_plan.h"
 #include "source/json_writer.h"
 #include "source/sink.h"

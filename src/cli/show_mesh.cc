@@ -10,7 +10,7 @@
 #include "cli/plan_findings.h"
 #include "emit/pictures/line.h"
 #include "emit/plans/input_text.h"
-#include "picture/mesh.h"
+#include "picture/array.h"
 #include "plan/read.h"
 
 namespace shardc::cli {

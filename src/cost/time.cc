@@ -26,7 +26,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "comm/reshard.h"
 #include "cost/activations.h"
 #include "cost/memory.h"

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "model/name.h"
+#include "roles/described.h"
 #include "roles/role.h"
-#include "roles/stated_heads.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -16,7 +16,7 @@
 #include <system_error>
 #include <utility>
 
-#include "families/layout.h"
+#include "families/evaluate.h"
 #include "source/file.h"
 #include "source/wording.h"
 #include "yaml/read.h"

@@ -58,6 +58,17 @@ float RoundTo(Dtype dtype, float x);
 // F16, 2^-8 for BF16, and 2^-24 (that of F32) for any other dtype.
 double UnitRoundoff(Dtype dtype);
 
+// Declares the vectorised loops with which convert.cc converts arrays of
+// floats. They are compiled for each instruction set, and the program chooses
+// one set when it runs. Arrays may have any alignment.
+
+void SimdF16FromF32(const void* in, void* out, size_t count);
+void SimdBf16FromF32(const void* in, void* out, size_t count);
+void SimdF32FromF16(const void* in, void* out, size_t count);
+void SimdF32FromBf16(const void* in, void* out, size_t count);
+void SimdF16FromBf16(const void* in, void* out, size_t count);
+void SimdBf16FromF16(const void* in, void* out, size_t count);
+
 }  // namespace shardc
 
 #endif  // SHARDC_FLOATS_CONVERT_H_

@@ -36,7 +36,7 @@ namespace {
 // for a name that the automaton cannot match. A thread stops using its
 // automaton if nearly every name needs new and large states. RE2::Set would be
 // slow for the same reason, so RE2 then matches the remaining names pattern by
-// pattern, after a filter (pattern_filter.h).
+// pattern, after a filter (re2_finder.h).
 //
 // The automaton is used because it was faster than RE2::Set in all
 // measurements. The table has the milliseconds for building the automaton or

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/constraints.h"

@@ -21,7 +21,7 @@
 #include <numeric>
 #include <string>
 
-#include "roles/stated_heads.h"
+#include "roles/described.h"
 
 namespace shardc::suggest {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "emit/exports/exporter.h"
 #include "roles/layer_stacks.h"
-#include "schedule/assign.h"
+#include "schedule/schedules.h"
 #include "schedule/table.h"
 #include "source/finding.h"
 #include "source/json_writer.h"

@@ -10,7 +10,7 @@
 #include <array>
 
 #include "model/mesh_layout.h"
-#include "picture/mesh.h"
+#include "picture/array.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 

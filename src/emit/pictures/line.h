@@ -17,7 +17,6 @@
 #include "model/mesh.h"
 #include "picture/array.h"
 #include "picture/fold.h"
-#include "picture/mesh.h"
 
 namespace shardc {
 
@@ -50,7 +49,7 @@ class Line {
   explicit Line(const PictureStyle& style) : color_(style.color) {}
 
   Line& Put(std::string_view text);
-  // Appends `text` in the colour of an axis (picture/mesh.h). Without
+  // Appends `text` in the colour of an axis (picture/array.h). Without
   // `PictureStyle::color` it is appended without colour.
   Line& Tint(std::string_view text, uint8_t axis_color);
   Line& Bold(std::string_view text);

@@ -19,7 +19,7 @@
 #include "emit/report/report.h"
 #include "model/mesh.h"
 #include "model/mesh_layout.h"
-#include "picture/mesh.h"
+#include "picture/array.h"
 #include "plan/difference/plan_difference.h"
 #include "source/digest.h"
 #include "source/json_writer.h"

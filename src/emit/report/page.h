@@ -16,7 +16,6 @@
 #include "emit/report/report.h"
 #include "emit/schedules/schedule_report.h"
 #include "picture/array.h"
-#include "picture/mesh.h"
 #include "source/sink.h"
 
 namespace shardc::report {

@@ -17,7 +17,6 @@
 #include <string_view>
 
 #include "comm/collective.h"
-#include "comm/collective_def.h"
 #include "model/mesh_layout.h"
 #include "model/operation_settings.h"
 #include "source/json_writer.h"

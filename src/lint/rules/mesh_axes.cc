@@ -14,7 +14,6 @@
 #include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
-#include "lint/analysis/whole_model.h"
 #include "lint/rules/all.h"
 #include "plan/mesh_purposes.h"
 #include "source/wording.h"

@@ -22,7 +22,6 @@
 #include "model/name.h"
 #include "plan/representatives.h"
 #include "roles/classify.h"
-#include "roles/interleaved.h"
 #include "roles/layer_stacks.h"
 #include "roles/role.h"
 #include "source/size.h"

@@ -19,7 +19,7 @@
 #include <set>
 #include <utility>
 
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "exec/attention/staging.h"
 #include "exec/attention/traffic.h"
 #include "exec/machine/machine.h"
