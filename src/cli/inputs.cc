@@ -17,7 +17,7 @@
 #include "cli/output.h"
 #include "source/finding.h"
 #include "source/wording.h"
-#include "target/packs.h"
+#include "target/choose.h"
 
 namespace shardc::cli {
 namespace {

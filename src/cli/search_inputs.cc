@@ -21,8 +21,8 @@
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/wording.h"
+#include "target/choose.h"
 #include "target/open.h"
-#include "target/packs.h"
 
 namespace shardc::cli {
 namespace {

@@ -18,7 +18,7 @@
 #include "plan/mesh_purposes.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
-#include "target/packs.h"
+#include "target/choose.h"
 
 namespace shardc::cli {
 namespace {

@@ -33,7 +33,7 @@
 #include "source/sink.h"
 #include "source/source.h"
 #include "source/wording.h"
-#include "target/packs.h"
+#include "target/choose.h"
 #include "yaml/read.h"
 #include "yaml/yaml.h"
 

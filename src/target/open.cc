@@ -39,7 +39,7 @@
 #include "source/file.h"
 #include "source/process.h"
 #include "source/wording.h"
-#include "target/packs.h"
+#include "target/choose.h"
 
 namespace shardc {
 namespace {

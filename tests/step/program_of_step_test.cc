@@ -27,7 +27,7 @@
 #include "step/graph_maker.h"
 #include "step/graph_writer.h"
 #include "step/small_models.h"
-#include "target/packs.h"
+#include "target/choose.h"
 
 namespace shardc::step {
 namespace {

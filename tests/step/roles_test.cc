@@ -16,8 +16,8 @@
 #include "step/build.h"
 #include "step/described.h"
 #include "step/graph_writer.h"
+#include "target/choose.h"
 #include "target/open.h"
-#include "target/packs.h"
 
 namespace shardc::step {
 namespace {
