@@ -16,7 +16,6 @@
 
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "cli/schedule_table.h"
 #include "cost/rates.h"
 #include "devices/profiles.h"
 #include "source/file.h"

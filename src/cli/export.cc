@@ -14,7 +14,6 @@
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "cli/program_plan.h"
-#include "cli/schedule_table.h"
 #include "cli/suggested.h"
 #include "cli/verify_request.h"
 #include "cli/verify_step.h"

@@ -17,7 +17,6 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
-#include "cli/schedule_table.h"
 #include "cli/target_audit.h"
 #include "emit/audits/audit_report.h"
 #include "emit/costs/cost_report.h"

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/pictured.h"
-#include "cli/schedule_table.h"
 #include "emit/report/page.h"
 #include "emit/schedules/schedule_report.h"
 #include "schedule/table.h"

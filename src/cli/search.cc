@@ -20,7 +20,6 @@
 #include "cli/program_plan.h"
 #include "cli/search_inputs.h"
 #include "cli/search_project.h"
-#include "cli/search_proof.h"
 #include "cli/suggested.h"
 #include "cli/verify_request.h"
 #include "cli/verify_step.h"

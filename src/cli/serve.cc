@@ -19,7 +19,6 @@
 #include "cli/kv_report.h"
 #include "cli/output.h"
 #include "cli/search_project.h"
-#include "cli/search_proof.h"
 #include "emit/costs/search_report.h"
 #include "emit/emit.h"
 #include "emit/kv/kv_map.h"

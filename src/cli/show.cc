@@ -17,7 +17,6 @@
 #include "cli/output.h"
 #include "cli/pictured.h"
 #include "cli/plan_findings.h"
-#include "cli/schedule_table.h"
 #include "cost/report.h"
 #include "emit/pictures/line.h"
 #include "model/mesh.h"

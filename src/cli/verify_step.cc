@@ -24,7 +24,6 @@
 #include "cli/plan_findings.h"
 #include "cli/program_plan.h"
 #include "cli/ranks.h"
-#include "cli/schedule_table.h"
 #include "cli/verify_request.h"
 #include "cost/inputs.h"
 #include "cost/pipeline.h"
