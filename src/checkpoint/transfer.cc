@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <set>
@@ -24,6 +24,7 @@
 #include "source/sink.h"
 #include "source/size.h"
 #include "stored/checksum.h"
+#include "stored/write.h"
 
 namespace shardc {
 
@@ -301,37 +302,16 @@ class Hash {
   std::string text_;
 };
 
-std::string Digits(int64_t number) {
-  const std::string text = std::to_string(number);
-  return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
-}
-
 // Reads the next number of a line and removes it from the line. Returns false
 // if the line does not continue with a number.
 template <typename T>
-bool Take(std::string_view& line, T* out, int base = 10) {
+bool TakeNumber(std::string_view& line, T* out, int base = 10) {
   if (line.starts_with(' ')) line.remove_prefix(1);
   const auto [end, error] =
       std::from_chars(line.data(), line.data() + line.size(), *out, base);
   if (error != std::errc()) return false;
   line.remove_prefix(AsIndex(end - line.data()));
   return true;
-}
-
-int OpenFile(const std::string& path, int flags) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
-}
-
-bool Lock(int fd) {
-  int status = 0;
-  do {
-    status = ::flock(fd, LOCK_EX | LOCK_NB);
-  } while (status != 0 && errno == EINTR);
-  return status == 0;
 }
 
 Checksums Unknown(const Transfer& transfer) {
@@ -396,7 +376,8 @@ std::string SourceState(const Transfer& transfer) {
 }
 
 std::string JournalName(const std::string& tag, int64_t index, int64_t count) {
-  return "." + tag + "-" + Digits(index) + "-of-" + Digits(count) + ".journal";
+  return "." + tag + "-" + stored::FiveDigits(index) + "-of-" +
+         stored::FiveDigits(count) + ".journal";
 }
 
 Journal::Journal(Journal&& other) noexcept { *this = std::move(other); }
@@ -433,9 +414,9 @@ void Journal::Parse(const std::string& text, const std::string& first,
     }
     size_t output = 0, piece = 0;
     uint32_t crc = 0;
-    if (!Take(line, &output) || !Take(line, &piece) || !Take(line, &crc, 16) ||
-        !line.empty() || output >= recorded_.size() ||
-        piece >= recorded_[output].size()) {
+    if (!TakeNumber(line, &output) || !TakeNumber(line, &piece) ||
+        !TakeNumber(line, &crc, 16) || !line.empty() ||
+        output >= recorded_.size() || piece >= recorded_[output].size()) {
       continue;
     }
     recorded_[output][piece] = crc;
@@ -462,9 +443,10 @@ std::optional<Journal> Journal::Open(const std::string& path,
   // is created.
   while (status.st_nlink == 0) {
     if (journal.fd_ >= 0) ::close(journal.fd_);
-    journal.fd_ = OpenFile(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
+    journal.fd_ =
+        stored::OpenDescriptor(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
     if (journal.fd_ < 0) return refuse(::strerror(errno));
-    if (!Lock(journal.fd_)) {
+    if (!stored::LockFile(journal.fd_)) {
       return refuse(errno == EWOULDBLOCK ? "another run is writing there"
                                          : ::strerror(errno));
     }
@@ -497,7 +479,7 @@ std::optional<Journal> Journal::Read(const std::string& path,
                                      const Transfer& transfer) {
   Journal journal;
   journal.path_ = path;
-  journal.fd_ = OpenFile(path, O_RDONLY | O_NONBLOCK);
+  journal.fd_ = stored::OpenDescriptor(path, O_RDONLY | O_NONBLOCK);
   if (journal.fd_ < 0) return std::nullopt;
   const std::string text = ReadFrom(journal.fd_);
   if (!text.starts_with(std::string(kFirstWord) + key + " ")) {

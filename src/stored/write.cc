@@ -15,6 +15,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -32,6 +33,27 @@
 #include "stored/checksum.h"
 
 namespace shardc::stored {
+std::string FiveDigits(int64_t number) {
+  const std::string text = std::to_string(number);
+  return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
+}
+
+int OpenDescriptor(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+bool LockFile(int fd) {
+  int status = 0;
+  do {
+    status = ::flock(fd, LOCK_EX | LOCK_NB);
+  } while (status != 0 && errno == EINTR);
+  return status == 0;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -273,33 +295,12 @@ constexpr size_t kBufferedBytes = 4096;
 constexpr int64_t kUnflushedBytes = int64_t{8} << 20;
 constexpr int64_t kReadBytes = int64_t{1} << 20;
 
-std::string Digits(int64_t number) {
-  const std::string text = std::to_string(number);
-  return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
-}
-
-int OpenFile(const std::string& path, int flags) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0666);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
-}
-
-bool Lock(int fd) {
-  int status = 0;
-  do {
-    status = ::flock(fd, LOCK_EX | LOCK_NB);
-  } while (status != 0 && errno == EINTR);
-  return status == 0;
-}
-
 // Locks the file. Tries several times, because IsOfAnotherRun in another
 // process may hold the lock for a moment to test whether it is free.
 bool LockSoon(int fd) {
   constexpr int kAttempts = 20;
   constexpr auto kPause = std::chrono::milliseconds(5);
-  for (int i = 0; !Lock(fd); ++i) {
+  for (int i = 0; !LockFile(fd); ++i) {
     if (errno != EWOULDBLOCK || i == kAttempts) return false;
     std::this_thread::sleep_for(kPause);
   }
@@ -321,7 +322,7 @@ std::string ReadAll(int fd) {
 // Reads the number at the start of the line, and removes it and a space after
 // it. Returns false if the line does not start with a number.
 template <typename T>
-bool Take(std::string_view& line, T* out, int base = 10) {
+bool TakeNumber(std::string_view& line, T* out, int base = 10) {
   const auto [end, error] =
       std::from_chars(line.data(), line.data() + line.size(), *out, base);
   if (error != std::errc()) return false;
@@ -345,8 +346,8 @@ std::optional<std::string> BytesOf(std::string_view hex) {
 
 std::optional<WrittenChunk> ChunkOf(std::string_view line) {
   WrittenChunk out;
-  if (!Take(line, &out.offset) || !Take(line, &out.bytes) ||
-      !Take(line, &out.crc, 16) || out.offset < 0 || out.bytes < 0) {
+  if (!TakeNumber(line, &out.offset) || !TakeNumber(line, &out.bytes) ||
+      !TakeNumber(line, &out.crc, 16) || out.offset < 0 || out.bytes < 0) {
     return std::nullopt;
   }
   if (line.empty()) return out;
@@ -374,8 +375,8 @@ std::string LineOf(const WrittenChunk& chunk) {
 }  // namespace
 
 std::string ChunkJournalName(int64_t process, int64_t processes) {
-  return std::string(kPrefix) + Digits(process) + std::string(kOf) +
-         Digits(processes) + std::string(kSuffix);
+  return std::string(kPrefix) + FiveDigits(process) + std::string(kOf) +
+         FiveDigits(processes) + std::string(kSuffix);
 }
 
 std::optional<int64_t> ProcessesIn(std::string_view journal_name) {
@@ -383,12 +384,12 @@ std::optional<int64_t> ProcessesIn(std::string_view journal_name) {
   if (of == std::string_view::npos) return std::nullopt;
   int64_t processes = 0;
   std::string_view rest = journal_name.substr(of + kOf.size());
-  if (!Take(rest, &processes)) return std::nullopt;
+  if (!TakeNumber(rest, &processes)) return std::nullopt;
   int64_t process = 0;
   std::string_view name = journal_name;
   if (!name.starts_with(kPrefix)) return std::nullopt;
   name.remove_prefix(kPrefix.size());
-  if (!Take(name, &process) || process < 0 || process >= processes ||
+  if (!TakeNumber(name, &process) || process < 0 || process >= processes ||
       ChunkJournalName(process, processes) != journal_name) {
     return std::nullopt;
   }
@@ -427,7 +428,7 @@ std::optional<ChunkJournal> ChunkJournal::Open(const std::string& path,
                                                Findings& findings) {
   ChunkJournal out;
   out.path_ = path;
-  out.fd_ = OpenFile(path, O_RDWR | O_CREAT | O_APPEND);
+  out.fd_ = OpenDescriptor(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
   if (out.fd_ < 0) {
     AddWriteError(path, errno, findings);
     return std::nullopt;
@@ -465,7 +466,7 @@ std::optional<ChunkJournal> ChunkJournal::Read(const std::string& path,
                                                const JournalKey& key) {
   ChunkJournal out;
   out.path_ = path;
-  out.fd_ = OpenFile(path, O_RDONLY | O_NONBLOCK);
+  out.fd_ = OpenDescriptor(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
   if (out.fd_ < 0) return std::nullopt;
   const std::string text = ReadAll(out.fd_);
   const size_t end = text.find('\n');
@@ -479,9 +480,9 @@ std::optional<ChunkJournal> ChunkJournal::Read(const std::string& path,
 
 bool ChunkJournal::IsOfAnotherRun(const std::string& path,
                                   const JournalKey& key) {
-  const int fd = OpenFile(path, O_RDONLY | O_NONBLOCK);
+  const int fd = OpenDescriptor(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
   if (fd < 0) return false;
-  const bool live = !Lock(fd) && errno == EWOULDBLOCK;
+  const bool live = !LockFile(fd) && errno == EWOULDBLOCK;
   std::string text = live ? ReadAll(fd) : std::string();
   // If another process has just locked the journal, its first line may not
   // be written yet, so this process waits for the line.

@@ -30,6 +30,14 @@
 
 namespace shardc::stored {
 
+// Returns the number with at least five digits, as names of journals have it.
+std::string FiveDigits(int64_t number);
+// Opens a file, which is created for all users if `flags` have O_CREAT. Returns
+// -1 with errno set.
+int OpenDescriptor(const std::string& path, int flags);
+// Locks the file of a journal, without waiting. Returns false with errno set.
+bool LockFile(int fd);
+
 // Creates a folder of output files that gets its final name only when it is
 // complete.
 

@@ -50,6 +50,8 @@ void WriteTimeParts(JsonWriter& json, std::span<const cost::TimePart> parts,
 // Returns "1.5 GiB", or "-" if the number of bytes is unknown.
 std::string BytesOr(const std::optional<int64_t>& bytes);
 std::string SecondsText(double seconds);  // "1.03 s", "470 ms", "11.7 us"
+// Returns a table with the parts of a step's time on the accelerator `profile`.
+std::string StepTimeText(std::string_view profile, const cost::Time& time);
 std::string ShareText(int64_t part, int64_t whole);  // "88.5 %"
 std::string PercentText(double part);                // "88.5 %" for 0.885
 std::string ChangeText(double ratio);                // "+12.5 %" for 1.125
