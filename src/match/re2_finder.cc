@@ -15,6 +15,7 @@
 
 #include <re2/re2.h>
 #include <re2/set.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>

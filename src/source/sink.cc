@@ -1,3 +1,6 @@
+// Passes buffers of bytes to a string, a file or a digest. A file appears
+// complete or not at all: a reader of `path` sees either the old bytes or all
+// new bytes.
 #include "source/sink.h"
 
 #include <errno.h>
@@ -7,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>

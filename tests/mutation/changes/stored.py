@@ -47,7 +47,7 @@ ROWS = [
      'return list != numbers_.end() && *list->second.begin() == 0 &&',
      '*list->second.begin() == 0', '*list->second.begin() == 1', ''),
     ('stored/zarr.cc',
-     'if (!out) {',
+     'auto out = Decode(std::move(*stored), zarr.codecs, bytes, &why);\nif (!out) {',
      '!out', '!(!out)', ''),
     ('stored/codecs.cc',
      'const size_t count = std::min(distance, length);',
