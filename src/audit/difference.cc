@@ -64,8 +64,8 @@ std::string OverOf(const Sending& one) {
 // Matches runs of the plan's step with runs of the program, and subtracts the
 // matched runs from both counts. With `same_phase`, only runs of the same pass
 // (PassOf) match.
-void Match(std::vector<Piece>& planned, std::vector<Piece>& compiled,
-           bool same_phase) {
+void MatchPieces(std::vector<Piece>& planned, std::vector<Piece>& compiled,
+                 bool same_phase) {
   // The first piece of `compiled` that may have runs left for each pass, so
   // that the time is linear in the number of pieces.
   std::map<Phase, size_t> first;
@@ -158,8 +158,8 @@ class Comparison {
       for (auto& [bytes, pieces] : sides.planned) {
         const auto other = sides.compiled.find(bytes);
         if (other == sides.compiled.end()) continue;
-        Match(pieces, other->second, true);
-        Match(pieces, other->second, false);
+        MatchPieces(pieces, other->second, true);
+        MatchPieces(pieces, other->second, false);
       }
       Collect(key, sides);
     }

@@ -25,8 +25,8 @@
 namespace shardc::cli {
 namespace {
 
-SourceRef Read(const Target& target, const std::string& path,
-               const std::string& what, Findings& findings) {
+SourceRef ReadCommittedFile(const Target& target, const std::string& path,
+                            const std::string& what, Findings& findings) {
   std::error_code error;
   if (std::filesystem::exists(path, error)) {
     SourceRef source = ReadSource(path, findings);
@@ -48,11 +48,11 @@ SourceRef Read(const Target& target, const std::string& path,
 }  // namespace
 
 SourceRef ReadCommittedPlan(const Target& target, Findings& findings) {
-  return Read(target, target.plan, "plan", findings);
+  return ReadCommittedFile(target, target.plan, "plan", findings);
 }
 
 SourceRef ReadCommittedStep(const Target& target, Findings& findings) {
-  return Read(target, target.step, "step program", findings);
+  return ReadCommittedFile(target, target.step, "step program", findings);
 }
 
 bool MayReplace(const Target& target, const std::string& path,

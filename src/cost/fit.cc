@@ -543,18 +543,20 @@ bool IsLegal(const Compiled& compiled) {
   return true;
 }
 
-void Add(const AxisGroup& axes, const Mesh& mesh, std::string& out) {
+void AppendToSignature(const AxisGroup& axes, const Mesh& mesh,
+                       std::string& out) {
   for (const std::string& axis : axes) {
     if (mesh.SizeOf(axis) > 1) out += axis + ",";
   }
   out += ";";
 }
 
-void Add(const Spec& spec, const Mesh& mesh, std::string& out) {
-  for (const AxisGroup& axes : spec) Add(axes, mesh, out);
+void AppendToSignature(const Spec& spec, const Mesh& mesh, std::string& out) {
+  for (const AxisGroup& axes : spec) AppendToSignature(axes, mesh, out);
 }
 
-void Add(const ParamClass& param, const Mesh& mesh, std::string& out) {
+void AppendToSignature(const ParamClass& param, const Mesh& mesh,
+                       std::string& out) {
   out += param.name + " " + std::to_string(param.count);
   if (param.type.dtype) out += DtypeName(*param.type.dtype);
   if (param.type.shape) {
@@ -563,7 +565,7 @@ void Add(const ParamClass& param, const Mesh& mesh, std::string& out) {
     }
   }
   out += ":";
-  Add(param.spec, mesh, out);
+  AppendToSignature(param.spec, mesh, out);
   out += param.placed_along;
   for (const auto& [coordinate, count] : param.placed) {
     out += " " + std::to_string(coordinate) + "=" + std::to_string(count);
@@ -580,23 +582,24 @@ std::optional<std::string> SignatureOf(const Compiled& compiled,
   std::set<std::string> names;
   for (const ParamClass& param : work.params) {
     if (!names.insert(param.name).second) return std::nullopt;
-    Add(param, work.mesh, out);
+    AppendToSignature(param, work.mesh, out);
   }
   for (const Spec* spec : {&work.query, &work.key, &work.value, &work.output}) {
-    Add(*spec, work.mesh, out);
+    AppendToSignature(*spec, work.mesh, out);
   }
-  Add(work.hidden, work.mesh, out);
+  AppendToSignature(work.hidden, work.mesh, out);
   if (compiled.rules.model == nullptr) return out + "no model";
   const step::ShardingConstraints constraints =
       step::ShardingConstraintsOf(*compiled.resolver, Mode::kTrain);
-  for (const AxisGroup& axes : constraints.by_axis) Add(axes, work.mesh, out);
+  for (const AxisGroup& axes : constraints.by_axis)
+    AppendToSignature(axes, work.mesh, out);
   for (const step::ShardingConstraintOverride& one : constraints.overrides) {
-    Add(one.axes, work.mesh, out);
+    AppendToSignature(one.axes, work.mesh, out);
   }
-  Add(constraints.data, work.mesh, out);
+  AppendToSignature(constraints.data, work.mesh, out);
   for (const step::ShardingConstraintOverride& one : constraints.overrides) {
     out += one.role + " " + one.token + " ";
-    Add(one.axes, work.mesh, out);
+    AppendToSignature(one.axes, work.mesh, out);
   }
   return out;
 }

@@ -365,8 +365,8 @@ namespace {
 //   k_proj [1024, 4096], 8 KV heads of 128  ->  dimension 0, 8 heads
 //   qkv_proj [6144, 4096]                   ->  fused, which is refused
 
-void Add(std::optional<int64_t> heads, std::optional<int64_t> head_dim,
-         RuleSet& rules) {
+void AddReplicaRule(std::optional<int64_t> heads,
+                    std::optional<int64_t> head_dim, RuleSet& rules) {
   if (!heads || !head_dim || *heads < 1 || *head_dim < 1) return;
   const KvHeads one{*heads, *head_dim};
   auto& all = rules.kv_heads;
@@ -403,7 +403,7 @@ void AddDescribed(const SizeOf& size_of, RuleSet& rules) {
         }
         width = width && sum > 0 ? CheckedMul(*width, sum) : std::nullopt;
       }
-      Add(size_of(kv->front()), width, rules);
+      AddReplicaRule(size_of(kv->front()), width, rules);
     }
   }
 }
@@ -441,11 +441,11 @@ void FindKvHeads(RuleSet& rules, const ModelConfig* model) {
   };
   const auto full = either(model->full_kv_heads, heads);
   const auto windowed = either(model->windowed_kv_heads, heads);
-  Add(heads, size, rules);
-  Add(heads, model->value_dim, rules);
-  Add(full, either(model->full_head_dim, size), rules);
-  Add(windowed, either(model->windowed_head_dim, size), rules);
-  Add(windowed, model->windowed_value_dim, rules);
+  AddReplicaRule(heads, size, rules);
+  AddReplicaRule(heads, model->value_dim, rules);
+  AddReplicaRule(full, either(model->full_head_dim, size), rules);
+  AddReplicaRule(windowed, either(model->windowed_head_dim, size), rules);
+  AddReplicaRule(windowed, model->windowed_value_dim, rules);
 }
 
 KvHeadDims::KvHeadDims(Compiled& compiled) : c_(compiled) {

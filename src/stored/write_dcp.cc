@@ -512,8 +512,8 @@ class DcpFormat : public PartsFormat {
 
 // Checks that DCP can store the names and data types of the arrays. Returns
 // false after a finding.
-bool Check(std::span<const Array> arrays, const WriteOptions& options,
-           Findings& findings) {
+bool CheckWritable(std::span<const Array> arrays, const WriteOptions& options,
+                   Findings& findings) {
   for (const Array& array : arrays) {
     if (array.key.empty()) {
       findings.Add(code::kName, {MakeSource(options.folder, {})},
@@ -538,7 +538,7 @@ bool WriteDcp(std::span<const ArrayToWrite> arrays,
               const WriteOptions& options, Findings& findings) {
   const auto divided =
       DivideArrays(arrays, leaves, WriteForm::kDcp, options, findings);
-  if (!divided || !Check(*divided, options, findings)) return false;
+  if (!divided || !CheckWritable(*divided, options, findings)) return false;
   DcpFormat format(*divided, leaves);
   return WriteParts(*divided, source, options, format, findings);
 }

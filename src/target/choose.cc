@@ -109,8 +109,8 @@ bool ReadsStandardInputOnce(const TargetRequest& request, Findings& findings) {
   return false;
 }
 
-std::optional<Project> Read(const std::string& path, bool allow_outside,
-                            Findings& findings) {
+std::optional<Project> ReadProjectFile(const std::string& path,
+                                       bool allow_outside, Findings& findings) {
   auto project = ReadProject(path, findings, nullptr, allow_outside);
   if (project) NoteInputs(*project, findings);
   return project;
@@ -122,7 +122,7 @@ std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings) {
   if (request.no_project) return std::nullopt;
   if (!request.project.empty())
-    return Read(request.project, request.allow_outside, findings);
+    return ReadProjectFile(request.project, request.allow_outside, findings);
   std::error_code error;
   const auto here = std::filesystem::current_path(error);
   const auto path = FindProject(error ? "." : here.string());
@@ -132,7 +132,7 @@ std::optional<Project> OpenProject(const TargetRequest& request,
   // file that is a link keeps its place in the repository.
   const std::string shown =
       std::filesystem::path(*path).lexically_proximate(here).string();
-  return Read(shown, request.allow_outside, findings);
+  return ReadProjectFile(shown, request.allow_outside, findings);
 }
 
 std::optional<Target> ChooseTarget(const TargetRequest& request,

@@ -306,7 +306,8 @@ void WriteFooter(Page& page, bool cut) {
   html.Raw("</code></p></div></footer>\n");
 }
 
-void Write(const Input& input, const Limits& limits, bool cut, Sink& out) {
+void WriteSections(const Input& input, const Limits& limits, bool cut,
+                   Sink& out) {
   Page page(input, limits, out);
   Html& html = page.html;
   const std::string_view css = PageFile("page.css"), js = PageFile("page.js");
@@ -468,7 +469,7 @@ std::string ReportHtml(const Input& input) {
   std::string out;
   bool cut = false;
   for (int halved = 0; halved < 8; ++halved) {
-    out = TextOf([&](Sink& sink) { Write(input, limits, cut, sink); });
+    out = TextOf([&](Sink& sink) { WriteSections(input, limits, cut, sink); });
     if (out.size() < kMostBytes) break;
     limits = limits.Half();
     cut = true;

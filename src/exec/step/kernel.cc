@@ -163,7 +163,7 @@ void Multiply(const std::vector<float>& a, const std::vector<float>& b,
 }
 
 template <class T>
-void Run(const LocalOp& local) {
+void RunProducts(const LocalOp& local) {
   const Part *a = &local.in[0], *b = &local.in[1];
   Split split = SplitLabels(*a->labels, *b->labels, *local.labels);
   // The innermost loop runs over columns, so the longer dimension becomes the
@@ -192,9 +192,9 @@ void Run(const LocalOp& local) {
 
 void RunEinsum(const LocalOp& local) {
   if (local.out->dtype == Dtype::kF64) {
-    Run<double>(local);
+    RunProducts<double>(local);
   } else {
-    Run<float>(local);
+    RunProducts<float>(local);
   }
 }
 

@@ -143,8 +143,8 @@ class SizeFinder {
 };
 
 // Adds a misfit if the program shows other sizes of this kind only.
-void Compare(int64_t stated, const TracedSizes::Sizes& sizes, bool heads,
-             std::string_view what, std::vector<Misfit>& out) {
+void CompareSizes(int64_t stated, const TracedSizes::Sizes& sizes, bool heads,
+                  std::string_view what, std::vector<Misfit>& out) {
   if (sizes.empty() || sizes.contains(stated)) return;
   const auto& [size, where] = *sizes.begin();
   out.push_back({heads,
@@ -181,25 +181,25 @@ void AddTracedMisfits(const Facts& facts, const TracedSizes& traced,
                       std::vector<Misfit>& out) {
   const ModelConfig& model = *facts.model();
   if (const auto heads = HeadsOf(model)) {
-    Compare(heads->heads, traced.heads, true, "attention heads", out);
+    CompareSizes(heads->heads, traced.heads, true, "attention heads", out);
     // The groups of a state space mixer have the form of KV heads.
     if (model.kv_heads && !model.state_groups) {
-      Compare(heads->kv_heads, traced.kv_heads, true, "KV heads", out);
+      CompareSizes(heads->kv_heads, traced.kv_heads, true, "KV heads", out);
     }
     // Latent attention has heads of two sizes.
     if (!model.latent_rank) {
-      Compare(heads->head_dim, traced.head_dims, true,
-              "elements for each attention head", out);
+      CompareSizes(heads->head_dim, traced.head_dims, true,
+                   "elements for each attention head", out);
     }
   }
   if (model.experts) {
-    Compare(*model.experts, traced.experts, false, "experts", out);
+    CompareSizes(*model.experts, traced.experts, false, "experts", out);
   }
   // A table with more rows than the vocabulary is padded and fits.
   if (model.vocab && !traced.vocabularies.empty() &&
       traced.vocabularies.rbegin()->first < *model.vocab) {
-    Compare(*model.vocab, traced.vocabularies, false, "rows of the vocabulary",
-            out);
+    CompareSizes(*model.vocab, traced.vocabularies, false,
+                 "rows of the vocabulary", out);
   }
 }
 
@@ -341,7 +341,7 @@ struct Found {
   // Whether some group of this role has one of the accepted output sizes.
   bool fits = false;
 };
-Found Look(const Facts& facts, const StatedWidth& wanted) {
+Found FindWidth(const Facts& facts, const StatedWidth& wanted) {
   Found out;
   for (const ParameterGroup& group : facts.groups()) {
     // The configuration's heads are not those of mixers, such as the linear
@@ -397,7 +397,7 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
   const bool gated = EntersOutput(facts, heads->heads * heads->head_dim);
   bool has_queries = false;
   for (const StatedWidth& wanted : StatedWidths(*heads, gated)) {
-    const Found found = Look(facts, wanted);
+    const Found found = FindWidth(facts, wanted);
     const ParameterGroup* const group = found.first;
     has_queries |= found.fits && wanted.role == Role::kQuery;
     // If the separate query projections fit, a fused projection of another size

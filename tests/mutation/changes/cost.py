@@ -105,7 +105,7 @@ ROWS = [
      'param.IsWeight() && param.role.module_role != Role::kHead',
      'param.IsWeight() && param.role.module_role != Role::kHead', 'param.IsWeight()', ''),
     ('cost/memory.cc',
-     'return Add(without(largest), without(second));',
+     'return SumOfBytes(without(largest), without(second));',
      'without(second)', 'without(largest)', ''),
     ('cost/time.cc',
      'const double steps = closes ? std::floor(side / 2) : side - 1;',
