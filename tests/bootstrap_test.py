@@ -1,4 +1,4 @@
-"""No function of tests/bootstrap calls itself.
+"""No function of tests/bootstrap calls itself, and the suite has every test.
 
 A function of the shell stands before a program of its name: `wheel tags` in a
 function that `wheel` calls would start all over again, and never end.
@@ -36,6 +36,29 @@ class Functions(unittest.TestCase):
                     reached.add(name)
                     waiting += called[name]
             self.assertNotIn(start, reached)
+
+
+def own_commands():
+    """The tests that a command of their own runs, and not the suite."""
+    with open(os.path.join(ROOT, "tests", "bootstrap")) as file:
+        return set(re.findall(r"\w+_test(?=\.py)", file.read()))
+
+
+class Suite(unittest.TestCase):
+    def test_each_test_of_commands_and_of_the_package_is_in_the_suite(self):
+        listed = ""
+        for path in ("meson.build", "cli/meson.build"):
+            with open(os.path.join(ROOT, "tests", path)) as file:
+                listed += file.read()
+        for folder in ("cli", "python"):
+            for name in os.listdir(os.path.join(ROOT, "tests", folder)):
+                name, extension = os.path.splitext(name)
+                if extension != ".py" or not name.endswith("_test"):
+                    continue
+                with self.subTest(name):
+                    short = name.removesuffix("_test")
+                    self.assertTrue(name in own_commands() or re.search(
+                        rf"[/'](?:{name}\.py|{short})'", listed))
 
 
 if __name__ == "__main__":

@@ -285,11 +285,12 @@ def lints(depfile, header, source):
 
 
 def explanations(depfile, source):
-    rows = "".join(
-        f"    {{{page.number},\n     {literal(page.what)},\n"
-        f"     {literal(page.why)},\n     {literal(page.fix)},\n"
-        f"     {literal(page.explanation())}}},\n"
-        for page in diagnostics(depfile, source))
+    rows = ""
+    for page in diagnostics(depfile, source):
+        texts = [page.what, page.why, page.fix, page.explanation()]
+        what, why, fix, _ = (len(text.encode()) for text in texts)
+        rows += (f"    {{{page.number}, {what}, {why}, {fix},\n"
+                 f"     {literal(''.join(texts))}}},\n")
     write(source, '#include "emit/findings/formats.h"\n\n'
           "namespace shardc {\nnamespace {\n\n"
           f"constexpr CodePage kPages[] = {{\n{rows}}};\n\n"

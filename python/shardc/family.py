@@ -39,6 +39,8 @@ _MOST_SHOWN = 6  # differences
 _PROGRAMS, _HELD_OUT_PROGRAMS = 8, 4
 # How often dimensions that differ are left open and the others compared again.
 _ROUNDS = 5
+# How often a description that differs is fitted again, with the configs that showed it.
+_REFITS = 4
 
 
 class Description:
@@ -53,6 +55,11 @@ class Description:
         # Dimensions of which programs show something else than what would be stated,
         # and the reason.
         self.left_open: dict[tuple[str, int], str] = {}
+        self.text = self._text()
+
+    def refit(self, more: Sequence[Built]) -> None:
+        """Fits the description to further configs too."""
+        self.built += more
         self.text = self._text()
 
     def with_facts(self) -> str:
@@ -122,6 +129,9 @@ def _finding(text: str) -> dict[str, Any]:
     return {"finding": found}
 
 
+Case = tuple[str, Built]  # a name for messages, and the config with its trees
+
+
 class Refused(Exception):
     """The program refuses a config whatever the description states, such as one whose
     heads do not divide the hidden size. The class builds it without being able to run."""
@@ -150,7 +160,7 @@ def difference(folder: str, built: Built) -> Optional[str]:
     return None
 
 
-def held_out(made: Description, number: int, seed: int) -> list[tuple[str, Built]]:
+def held_out(made: Description, number: int, seed: int) -> list[Case]:
     """Configs that took no part in the fit, and the class's default config."""
     subject = made.subject
     drawer = made.drawer
@@ -165,7 +175,7 @@ def held_out(made: Description, number: int, seed: int) -> list[tuple[str, Built
     return cases
 
 
-def checked(made: Description, cases: Sequence[tuple[str, Built]]) -> tuple[list[str], int]:
+def checked(made: Description, cases: Sequence[Case]) -> tuple[list[tuple[Case, str]], int]:
     """How the program's trees differ from the class's, and how many were compared."""
     found = []
     refused = 0
@@ -173,15 +183,29 @@ def checked(made: Description, cases: Sequence[tuple[str, Built]]) -> tuple[list
         path = os.path.join(folder, f"{made.subject.model_type}.yaml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(made.text)
-        for name, built in cases:
+        for case in cases:
             try:
-                differs = difference(folder, built)
+                differs = difference(folder, case[1])
             except Refused:
                 refused += 1
                 continue
             if differs is not None:
-                found.append(f"{name}: {differs}")
+                found.append((case, differs))
     return found, len(cases) - refused
+
+
+def compared(made: Description, number: int, seed: int
+             ) -> tuple[list[Case], list[tuple[Case, str]], int]:
+    """The configs that a description was compared with, those that differ, and how many
+    are no refusals. A config that differs takes part in another fit, which is compared
+    with new ones."""
+    for turn in range(1, _REFITS + 2):
+        cases = held_out(made, number, seed + 1000 * turn)
+        differs, counted = checked(made, cases)
+        if not differs or turn > _REFITS:
+            break
+        made.refit([built for (_, built), _ in differs])
+    return cases, differs, counted
 
 
 def facts_differ(made: Description, text: str,
@@ -254,11 +278,10 @@ def main(arguments: Optional[list[str]] = None) -> int:
         find_program()
         subject = find(options.family, options.trust_code, options.config, options.name)
         made = Description(subject, options.samples, options.seed)
-        cases = held_out(made, options.held_out, options.seed + 1000)
+        cases, differs, number = compared(made, options.held_out, options.seed)
     except (FamilyError, FileNotFoundError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    differs, number = checked(made, cases)
     if number < len(cases) // 2:
         print(f"error: the program refuses {len(cases) - number} of {len(cases)} configs that"
               " were drawn, so too few are compared: give more of them with `--held-out`",
@@ -266,7 +289,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
         return 1
     text = made.text
     if differs:
-        shown = "\n".join(f"  {x}" for x in differs[:_MOST_SHOWN])
+        shown = "\n".join(f"  {name}: {why}" for (name, _), why in differs[:_MOST_SHOWN])
         print(f"error: the description of `{subject.model_type}` differs from the class in"
               f" {len(differs)} of {number} configs, so it is not written:\n{shown}",
               file=sys.stderr)

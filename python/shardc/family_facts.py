@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 import itertools
 import json
+import math
 import os
 import subprocess
 import tempfile
@@ -36,6 +37,7 @@ OF_MODEL = INSIDE | {"stream", "vocab", "out", "in", "parts"}
 _STATED = {"stream", "vocab", "position", "heads", "kv_heads", "group", "head_dim", "inner",
            "latent", "experts", "channels", "window"}
 _ROWS, _LENGTH = 2, 7
+_MOST_ALLOCATED = 1 << 27  # elements
 
 
 def leaf(role: str, size: int, number: int) -> dict[str, Any]:
@@ -197,31 +199,49 @@ def shown_facts(*arguments: str) -> Optional[Dims]:
     return facts_of(json.loads(ran.stdout)) if ran.returncode == 0 else None
 
 
-def programmed(subject: Subject, given: dict[str, Any]) -> Optional[Dims]:
-    """What the program of a config's model shows; None if it does not run on tokens."""
+def _traced(subject: Subject, given: dict[str, Any], device: str, most: float) -> Any:
+    """The program of a config's model with at most this many elements; None if it has
+    more. Raises what the class raises."""
     import torch
 
     from shardc import program
 
-    try:
-        config = subject.config(given)
-        # What other kernels compute in one operation is not seen.
-        for name, value in (("_attn_implementation", "eager"),
-                            ("_experts_implementation", "batched_mm"), ("use_cache", False)):
-            if subject.is_transformers:
-                setattr(config, name, value)
-        model = subject.kind(config).eval()
-        most = min(getattr(config, "vocab_size", 0) or 2, 1 << 20)
-        tokens = torch.randint(0, most, (_ROWS, _LENGTH))
-        more = {"attention_mask": torch.ones_like(tokens), "use_cache": False
-                } if subject.is_transformers else {}
-        with torch.no_grad():
-            made = program.of_torch(model, (tokens,), more, "the class")
-    except Exception:  # whatever the class raises for this config
+    config = subject.config(given)
+    # What other kernels compute in one operation is not seen.
+    for name, value in (("_attn_implementation", "eager"),
+                        ("_experts_implementation", "batched_mm"), ("use_cache", False)):
+        if subject.is_transformers:
+            setattr(config, name, value)
+    with torch.device("meta"):
+        model = subject.kind(config)
+    if sum(x.numel() for x in model.parameters()) > most:
+        return None
+    if device != "meta":
+        model = subject.kind(config)
+    tokens = torch.randint(0, min(getattr(config, "vocab_size", 0) or 2, 1 << 20),
+                           (_ROWS, _LENGTH), device=device)
+    more = {"attention_mask": torch.ones_like(tokens), "use_cache": False
+            } if subject.is_transformers else {}
+    with torch.no_grad():
+        return program.of_torch(model.eval(), (tokens,), more, "the class").program
+
+
+def programmed(subject: Subject, given: dict[str, Any]) -> Optional[Dims]:
+    """What the program of a config's model shows; None if it does not run on tokens.
+    Elements are allocated only for a small model whose forward pass reads some."""
+    from shardc import program
+
+    made = None
+    for device, most in (("meta", math.inf), ("cpu", _MOST_ALLOCATED)):
+        try:
+            made = made or _traced(subject, given, device, most)
+        except Exception:  # whatever the class raises for this config
+            pass
+    if made is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "program.json.gz")
-        program.write(made.program, path)
+        program.write(made, path)
         return shown_facts("--program", path)
 
 

@@ -82,7 +82,7 @@ TEST_CASE("every lint states what it finds, why, and what to write instead") {
     CHECK(lint->code.number >= 100);
     const CodePage* page = FindPage(lint->code);
     REQUIRE(page != nullptr);
-    for (std::string_view text : {page->what, page->why, page->fix}) {
+    for (std::string_view text : {page->what(), page->why(), page->fix()}) {
       CHECK(text.ends_with("."));
     }
     if (lint->code.level == Level::kError) ++errors;

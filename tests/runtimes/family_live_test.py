@@ -43,6 +43,25 @@ class Loaded(nn.Module):
         self.size = nn.Parameter(torch.zeros(int(torch.ones(config.hidden_size).sum())))
 """
 
+# 16 GiB for each column.
+LARGE = """import torch
+from torch import nn
+
+class Config:
+    def __init__(self, hidden_size=64, vocab_size=128):
+        self.hidden_size, self.vocab_size = hidden_size, vocab_size
+
+class Large(nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        self.table = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.up = nn.Parameter(torch.empty(1 << 16, 1 << 16, config.hidden_size))
+
+    def forward(self, tokens):
+        x = self.table(tokens)
+        return torch.relu(x @ self.up[0].T) @ self.up[1]
+"""
+
 
 class Families(unittest.TestCase):
     def run_it(self, folder, *arguments):
@@ -63,10 +82,11 @@ class Families(unittest.TestCase):
             self.assertEqual(made, file.read())
 
     def test_types_of_transformers_come_out_equal(self):
-        for model_type in ("lfm2", "mimo_v2_flash"):
-            with self.subTest(model_type=model_type), \
+        # With the second seed, configs of the comparison take part in another fit.
+        for model_type, seed in (("lfm2", "7"), ("lfm2", "1"), ("mimo_v2_flash", "7")):
+            with self.subTest(model_type=model_type, seed=seed), \
                     tempfile.TemporaryDirectory() as out:
-                ran = self.run_it(out, model_type, "-o", out, "--seed", "7")
+                ran = self.run_it(out, model_type, "-o", out, "--seed", seed)
                 self.assertEqual(ran.returncode, 0, ran.stderr)
                 self.assertIn("equal to", ran.stdout)
 
@@ -94,6 +114,14 @@ class Families(unittest.TestCase):
             self.assertEqual(ran.returncode, 2)
             self.assertIn("meta device", ran.stderr)
             self.assertFalse(os.path.exists(os.path.join(folder, "made")))
+
+    def test_a_class_that_no_memory_holds_has_factors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "large.py"), "w", encoding="utf-8") as file:
+                file.write(LARGE)
+            ran = self.run_it(folder, "large:Large", "--trust-code", "-o", "made")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn("factors as in 4 programs", ran.stdout)
 
     def test_a_type_that_the_library_does_not_have(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -123,7 +123,7 @@ namespace {
 
 std::string_view ExplanationOf(const Code& code) {
   const CodePage* page = FindPage(code);
-  return page == nullptr ? "" : page->explanation;
+  return page == nullptr ? "" : page->explanation();
 }
 
 bool IsPreview(const Code& code) {

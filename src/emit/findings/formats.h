@@ -7,6 +7,7 @@
 #ifndef SHARDC_EMIT_FINDINGS_FORMATS_H_
 #define SHARDC_EMIT_FINDINGS_FORMATS_H_
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -83,14 +84,30 @@ std::string DiffText(const std::string& name, const std::string& before,
 // Explains what a diagnostic means and how to fix it. The texts are the pages
 // of texts/diagnostics, which the build writes into a table.
 
+// The texts of a code. They follow each other in `texts`, since the loader
+// writes each pointer of a table at every start of the program.
 struct CodePage {
-  int number = 0;
-  std::string_view what;  // what the code reports, in full sentences
-  std::string_view why;   // why that is bad
-  std::string_view fix;   // what the user should write instead
+  // What the code reports, in full sentences.
+  constexpr std::string_view what() const { return texts.substr(0, what_size); }
+  // Why that is bad.
+  constexpr std::string_view why() const {
+    return texts.substr(what_size, why_size);
+  }
+  // What the user should write instead.
+  constexpr std::string_view fix() const {
+    return texts.substr(what_size + why_size, fix_size);
+  }
   // What `shardc explain` prints below its first line: the texts in 76 columns
   // under headings, and two examples.
-  std::string_view explanation;
+  constexpr std::string_view explanation() const {
+    return texts.substr(what_size + why_size + fix_size);
+  }
+
+  int number = 0;
+  size_t what_size = 0;  // in bytes
+  size_t why_size = 0;
+  size_t fix_size = 0;
+  std::string_view texts;
 };
 
 // Returns the pages of all codes, sorted by number.

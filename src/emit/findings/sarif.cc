@@ -87,9 +87,9 @@ void WriteRule(JsonWriter& json, const Code& code) {
   json.Members("id", code.Id(), "name", code.name);
   WriteText(json, "shortDescription", code.meaning);
   if (const CodePage* page = FindPage(code); page && code.number > 99) {
-    WriteText(json, "fullDescription", page->what);
+    WriteText(json, "fullDescription", page->what());
     WriteText(json, "help",
-              std::string(page->why) + " " + std::string(page->fix));
+              std::string(page->why()) + " " + std::string(page->fix()));
   }
   json.Member("defaultConfiguration", Record("level", LevelName(code.level)));
   json.EndObject();
