@@ -30,7 +30,7 @@
 
 namespace shardc::stored {
 
-// Returns the number with at least five digits, as names of journals have it.
+// Returns the number as a text of at least five digits, such as "00012".
 std::string FiveDigits(int64_t number);
 // Opens a file, which is created for all users if `flags` have O_CREAT. Returns
 // -1 with errno set.

@@ -29,9 +29,9 @@
 namespace shardc::stored {
 namespace {
 
-// Writes archives as `torch.save` does; torch_archive.cc and zip_directory.cc
-// read them. Members are stored uncompressed at multiples of 64 bytes. To align
-// them, torch and shardc pad an extra field of the member's header:
+// Writes archives as `torch.save` does; torch_archive.cc reads them. Members
+// are stored uncompressed at multiples of 64 bytes. To align them, torch and
+// shardc pad an extra field of the member's header:
 //
 //   archive/data.pkl    the call that makes the tensor from its storage
 //   archive/byteorder   "little"
