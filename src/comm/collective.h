@@ -68,9 +68,9 @@ int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
 // It also defines how `verify` compares and lists the collective's bytes.
 //
 // To add a collective, add an enumerator, a record in collective.cc, and a row
-// in the table of each executor: exec/machine/collectives.cc for one process,
-// and collectives_ranks.cc for several. The formulas are in collective.h, and
-// docs/extending.md has an example.
+// in each table of exec/machine/collectives.cc: that for one process, and that
+// for several. The formulas are in collective.h, and docs/extending.md has an
+// example.
 
 // The pattern in which the devices of a group send to each other. The time of a
 // collective depends on it.

@@ -317,10 +317,6 @@ CostInputs MakeCostInputs(const Compiled& compiled,
 CostInputs MakeCostInputs(const PlanView& plan,
                           std::optional<ModelConfig> model, Mode mode);
 
-}  // namespace shardc::cost
-
-namespace shardc::cost {
-
 // Gives every weight the dimensions that the cost model expects: first the
 // dimensions that count layers and experts, then the two dimensions of a
 // matrix.

@@ -112,9 +112,9 @@ struct Options {
   // values if this option is true, and zeros if it is false. If it has a sink,
   // its output is zeros.
   bool mean_of_masked = false;
-  // The fraction of weights that dropout drops; Drops() in dropout.h selects
-  // them. The other weights are multiplied by 1/(1 - dropout). The denominator
-  // of the softmax includes the dropped weights.
+  // The fraction of weights that dropout drops; Drops() selects them. The other
+  // weights are multiplied by 1/(1 - dropout). The denominator of the softmax
+  // includes the dropped weights.
   double dropout = 0;
   uint64_t dropout_seed = 0;
 

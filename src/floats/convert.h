@@ -20,7 +20,7 @@ namespace shardc {
 
 // Converts arrays of floats from one type to another. Each float is rounded
 // once, to nearest with ties to even. The results have the same bits as those
-// of the conversions of single numbers in half.h.
+// of the conversions of single numbers.
 
 // Returns whether `from` is F64, F32, F16 or BF16, and `to` is F32, F16 or
 // BF16.

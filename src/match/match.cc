@@ -1,6 +1,6 @@
 // Checks and compiles the patterns of a list one by one. RE2 limits the memory
 // of each single pattern. The memory that all patterns of a list use together
-// is limited here. name_scan.cc matches names against all patterns at once.
+// is limited here. match/automaton matches names against all patterns at once.
 #include "match/match.h"
 
 #include <re2/re2.h>

@@ -87,14 +87,6 @@ using AnyOfTexts = std::vector<std::string>;
 // empty list if the pattern has no literal text, or if it cannot be parsed.
 std::vector<AnyOfTexts> RequiredTexts(std::string_view pattern);
 
-}  // namespace shardc
-
-namespace re2 {
-class RE2;
-}
-
-namespace shardc {
-
 // A compiled pattern, and the separator that it is written with.
 struct CompiledPattern {
   std::shared_ptr<const re2::RE2> re;
@@ -144,17 +136,9 @@ class Re2Finder {
   std::unique_ptr<Groups> groups_;
 };
 
-}  // namespace shardc
-
 // Explains why RE2 refuses a pattern: RE2's reason, the position in the
 // pattern, and a rewrite if the pattern uses a feature that Python's `re` has
 // and RE2 lacks.
-
-namespace re2 {
-class RE2;
-}
-
-namespace shardc {
 
 struct PatternFault {
   std::string reason;  // The reason, such as "look-ahead is not part of RE2".

@@ -20,7 +20,7 @@
 namespace shardc::schedule {
 
 // The parameters of schedules that alternate between a forward and a backward
-// task. turns.cc describes these schedules.
+// task.
 struct Turns {
   int64_t warm = 0;    // number of forward tasks before the first backward task
   bool split = false;  // whether each backward task B is split into I and W

@@ -1,7 +1,7 @@
 // Builds a training, prefill or decoding step of a model as a graph of ops over
 // named dimensions. The inputs are the description of the model family, a
-// config.json and the parameters. This header builds the forward pass; vjp.h
-// and optimizer.h append the backward pass and the optimizer.
+// config.json and the parameters. This header builds the forward pass; op_def.h
+// has what appends the backward pass and the optimizer.
 //
 //   auto step = BuildForward(*rules.model, &config, manifest, Mode::kTrain,
 //                            findings);

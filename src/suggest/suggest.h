@@ -31,7 +31,7 @@ struct Request {
 struct RuleGroup {
   std::vector<uint32_t> groups;
   const Choice* choice = nullptr;
-  // The Title of the rules (an enum of rule_titles.h), as a number. Rules are
+  // The Title of the rules (an enum of write.cc), as a number. Rules are
   // written in the order of these numbers.
   int order = 0;
 };

@@ -185,10 +185,9 @@ void ForLines(const Labels& loop, const Shape& extent, step::LabelId along,
     InType(local, [&](auto type) { TEMPLATE<decltype(type)>(local); }); \
   }
 
-// Declares the kernels of a step's ops. A table in local_op.cc has the kernel
-// of each op. A kernel reads the parts of its operands that one device holds,
-// and writes the result to `local.out`, whose elements are zeros before the
-// call.
+// Declares the kernels of a step's ops. A table in run.cc has the kernel of
+// each op. A kernel reads the parts of its operands that one device holds, and
+// writes the result to `local.out`, whose elements are zeros before the call.
 
 namespace shardc::exec {
 
@@ -209,10 +208,6 @@ void RunCacheWrite(const LocalOp& local);
 void RunAdam(const LocalOp& local);
 void RunRoll(const LocalOp& local);
 void RunDistance(const LocalOp& local);
-
-}  // namespace shardc::exec
-
-namespace shardc::exec {
 
 // The numbers with which a step's ops depend on the positions of tokens.
 

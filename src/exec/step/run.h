@@ -85,7 +85,7 @@ struct StepRun {
   std::vector<PerDevice> slots;
 };
 // Runs a program and returns its slots. Each dimension must be divisible by its
-// number of shards. Tests can replace collectives and ops (seams.h).
+// number of shards. Tests can replace collectives and ops (Seams).
 StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,
                 KeepSlots keep, const BeforeFree& before_free = {});
