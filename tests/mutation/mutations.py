@@ -246,7 +246,7 @@ MUTATIONS = [
     ("sarif-without-help", "sarif.cc",
      "if (!finding.help.empty()) text +=", "if (finding.help.empty()) text +="),
     ("sarif-why-without-instead", "sarif.cc",
-     " + \" \" + std::string(page->fix)", ""),
+     " + \" \" + std::string(page->fix())", ""),
     ("junit-counts-warnings", "junit.cc",
      "if (one.finding->level == Level::kErr",
      "if (one.finding->level != Level::kErr"),
