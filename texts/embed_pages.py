@@ -291,7 +291,7 @@ def explanations(depfile, source):
         what, why, fix, _ = (len(text.encode()) for text in texts)
         rows += (f"    {{{page.number}, {what}, {why}, {fix},\n"
                  f"     {literal(''.join(texts))}}},\n")
-    write(source, '#include "emit/findings/explain_code.h"\n\n'
+    write(source, '#include "emit/findings/formats.h"\n\n'
           "namespace shardc {\nnamespace {\n\n"
           f"constexpr CodePage kPages[] = {{\n{rows}}};\n\n"
           "}  // namespace\n\n"

@@ -1,6 +1,6 @@
 // Finds the collectives of a compiled program and computes the bytes that each
 // of them sends. An instruction is a collective if CollectiveDef::opcodes
-// (comm/collective_def.h) lists its opcode, or if it is a `send` of a pipeline.
+// (comm/collective.h) lists its opcode, or if it is a `send` of a pipeline.
 // Computations that the entry does not reach are skipped, because they never
 // run.
 //
@@ -27,11 +27,10 @@
 #include "audit/graph.h"
 #include "audit/runs.h"
 #include "audit/uses.h"
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "cost/time.h"
 #include "hlo/program.h"
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

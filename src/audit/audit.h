@@ -17,7 +17,6 @@
 #include "audit/graph.h"
 #include "comm/collective.h"
 #include "devices/profiles.h"
-#include "hlo/frames.h"
 #include "hlo/groups.h"
 #include "hlo/program.h"
 #include "model/mesh.h"

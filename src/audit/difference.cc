@@ -14,12 +14,14 @@
 #include "audit/difference.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "audit/audit.h"
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -62,8 +64,8 @@ std::string OverOf(const Sending& one) {
 // Matches runs of the plan's step with runs of the program, and subtracts the
 // matched runs from both counts. With `same_phase`, only runs of the same pass
 // (PassOf) match.
-void Match(std::vector<Piece>& planned, std::vector<Piece>& compiled,
-           bool same_phase) {
+void MatchPieces(std::vector<Piece>& planned, std::vector<Piece>& compiled,
+                 bool same_phase) {
   // The first piece of `compiled` that may have runs left for each pass, so
   // that the time is linear in the number of pieces.
   std::map<Phase, size_t> first;
@@ -156,8 +158,8 @@ class Comparison {
       for (auto& [bytes, pieces] : sides.planned) {
         const auto other = sides.compiled.find(bytes);
         if (other == sides.compiled.end()) continue;
-        Match(pieces, other->second, true);
-        Match(pieces, other->second, false);
+        MatchPieces(pieces, other->second, true);
+        MatchPieces(pieces, other->second, false);
       }
       Collect(key, sides);
     }
@@ -503,6 +505,102 @@ std::optional<bool> SavedJson::Truth(const JsonValue& object,
   if (value && value->kind() == JsonKind::kBool) return value->boolean();
   return Refuse(value.value_or(object),
                 "`" + std::string(key) + "` is true or false");
+}
+
+namespace {
+
+// A traced program has the paths of files as the tracer saw them, often from
+// the working directory, and a compiled program the paths of another machine.
+// Two paths are of one file if one of them ends with the other:
+//
+//   models/block.py:41  and  /home/me/run/models/block.py:41
+
+bool EndsWithPath(std::string_view path, std::string_view end) {
+  return path.ends_with(end) && (path.size() == end.size() ||
+                                 path[path.size() - end.size() - 1] == '/');
+}
+
+class ByLines {
+ public:
+  explicit ByLines(const Report& report) : report_(report) {}
+
+  std::vector<LineNeeds> Run(std::span<const cost::ProgramTransfer> needs) {
+    for (const cost::ProgramTransfer& one : needs) {
+      files_.insert(one.line.substr(0, one.line.rfind(':')));
+    }
+    for (const cost::ProgramTransfer& one : needs) {
+      LineNeeds& row = RowOf(one.line, one.kind, Named(one.axes));
+      row.needed = (Size(row.needed) + one.sent).value();
+      if (row.ops.find(one.op) == std::string::npos) {
+        row.ops += (row.ops.empty() ? "" : ", ") + one.op;
+      }
+    }
+    for (const Traffic& one : report_.traffic) {
+      const std::string axes =
+          one.members->named ? Named(one.members->axes) : one.members->text;
+      LineNeeds& row = RowOf(LineOf(one), one.kind, axes);
+      row.sent = (Size(row.sent) + one.sent).value();
+    }
+    std::vector<LineNeeds> out;
+    for (auto& [key, row] : rows_) {
+      if (row.needed != 0 || row.sent != 0) out.push_back(std::move(row));
+    }
+    std::ranges::stable_sort(out, [](const LineNeeds& a, const LineNeeds& b) {
+      return std::abs(a.sent - a.needed) > std::abs(b.sent - b.needed);
+    });
+    return out;
+  }
+
+ private:
+  // Returns the axes in the mesh's order.
+  std::string Named(const AxisGroup& axes) const {
+    AxisGroup out = axes;
+    std::ranges::sort(out, {}, [&](const std::string& axis) {
+      return report_.mesh->Find(axis).value_or(0);
+    });
+    return AxesText(out);
+  }
+
+  LineNeeds& RowOf(const std::string& line, Collective kind,
+                   const std::string& axes) {
+    LineNeeds& row = rows_[{line, kind, axes}];
+    row.line = line;
+    row.kind = kind;
+    row.axes = axes;
+    return row;
+  }
+
+  std::string LineOf(const Traffic& traffic) const {
+    std::vector<hlo::SourceLine> stack{traffic.line};
+    if (report_.frames != nullptr) {
+      for (const hlo::SourceLine& line :
+           report_.frames->StackOf(traffic.metadata)) {
+        stack.push_back(line);
+      }
+    }
+    for (const hlo::SourceLine& line : stack) {
+      for (const std::string& file : files_) {
+        if (file.empty() || line.file.empty()) continue;
+        if (EndsWithPath(line.file, file) || EndsWithPath(file, line.file)) {
+          return file + ":" + std::to_string(line.line);
+        }
+      }
+    }
+    return traffic.line.file.empty() ? ""
+                                     : std::string(traffic.line.file) + ":" +
+                                           std::to_string(traffic.line.line);
+  }
+
+  const Report& report_;
+  std::set<std::string> files_;
+  std::map<std::tuple<std::string, Collective, std::string>, LineNeeds> rows_;
+};
+
+}  // namespace
+
+std::vector<LineNeeds> CompareWithNeeds(
+    const Report& report, std::span<const cost::ProgramTransfer> needs) {
+  return ByLines(report).Run(needs);
 }
 
 }  // namespace shardc::audit

@@ -13,6 +13,8 @@
 #include "audit/audit.h"
 #include "audit/drift.h"
 #include "audit/equivalent.h"
+#include "comm/collective.h"
+#include "cost/traced_program.h"
 #include "model/mesh.h"
 #include "source/finding.h"
 #include "source/json.h"
@@ -120,6 +122,24 @@ class SavedJson {
   std::string_view how_;
   bool refused_ = false;
 };
+
+// Compares what a compiled program sends with what the user's traced program
+// needs under the same plan, by lines of the user's code.
+
+// The collectives of a line that have the same kind and axes: the bytes that
+// the busiest device must send by the traced program, and that it sends.
+struct LineNeeds {
+  std::string line;  // "model.py:41"; empty if it is unknown
+  std::string ops;   // of the traced program, such as "dot, reduce sum"
+  Collective kind = Collective::kAllGather;
+  std::string axes;  // "dp+tp", or devices without axes
+  int64_t needed = 0, sent = 0;
+};
+
+// Returns the lines, those first whose bytes differ most. A collective belongs
+// to the innermost line of its stack in a file of the traced program.
+std::vector<LineNeeds> CompareWithNeeds(
+    const Report& report, std::span<const cost::ProgramTransfer> needs);
 
 }  // namespace shardc::audit
 

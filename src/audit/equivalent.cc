@@ -32,7 +32,7 @@
 
 #include "audit/graph.h"
 #include "audit/uses.h"
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "hlo/groups.h"
 #include "model/mesh.h"
 #include "source/size.h"

@@ -2,15 +2,14 @@
 //
 //   SHD601  an activation `f32[8,16,64]` is gathered over axes of the batch,
 //           over `fsdp` 4 times in the forward pass: 96 KiB per device
-#include "audit/flaw_text.h"
+#include "audit/flaws.h"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "comm/collective_def.h"
-#include "source/join.h"
+#include "comm/collective.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -26,11 +26,9 @@
 #include <vector>
 
 #include "audit/audit.h"
-#include "audit/flaw_text.h"
 #include "audit/gradients.h"
-#include "audit/matmuls.h"
 #include "audit/uses.h"
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "source/size.h"
 #include "source/wording.h"
 

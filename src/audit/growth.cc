@@ -18,7 +18,6 @@
 #include "audit/audit.h"
 #include "audit/difference.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"

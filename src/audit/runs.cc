@@ -19,7 +19,7 @@
 
 #include "audit/graph.h"
 #include "hlo/program.h"
-#include "source/join.h"
+#include "source/wording.h"
 
 namespace shardc::audit {
 namespace {

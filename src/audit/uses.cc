@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "hlo/groups.h"
 #include "source/size.h"
 

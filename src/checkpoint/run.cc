@@ -6,12 +6,11 @@
 // every process's journal contains `done`, and writes the index.
 //
 //   killed after 3 of 10 pieces, run again  ->  3 kept, 7 copied
-#include "checkpoint/run.h"
+#include "checkpoint/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,17 +29,15 @@
 #include <vector>
 
 #include "checkpoint/copy.h"
-#include "checkpoint/journal.h"
-#include "checkpoint/transfer.h"
 #include "importers/set_folder.h"
 #include "source/file.h"
-#include "source/file_sink.h"
 #include "source/finding.h"
 #include "source/input_file.h"
-#include "source/join.h"
+#include "source/sink.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "stored/checksum.h"
+#include "stored/write.h"
 
 namespace shardc {
 namespace {
@@ -343,22 +340,6 @@ class StartLock {
 constexpr std::chrono::milliseconds kPause(10);
 constexpr std::chrono::seconds kLongestWait(10);
 
-bool LockNow(int fd) {
-  int status = 0;
-  do {
-    status = ::flock(fd, LOCK_EX | LOCK_NB);
-  } while (status != 0 && errno == EINTR);
-  return status == 0;
-}
-
-int OpenForLock(const std::string& path, int flags) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
-}
-
 void Refuse(const Transfer& transfer, const std::string& why,
             Findings& findings) {
   findings.Add(code::kWrite, Place{MakeSource(transfer.directory, {})},
@@ -367,9 +348,9 @@ void Refuse(const Transfer& transfer, const std::string& why,
 
 // Returns whether a process holds the lock of the journal at `path`.
 bool IsLive(const std::string& path) {
-  const int fd = OpenForLock(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  const int fd = stored::OpenDescriptor(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return false;
-  const bool live = !LockNow(fd) && errno == EWOULDBLOCK;
+  const bool live = !stored::LockFile(fd) && errno == EWOULDBLOCK;
   ::close(fd);
   return live;
 }
@@ -404,11 +385,11 @@ std::optional<StartLock> StartLock::Take(const std::string& folder,
                  "cannot write in `" + folder + "`: " + why);
     return std::nullopt;
   };
-  const int fd = OpenForLock(folder, O_RDONLY | O_DIRECTORY);
+  const int fd = stored::OpenDescriptor(folder, O_RDONLY | O_DIRECTORY);
   if (fd < 0) return refuse(::strerror(errno));
   StartLock lock(fd);
   const auto end = std::chrono::steady_clock::now() + kLongestWait;
-  while (!LockNow(fd)) {
+  while (!stored::LockFile(fd)) {
     if (errno != EWOULDBLOCK) break;  // the file system supports no locks
     if (std::chrono::steady_clock::now() > end) {
       return refuse("another run is starting there");

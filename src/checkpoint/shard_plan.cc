@@ -28,7 +28,6 @@
 
 #include "checkpoint/shards_index.h"
 #include "checkpoint/transfer.h"
-#include "checkpoint/tree_record.h"
 #include "floats/convert.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
@@ -394,7 +393,7 @@ class Planner {
   }
 
   // Returns the metadata of the index. It may record the tree, such as orbax,
-  // from which the tensors were converted (tree_record.h). If tensors are
+  // from which the tensors were converted (shards_index.h). If tensors are
   // renamed, this record is written again with the new names.
   Metadata IndexMetadata() const {
     std::vector<NewName> names;
@@ -649,7 +648,7 @@ class Planner {
   const ShardOptions& options_;
   Findings& findings_;
   // The metadata of each file, without the record of the tree from which the
-  // tensors were converted (tree_record.h). Only the index has this record.
+  // tensors were converted (shards_index.h). Only the index has this record.
   const Metadata file_metadata_;
   Mode mode_;
   ShardJob job_;

@@ -23,7 +23,6 @@
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/shards_index.h"
 #include "checkpoint/tree_copy.h"
-#include "checkpoint/tree_record.h"
 #include "importers/set_folder.h"
 #include "source/digest.h"
 #include "source/file.h"
@@ -394,7 +393,7 @@ class TreeInput {
  private:
   // The output is safetensors files, which store only a flat list of tensors.
   // Records the rest of the tree in their metadata, such as lists, strings and
-  // empty nodes, so that the tree can be restored later (tree_record.h).
+  // empty nodes, so that the tree can be restored later (shards_index.h).
   void KeepTree() {
     std::string record = TreeRecordText(out_.tensors, out_.leaves);
     out_.leaves.clear();

@@ -108,7 +108,7 @@ std::optional<Stored> ReadStoredTree(const std::string& path,
 // Opens a stored tree (orbax, zarr, PyTorch DCP), or safetensors files at any
 // other path. If a tree is written from safetensors files, their values that
 // are not tensors are restored. These are read from a record in the metadata of
-// the files (tree_record.h).
+// the files (shards_index.h).
 std::optional<Stored> ReadFullInput(const std::string& path,
                                     const InputOptions& options,
                                     Findings& findings);

@@ -24,6 +24,7 @@
 #include "model/mesh.h"
 #include "source/finding.h"
 #include "source/process.h"
+#include "source/sink.h"
 #include "stored/box.h"
 #include "stored/tree.h"
 
@@ -218,6 +219,120 @@ std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
 // (`usage`) if their values are invalid.
 std::optional<ProcessShare> DetectProcess(const Variable& variable,
                                           Findings& findings);
+
+// Records the pieces that a run has written, so that a run after an
+// interruption can continue. The journal is a hidden file in the output
+// directory with one line for each complete piece. The journal is not trusted:
+// each piece is read and compared with its recorded checksum before it is kept.
+
+// Returns the key of a transfer: a digest of everything that determines the
+// bytes of the outputs. These are the sources (sizes, times, headers), tensors,
+// parts and outputs. A journal with another key is discarded.
+std::string TransferKey(const Transfer& transfer);
+
+// Returns a digest of the times at which the file system recorded changes of
+// the sources. If a source has been written since the journal was created, the
+// journal's pieces are not kept, even if the size and the modification time are
+// unchanged. The journals of other processes are not checked against this
+// digest, because these processes may read their own copies of the sources.
+std::string SourceState(const Transfer& transfer);
+
+// Returns the file name of a journal, such as ".shards-00002-of-00004.journal".
+std::string JournalName(const std::string& tag, int64_t index, int64_t count);
+
+class Journal {
+ public:
+  // Opens and locks the journal. If a journal with the same key and the same
+  // sources exists, it is continued; otherwise a new one is created. Returns
+  // nullopt after the finding `write`: the journal cannot be created, or
+  // another run has locked it.
+  static std::optional<Journal> Open(const std::string& path,
+                                     const std::string& key,
+                                     const Transfer& transfer,
+                                     Findings& findings);
+  // Reads a journal without opening it for writing. Does not compare the
+  // journal's digest of the sources. Returns nullopt if the file is absent,
+  // cannot be opened or has another key.
+  static std::optional<Journal> Read(const std::string& path,
+                                     const std::string& key,
+                                     const Transfer& transfer);
+  Journal(Journal&& other) noexcept;
+  Journal& operator=(Journal&& other) noexcept;
+  ~Journal();
+
+  // Returns the checksums that the journal contained when it was opened.
+  const Checksums& recorded() const { return recorded_; }
+  bool resumed() const { return resumed_; }  // whether recorded() has pieces
+  bool done() const { return done_; }
+
+  // Records a complete piece. Lines are buffered and written in groups. Returns
+  // false, with errno set, if a group cannot be written.
+  bool Add(size_t output, size_t piece, uint32_t crc);
+  bool Flush();
+  bool MarkDone();
+  void Remove();  // deletes the file
+
+ private:
+  Journal() = default;
+  // Sets `recorded_` to the pieces that the journal's text lists, if the text
+  // begins with the line `first`. Otherwise `recorded_` has no piece.
+  void Parse(const std::string& text, const std::string& first,
+             const Transfer& transfer);
+
+  std::string path_;
+  int fd_ = -1;
+  std::string pending_;
+  Checksums recorded_;
+  bool resumed_ = false;
+  bool done_ = false;
+};
+
+// Runs a transfer: opens or continues the journal, copies the outputs of this
+// process, checks and renames them, and writes the index.
+
+struct RunOptions {
+  ProcessShare share;
+  // If true, the run copies nothing. It checks the files of all processes and
+  // writes the index.
+  bool finalize = false;
+  bool verify = false;  // read everything back after writing
+  bool reuse = false;   // overwrite the files of an earlier set
+  bool sync = true;     // call fsync before renaming
+  int threads = 1;
+  // The bytes of memory for buffers; nullopt selects the defaults of
+  // CopyOptions.
+  std::optional<int64_t> memory_bytes;
+  // A function that is called with the bytes written so far and the bytes to
+  // write in total. Calls are never concurrent.
+  std::function<void(int64_t done, int64_t total)> progress;
+};
+
+struct RunReport {
+  TransferSize size;        // size of the outputs of this process
+  int64_t pieces_kept = 0;  // pieces of an earlier run that were correct
+  bool indexed = false;     // whether all outputs and their index are complete
+};
+
+// A function that writes the index, with all checksums.
+using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
+
+// Adds a finding (usage) and returns true if a file that will be written is
+// also an input. Both the final and the hidden names of outputs are checked.
+// Files are compared by device and inode, so an input is recognised even if its
+// path is written in another way or leads through a link.
+bool RefuseInputs(const Transfer& transfer, Findings& findings);
+
+// Calls RefuseInputs and runs the transfer. After a failure, earlier outputs
+// are unchanged, unless `reuse` is set or some outputs have already been
+// replaced. In these two cases, their index marks them as unfinished. If there
+// were no earlier outputs, the new files are removed. If only the index could
+// not be written, the new files and the journal are kept. The journal then
+// marks the set as unfinished. Returns false after one finding with the reason:
+// usage, write, unreadable, missing (with `finalize`), or an error in a chunk
+// of a stored tree.
+bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
+                 const RunOptions& options, RunReport* report,
+                 Findings& findings);
 
 }  // namespace shardc
 

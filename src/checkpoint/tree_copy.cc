@@ -1,7 +1,7 @@
 // Copies the arrays of a stored tree. Each worker thread copies one tile (a
-// group of chunks, tiles.h) at a time. The chunks of a tile are decoded into
-// one buffer. Each part of an output that overlaps the tile is then written
-// from this buffer, in slabs of limited size:
+// group of chunks) at a time. The chunks of a tile are decoded into one buffer.
+// Each part of an output that overlaps the tile is then written from this
+// buffer, in slabs of limited size:
 //
 //   w [8192, 4096] of F32 in chunks of [4096, 1024], to 2 parts [8192, 2048]:
 //   tile 0 is the 4 chunks with rows 0 to 4095; for each part, slabs of 512
@@ -25,7 +25,7 @@
 #include <utility>
 
 #include "checkpoint/copy.h"
-#include "checkpoint/journal.h"
+#include "checkpoint/transfer.h"
 #include "floats/convert.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"

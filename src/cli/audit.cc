@@ -10,7 +10,6 @@
 #include "audit/difference.h"
 #include "audit/drift.h"
 #include "audit/growth.h"
-#include "audit/needs.h"
 #include "cli/commands.h"
 #include "cli/compared_program.h"
 #include "cli/cost_flags.h"
@@ -110,8 +109,8 @@ bool CheckAuditFlags(const AuditFlags& flags, Findings& findings) {
 // Reads the earlier audit in `path`. Sets `how.growth` to the routes (a kind of
 // collective and its mesh axes) on which the program sends more bytes than in
 // the earlier audit. Returns false after a finding.
-bool Compare(const std::string& path, const audit::Report& report,
-             AuditText& how, Findings& findings) {
+bool CompareWithAudit(const std::string& path, const audit::Report& report,
+                      AuditText& how, Findings& findings) {
   const SourceRef source = ReadSource(path, findings);
   if (source == nullptr) return false;
   const auto document = JsonDocument::Parse(source, findings);
@@ -224,7 +223,7 @@ int RunAudit(const AuditFlags& flags, const Common& common,
     }
   }
   if (!flags.against.empty() &&
-      !Compare(flags.against, *report, how, findings)) {
+      !CompareWithAudit(flags.against, *report, how, findings)) {
     return kFailed;
   }
   if (step &&

@@ -18,7 +18,6 @@
 #include "emit/costs/cost_report.h"
 #include "parse/operations.h"
 #include "source/file.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

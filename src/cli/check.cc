@@ -19,7 +19,7 @@
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
 #include "source/file.h"
-#include "source/file_sink.h"
+#include "source/sink.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -204,8 +204,9 @@ void EmitAs(const CheckFlags& flags, const Common& common,
   (format == nullptr ? FindingsText : format->write)(report, out);
 }
 
-void Emit(const CheckFlags& flags, const Common& common,
-          const Selection& selection, const Findings& findings, Sink& out) {
+void WriteFindingsOf(const CheckFlags& flags, const Common& common,
+                     const Selection& selection, const Findings& findings,
+                     Sink& out) {
   if (flags.statistics) {
     WriteStatistics(findings.all(), common.format == "json", out);
     return;
@@ -284,7 +285,8 @@ bool OnlyWritesBaseline(const CheckFlags& flags, Findings& findings) {
   return false;
 }
 
-int Check(const CheckFlags& given, const Common& common, Findings& findings) {
+int CheckTargetsOf(const CheckFlags& given, const Common& common,
+                   Findings& findings) {
   CheckFlags flags = given;
   if (!FormatApplies(flags, common, findings) ||
       !OnlyWritesBaseline(flags, findings)) {
@@ -395,7 +397,7 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     return kDone;
   }
   const auto write = [&](Sink& out) {
-    Emit(flags, common, *selection, joined.findings, out);
+    WriteFindingsOf(flags, common, *selection, joined.findings, out);
   };
   if (!PutResult(write, flags.output, findings)) return kFailed;
   PrintMessage(common, SummaryText(joined.findings, targets, known,
@@ -410,7 +412,7 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
 
 int RunCheck(const CheckFlags& flags, const Common& common,
              Findings& findings) {
-  const int status = Check(flags, common, findings);
+  const int status = CheckTargetsOf(flags, common, findings);
   if (status == kFailed) EmitErrors(flags, common, findings);
   return status;
 }

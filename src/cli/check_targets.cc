@@ -31,7 +31,6 @@
 #include "lint/baseline.h"
 #include "lint/rules/all.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/size.h"

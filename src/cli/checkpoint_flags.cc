@@ -24,7 +24,6 @@
 #include "cli/plan_findings.h"
 #include "match/match.h"
 #include "plan/read.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/wording.h"

@@ -10,9 +10,9 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/run.h"
 #include "checkpoint/shards_index.h"
 #include "checkpoint/stored.h"
+#include "checkpoint/transfer.h"
 #include "checkpoint/tree_copy.h"
 #include "cli/command.h"
 #include "model/dtype.h"

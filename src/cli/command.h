@@ -23,7 +23,7 @@
 
 #include "source/finding.h"
 #include "source/source.h"
-#include "target/packs.h"
+#include "target/choose.h"
 
 namespace shardc::cli {
 

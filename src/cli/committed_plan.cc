@@ -13,11 +13,11 @@
 #include "cli/verify_step.h"
 #include "source/digest.h"
 #include "source/file.h"
-#include "source/file_sink.h"
 #include "source/input_file.h"
 #include "source/json.h"
 #include "source/json_writer.h"
 #include "source/repository.h"
+#include "source/sink.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/build.h"
@@ -25,8 +25,8 @@
 namespace shardc::cli {
 namespace {
 
-SourceRef Read(const Target& target, const std::string& path,
-               const std::string& what, Findings& findings) {
+SourceRef ReadCommittedFile(const Target& target, const std::string& path,
+                            const std::string& what, Findings& findings) {
   std::error_code error;
   if (std::filesystem::exists(path, error)) {
     SourceRef source = ReadSource(path, findings);
@@ -48,11 +48,11 @@ SourceRef Read(const Target& target, const std::string& path,
 }  // namespace
 
 SourceRef ReadCommittedPlan(const Target& target, Findings& findings) {
-  return Read(target, target.plan, "plan", findings);
+  return ReadCommittedFile(target, target.plan, "plan", findings);
 }
 
 SourceRef ReadCommittedStep(const Target& target, Findings& findings) {
-  return Read(target, target.step, "step program", findings);
+  return ReadCommittedFile(target, target.step, "step program", findings);
 }
 
 bool MayReplace(const Target& target, const std::string& path,

@@ -15,8 +15,8 @@
 
 #include "model/project.h"
 #include "plan/compile.h"
-#include "source/file_sink.h"
 #include "source/finding.h"
+#include "source/sink.h"
 #include "source/source.h"
 #include "verify/step/step_report.h"
 
@@ -48,7 +48,7 @@ std::optional<std::vector<verify::StepReport>> StepsToCommit(
 
 // Writes the files that a command publishes together, as a checkpoint's files
 // are published: the index last, and until then marked as unfinished
-// (source/file_sink.h).
+// (source/sink.h).
 
 // Files that are published together. If the process is killed, the files are
 // the old ones, the new ones, or the index is a mark that no reader accepts.

@@ -3,7 +3,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "source/join.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {

@@ -16,11 +16,9 @@
 
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "cli/schedule_table.h"
 #include "cost/rates.h"
 #include "devices/profiles.h"
 #include "source/file.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

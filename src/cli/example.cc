@@ -9,7 +9,6 @@
 #include "cli/committed_plan.h"
 #include "cli/output.h"
 #include "model/name.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

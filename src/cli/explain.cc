@@ -14,14 +14,14 @@
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "cli/verify_step.h"
-#include "emit/findings/explain_code.h"
+#include "emit/findings/formats.h"
 #include "emit/verify/step_json.h"
 #include "lint/rules/lint.h"
 #include "program/read.h"
 #include "source/file.h"
 #include "source/wording.h"
 #include "target/choose.h"
-#include "verify/step/parameter_step.h"
+#include "verify/step/step_report.h"
 
 namespace shardc::cli {
 namespace {

@@ -14,7 +14,6 @@
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "cli/program_plan.h"
-#include "cli/schedule_table.h"
 #include "cli/suggested.h"
 #include "cli/verify_request.h"
 #include "cli/verify_step.h"
@@ -23,15 +22,14 @@
 #include "importers/rules/exact.h"
 #include "plan/lowered_step.h"
 #include "plan/planned_stages.h"
+#include "program/facts.h"
 #include "program/of_step/translate.h"
 #include "program/sharding.h"
-#include "program/unsharded.h"
 #include "source/file.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
-#include "step/backward.h"
 #include "step/build.h"
+#include "step/graph_writer.h"
 
 namespace shardc::cli {
 namespace {

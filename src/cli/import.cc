@@ -12,7 +12,6 @@
 #include "match/match.h"
 #include "parse/spec_read.h"
 #include "source/file.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

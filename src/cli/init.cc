@@ -39,8 +39,8 @@
 #include "source/repository.h"
 #include "source/source.h"
 #include "source/wording.h"
+#include "target/choose.h"
 #include "target/open.h"
-#include "target/packs.h"
 
 namespace shardc::cli {
 namespace {

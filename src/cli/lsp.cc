@@ -32,7 +32,7 @@
 #include "lsp/workspace.h"
 #include "match/sketch.h"
 #include "parse/project.h"
-#include "source/file_sink.h"
+#include "source/sink.h"
 #include "source/size.h"
 #include "target/open.h"
 

@@ -20,8 +20,8 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/parser.h"
-#include "source/file_sink.h"
 #include "source/process.h"
+#include "source/sink.h"
 
 namespace shardc::cli {
 namespace {

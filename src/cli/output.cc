@@ -23,8 +23,8 @@
 #include "emit/findings/formats.h"
 #include "emit/verify/dump.h"
 #include "source/file.h"
-#include "source/file_sink.h"
 #include "source/repository.h"
+#include "source/sink.h"
 #include "source/size.h"
 #include "source/wording.h"
 

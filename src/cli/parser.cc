@@ -20,7 +20,6 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/version.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -267,7 +266,7 @@ struct Adder {
   }
 };
 
-void Add(CLI::App& app, const Option& option, bool words_end_lists) {
+void AddOption(CLI::App& app, const Option& option, bool words_end_lists) {
   if (option.name == "--help") {
     app.set_help_flag(Spelling(option));
     return;
@@ -324,7 +323,8 @@ Parser::Parser(Common& common, const Strings& words) {
     const bool takes_arguments =
         std::any_of(options.begin(), options.end(),
                     [](const Option& option) { return option.IsArgument(); });
-    for (const Option& option : options) Add(*sub, option, takes_arguments);
+    for (const Option& option : options)
+      AddOption(*sub, option, takes_arguments);
     entries.back().options = std::move(options);
     entries.back().run = std::move(declared.run);
   }

@@ -28,7 +28,6 @@
 #include "lint/analysis/facts.h"
 #include "plan/kv_layout.h"
 #include "plan/staged_plan.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

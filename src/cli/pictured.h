@@ -14,7 +14,6 @@
 #include "cost/report.h"
 #include "cost/settings.h"
 #include "emit/pictures/line.h"
-#include "emit/pictures/text_pictures.h"
 #include "model/dtype.h"
 #include "model/project.h"
 #include "picture/array.h"

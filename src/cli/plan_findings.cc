@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "cost/legality.h"
+#include "cost/settings.h"
 #include "emit/emit.h"
 #include "legalize/legalize.h"
 #include "lint/analysis/facts.h"
+#include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/whole_model.h"
 #include "lint/baseline.h"
 #include "lint/rules/all.h"
 #include "lint/run.h"

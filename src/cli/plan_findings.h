@@ -60,7 +60,7 @@ Findings SeparatorFindings(const Compiled& compiled);
 // Returns at most one finding, which reports that most of the model is
 // replicated on every device. If several lints report this, the finding of the
 // lint nearest to the cause is returned. It is an error if the rules use no
-// axis of the mesh (lint/analysis/whole_model.h), and a warning otherwise. The
+// axis of the mesh (lint/analysis/memory.h), and a warning otherwise. The
 // settings and the comments of rules files can ignore the error (SHD207), or
 // change its level.
 Findings ReplicatedFindings(const Target& target, const Compiled& compiled,

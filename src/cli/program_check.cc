@@ -30,10 +30,9 @@
 #include "lint/rules/all.h"
 #include "model/legal_sizes.h"
 #include "model/name.h"
-#include "program/runnable.h"
+#include "program/read.h"
 #include "program/sharding.h"
 #include "program/ties.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

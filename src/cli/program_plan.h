@@ -19,7 +19,7 @@
 #include "plan/compile.h"
 #include "program/facts.h"
 #include "program/program.h"
-#include "search/factors.h"
+#include "search/rule_options.h"
 #include "source/finding.h"
 #include "suggest/by_program.h"
 #include "suggest/mesh.h"
@@ -47,7 +47,7 @@ struct ProgramPlan {
 };
 
 // Whether a plan's parts of a dimension become a dimension of the program
-// (program/split_parts.h). XLA shards a dimension in contiguous ranges only, so
+// (program/read.h). XLA shards a dimension in contiguous ranges only, so
 // this is never done to a program of JAX.
 enum class PlannedParts : uint8_t { kSplit, kContiguous };
 
@@ -64,8 +64,8 @@ std::optional<ProgramPlan> PlanOfProgram(const program::Program& program,
                                          Findings& findings);
 
 // Searches the factors that tensor parallelism should shard, by what the
-// program costs under the specs that follow (search/factors.h). The arguments
-// must outlive the object.
+// program costs under the specs that follow (search/rule_options.h). The
+// arguments must outlive the object.
 class FactorSearch {
  public:
   FactorSearch(const program::TracedProgram& traced, const Mesh& mesh,

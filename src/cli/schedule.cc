@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/pictured.h"
-#include "cli/schedule_table.h"
-#include "emit/report/schedule_page.h"
+#include "emit/report/page.h"
 #include "emit/schedules/schedule_report.h"
 #include "schedule/table.h"
 #include "source/wording.h"

@@ -16,15 +16,13 @@
 #include "families/families.h"
 #include "parse/project.h"
 #include "parse/rules.h"
-#include "parse/stages_read.h"
 #include "plan/compile.h"
 #include "plan/lowered_step.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/wording.h"
+#include "target/choose.h"
 #include "target/open.h"
-#include "target/packs.h"
 
 namespace shardc::cli {
 namespace {

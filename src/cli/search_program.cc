@@ -18,7 +18,7 @@
 #include "cost/fit.h"
 #include "cost/memory.h"
 #include "cost/traced_program.h"
-#include "emit/costs/program_cost.h"
+#include "emit/costs/cost_report.h"
 #include "source/wording.h"
 #include "verify/program/proof.h"
 

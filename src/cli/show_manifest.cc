@@ -47,7 +47,8 @@ std::optional<Manifest> Build(const ManifestFlags& flags, Findings& findings) {
                              {false, flags.inputs.asked.weights_dtype});
 }
 
-std::optional<Manifest> Load(const ManifestFlags& flags, Findings& findings) {
+std::optional<Manifest> LoadShownManifest(const ManifestFlags& flags,
+                                          Findings& findings) {
   if (!flags.inputs.asked.model.empty()) return Build(flags, findings);
   if (!flags.naming.empty()) {
     findings.Add(code::kUsage, {},
@@ -62,7 +63,7 @@ std::optional<Manifest> Load(const ManifestFlags& flags, Findings& findings) {
 
 int RunManifest(const ManifestFlags& flags, const Common& common,
                 Findings& findings) {
-  const auto manifest = Load(flags, findings);
+  const auto manifest = LoadShownManifest(flags, findings);
   if (!manifest) return kFailed;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {

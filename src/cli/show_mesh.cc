@@ -8,9 +8,9 @@
 #include "cli/output.h"
 #include "cli/pictured.h"
 #include "cli/plan_findings.h"
-#include "emit/pictures/text_pictures.h"
+#include "emit/pictures/line.h"
 #include "emit/plans/input_text.h"
-#include "picture/mesh.h"
+#include "picture/array.h"
 #include "plan/read.h"
 
 namespace shardc::cli {

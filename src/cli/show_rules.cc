@@ -8,17 +8,17 @@
 #include "cli/output.h"
 #include "cli/pictured.h"
 #include "cli/plan_findings.h"
-#include "emit/pictures/text_pictures.h"
+#include "emit/pictures/line.h"
 #include "emit/plans/rules_file.h"
 #include "match/proof/prover.h"
 #include "model/model_description.h"
-#include "parse/stages_read.h"
+#include "parse/rules.h"
 #include "picture/fold.h"
 #include "plan/compile.h"
 #include "plan/mesh_purposes.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
-#include "target/packs.h"
+#include "target/choose.h"
 
 namespace shardc::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "model/name.h"
 #include "parse/project.h"
 #include "program/facts.h"
-#include "search/factors.h"
+#include "search/rule_options.h"
 #include "source/wording.h"
 #include "target/open.h"
 

@@ -29,7 +29,6 @@
 #include "emit/plans/rules_file.h"
 #include "lint/run.h"
 #include "parse/rules.h"
-#include "source/join.h"
 #include "source/wording.h"
 #include "suggest/dims.h"
 #include "suggest/mesh.h"

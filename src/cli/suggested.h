@@ -14,7 +14,7 @@
 #include "model/project.h"
 #include "plan/compile.h"
 #include "source/finding.h"
-#include "suggest/choice.h"
+#include "suggest/choose.h"
 #include "suggest/mesh.h"
 #include "suggest/suggest.h"
 

@@ -32,7 +32,6 @@
 #include "parse/project.h"
 #include "source/file.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/json.h"
 #include "source/repository.h"
 #include "source/wording.h"
@@ -269,7 +268,8 @@ std::string PartsText(BudgetFigure name,
   });
 }
 
-Finding Make(const Place& place, std::string message, std::string help) {
+Finding BudgetFinding(const Place& place, std::string message,
+                      std::string help) {
   Finding out;
   out.code = &code::kOverStepBudget;
   out.level = Level::kError;
@@ -299,11 +299,12 @@ Finding Unknown(BudgetFigure name, const StepFigure& figure,
       AppendItem(settled, ", and ", fact.settled_by);
     }
   }
-  return Make(place, std::move(message),
-              settled.empty()
-                  ? "give `model`, `batch` and `seq` in the target; `shardc "
-                    "cost` lists what is not known"
-                  : "give " + settled + ", by a key of the target");
+  return BudgetFinding(
+      place, std::move(message),
+      settled.empty()
+          ? "give `model`, `batch` and `seq` in the target; `shardc "
+            "cost` lists what is not known"
+          : "give " + settled + ", by a key of the target");
 }
 
 void CheckLimit(BudgetFigure name, const StepFigure& figure,
@@ -315,7 +316,7 @@ void CheckLimit(BudgetFigure name, const StepFigure& figure,
   }
   if (*figure.value <= limit->value) return;
   const std::string parts = PartsText(name, cost::LargestParts(figure));
-  out.push_back({Make(
+  out.push_back({BudgetFinding(
       limit->place,
       std::string(kSubjects[static_cast<size_t>(name)]) + " is " +
           (figure.at_least ? "at least " : "") +
@@ -343,7 +344,7 @@ void CheckGrowth(BudgetFigure name, const StepFigure& before,
     return;
   }
   if (!before.IsKnown()) {
-    out.push_back({Make(
+    out.push_back({BudgetFinding(
         limit.place,
         subject + " was not known when the plan was committed, so its growth "
                   "is not checked",
@@ -356,7 +357,7 @@ void CheckGrowth(BudgetFigure name, const StepFigure& before,
   const std::string by =
       *before.value > 0 ? " by " + PercentText(*now.value / *before.value - 1)
                         : "";
-  out.push_back({Make(
+  out.push_back({BudgetFinding(
       limit.place,
       subject + " grew" + by + ", from " + ValueText(name, *before.value) +
           " to " + ValueText(name, *now.value) + PerDevice(name) +

@@ -19,8 +19,6 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "model/mesh_layout.h"
-#include "source/file_sink.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/sink.h"

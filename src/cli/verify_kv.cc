@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/kv_report.h"
 #include "cli/output.h"
-#include "emit/kv/handover.h"
+#include "emit/kv/kv_map.h"
 #include "verify/kv/handover.h"
 
 namespace shardc::cli {

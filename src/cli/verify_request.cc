@@ -25,8 +25,7 @@
 #include "parse/operations.h"
 #include "parse/project.h"
 #include "resolve/resolve.h"
-#include "source/file_sink.h"
-#include "source/join.h"
+#include "source/sink.h"
 #include "source/wording.h"
 #include "verify/cases/matrix.h"
 

@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "comm/collective_def.h"
 #include "source/size.h"
 
 namespace shardc {

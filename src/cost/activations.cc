@@ -20,8 +20,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cost/matmuls.h"
 #include "cost/rates.h"
+#include "cost/time.h"
 #include "cost/unknown_roles.h"
 #include "source/size.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "comm/memory.h"
 #include "cost/communication.h"
 #include "exec/attention/traffic.h"

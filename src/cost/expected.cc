@@ -26,7 +26,6 @@
 #include <tuple>
 
 #include "cost/experts.h"
-#include "cost/matmuls.h"
 #include "cost/memory.h"
 #include "cost/rates.h"
 #include "cost/time.h"

@@ -23,7 +23,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "source/json.h"
 #include "source/size.h"
 

@@ -15,7 +15,6 @@
 
 #include "cost/communication.h"
 #include "cost/inputs.h"
-#include "cost/matmuls.h"
 #include "cost/rates.h"
 #include "cost/settings.h"
 #include "cost/time.h"

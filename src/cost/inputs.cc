@@ -18,9 +18,8 @@
 #include <utility>
 
 #include "cost/experts.h"
-#include "cost/legality.h"
-#include "cost/matrix_dims.h"
 #include "cost/memory.h"
+#include "cost/settings.h"
 #include "cost/stage_cost.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
@@ -29,8 +28,8 @@
 #include "plan/compile.h"
 #include "plan/placement.h"
 #include "resolve/resolve.h"
-#include "roles/interleaved.h"
 #include "roles/layer_stacks.h"
+#include "roles/role.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/build.h"
@@ -39,7 +38,7 @@
 namespace shardc::cost {
 namespace {
 
-bool Has(const AxisGroup& axes, const std::string& axis) {
+bool HasAxis(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
@@ -176,7 +175,7 @@ void Finish(ParamClass& param, std::string_view name, const TensorType& type,
 // [8, 4096, 128]. A stack may have three layer dimensions: [virtual stages,
 // ranks, layers of a stage]. All three are then replaced by the first
 // dimension.
-void Take(const StackSlice& slice, ParamClass& param) {
+void TakeSlice(const StackSlice& slice, ParamClass& param) {
   Shape& shape = *param.type.shape;
   const bool three = shape[AsIndex(slice.dim)] != slice.all;
   const ptrdiff_t end = slice.dim + (three ? 3 : 1);
@@ -312,8 +311,8 @@ void OrientAll(CostInputs& work, char separator) {
   KeepHeadsOnly(work);
   FindSharedBlocks(work, separator);
   std::erase_if(work.hidden, [&](const std::string& axis) {
-    return work.mesh.SizeOf(axis) == 1 || Has(work.Batch(), axis) ||
-           Has(work.Length(), axis);
+    return work.mesh.SizeOf(axis) == 1 || HasAxis(work.Batch(), axis) ||
+           HasAxis(work.Length(), axis);
   });
   const auto hidden = work.Hidden();
   if (!hidden || *hidden % work.Parts(work.hidden) != 0) work.hidden.clear();
@@ -333,7 +332,7 @@ Spec Sound(const Mesh& mesh, Spec spec) {
   spec.resize(4);
   for (AxisGroup& axes : spec) {
     std::erase_if(axes, [&](const std::string& axis) {
-      return mesh.SizeOf(axis) == 1 || Has(seen, axis);
+      return mesh.SizeOf(axis) == 1 || HasAxis(seen, axis);
     });
     seen.insert(seen.end(), axes.begin(), axes.end());
   }
@@ -385,7 +384,7 @@ bool ShardsTokensAsQuery(const CostInputs& work, const Spec& spec) {
   return spec[0] == work.Batch() &&
          std::all_of(
              work.Length().begin(), work.Length().end(),
-             [&](const std::string& axis) { return Has(length, axis); });
+             [&](const std::string& axis) { return HasAxis(length, axis); });
 }
 
 // Takes the spec of an activation. The hidden state may have its length sharded
@@ -443,7 +442,7 @@ void NoteExpertAxes(CostInputs& work) {
     for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
       if (!param.MayCountExperts(dim)) continue;
       for (const std::string& axis : param.AxesAt(dim)) {
-        if (!Has(tokens, axis)) continue;
+        if (!HasAxis(tokens, axis)) continue;
         work.notes.emplace_back(
             "a plan file does not contain the axes of the experts: assumed to "
             "be all axes over which experts are sharded");
@@ -470,8 +469,8 @@ AxisGroup AxesWithoutRule(AxisGroup named, const CostInputs& work) {
     if (rank < 2) continue;
     for (ptrdiff_t dim = param.role.expert ? 0 : rank - 2; dim < rank; ++dim) {
       for (const std::string& axis : param.spec[AsIndex(dim)]) {
-        if (work.mesh.SizeOf(axis) > 1 && !Has(named, axis) &&
-            !Has(found, axis)) {
+        if (work.mesh.SizeOf(axis) > 1 && !HasAxis(named, axis) &&
+            !HasAxis(found, axis)) {
           found.push_back(axis);
         }
       }
@@ -607,7 +606,7 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
              LayoutIn(layout, mode).spec, separator,
              uses == nullptr || uses->empty() ? nullptr : &(*uses)[i], family);
       one.by_part = !layout.parts.empty();
-      if (slice != nullptr) Take(*slice, one);
+      if (slice != nullptr) TakeSlice(*slice, one);
       if (param.IsPlaced() && layout.rule >= 0) {
         one.placed_along = PlacementAxis(plan, layout);
       }

@@ -13,7 +13,7 @@
 // model stores heads in a dimension of their own. This is known if a query has
 // three dimensions and the first of them has the hidden size. Dimensions that
 // count layers come first and are not changed.
-#include "cost/matrix_dims.h"
+#include "cost/inputs.h"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,6 @@
 #include <utility>
 #include <vector>
 
-#include "cost/inputs.h"
 #include "model/name.h"
 #include "roles/classify.h"
 #include "roles/role.h"

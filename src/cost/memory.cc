@@ -473,7 +473,7 @@ using MaybeBytes = std::optional<int64_t>;
 
 constexpr int64_t kLeastFactored = 128;
 
-MaybeBytes Add(MaybeBytes a, MaybeBytes b) {
+MaybeBytes SumOfBytes(MaybeBytes a, MaybeBytes b) {
   return a && b ? CheckedAdd(*a, *b) : std::nullopt;
 }
 
@@ -498,7 +498,7 @@ MaybeBytes FactoredElements(const Shape& whole, const Shape& shard) {
     left.erase(left.begin() + static_cast<long>(dim));
     return CheckedProduct(left);
   };
-  return Add(without(largest), without(second));
+  return SumOfBytes(without(largest), without(second));
 }
 
 // The numbers of first and of second moments that the optimizer keeps for one
@@ -599,12 +599,12 @@ StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
       SlotsOf(settings.optimizer, param, shard, *elements);
   const Dtype first = settings.first_moment.value_or(Dtype::kF32);
   const Dtype second = settings.second_moment.value_or(Dtype::kF32);
-  out.optimizer =
-      Add(In(slots.first, first, parts(1)), In(slots.second, second, parts(1)));
+  out.optimizer = SumOfBytes(In(slots.first, first, parts(1)),
+                             In(slots.second, second, parts(1)));
   std::optional<Dtype> master = settings.master;
   if (!settings.master_given && DtypeBits(dtype) < 32) master = Dtype::kF32;
   if (master) {
-    out.optimizer = Add(out.optimizer, In(elements, *master, parts(1)));
+    out.optimizer = SumOfBytes(out.optimizer, In(elements, *master, parts(1)));
   }
   if (settings.offloads_optimizer) {
     out.offloaded = out.optimizer;

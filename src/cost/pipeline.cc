@@ -28,7 +28,7 @@
 #include "cost/stage_cost.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
-#include "schedule/assign.h"
+#include "schedule/schedules.h"
 #include "source/finding.h"
 #include "source/size.h"
 #include "source/wording.h"

@@ -20,8 +20,8 @@
 #include "plan/compile.h"
 #include "plan/lowered_step.h"
 #include "plan/representatives.h"
-#include "step/attention.h"
 #include "step/layer_fold.h"
+#include "step/macros.h"
 #include "step/program.h"
 #include "step/roles.h"
 

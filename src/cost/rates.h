@@ -20,7 +20,7 @@ namespace shardc::cost {
 enum class Kernel : uint8_t { kUnfused, kFlash1, kFlash2, kCudnn, kAny };
 
 // The memory that the software holds in a training step in addition to the
-// tensors that the step defines. Sources are in stack.cc.
+// tensors that the step defines. Sources are in rates.cc.
 struct StackMemory {
   // The bytes that are kept for the backward pass if nothing is rematerialised,
   // as a multiple of the bytes of the tensors that derivatives read.

@@ -20,12 +20,10 @@
 #include <cmath>
 #include <utility>
 
-#include "cost/matmuls.h"
 #include "cost/memory.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::cost {

@@ -103,7 +103,7 @@ Settings StageSettings(const CostInputs& work, Settings settings,
                        int64_t ranks) {
   settings.gathers_once =
       ranks > 1 && StackOf(work, settings).gathers_stages_once;
-  // The sources of these settings are listed in stack.cc.
+  // The sources of these settings are listed in rates.cc.
   const bool once = settings.gathers_once || settings.zero == 2;
   if (once && settings.reduction == step::Reduction::kSharded) {
     settings.reduction = step::Reduction::kOnce;

@@ -6,8 +6,8 @@
 //     ->  ffn.py:12 all_gather over fsdp of w, 2 b d f / (dp tp) operations
 //
 // The peak of memory follows from the order of the program. A value that a
-// compiler stores (program/work.h) exists from its op to the last op that reads
-// it, itself or through values that are computed again.
+// compiler stores (program/program.h) exists from its op to the last op that
+// reads it, itself or through values that are computed again.
 #include "cost/traced_program.h"
 
 #include <algorithm>
@@ -21,11 +21,9 @@
 #include "comm/reshard.h"
 #include "cost/inputs.h"
 #include "model/mesh_layout.h"
+#include "program/program.h"
 #include "program/read.h"
-#include "program/runnable.h"
 #include "program/sharding.h"
-#include "program/work.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -566,8 +566,9 @@ class ProfileReader {
   DeviceProfile& profile_;
 };
 
-std::shared_ptr<const OwnProfile> Parse(SourceRef source, bool builtin,
-                                        Findings& findings) {
+std::shared_ptr<const OwnProfile> ParseOwnProfile(SourceRef source,
+                                                  bool builtin,
+                                                  Findings& findings) {
   const size_t before = findings.errors();
   const auto document = YamlDocument::Parse(std::move(source), findings);
   if (!document) return nullptr;
@@ -583,14 +584,14 @@ std::shared_ptr<const OwnProfile> Parse(SourceRef source, bool builtin,
 
 std::shared_ptr<const OwnProfile> ParseProfile(SourceRef source,
                                                Findings& findings) {
-  return Parse(std::move(source), false, findings);
+  return ParseOwnProfile(std::move(source), false, findings);
 }
 
 std::shared_ptr<const OwnProfile> ParseBuiltinProfile(const EmbeddedFile& file,
                                                       Findings& findings) {
-  return Parse(std::make_shared<const Source>(std::string(file.name),
-                                              std::string(file.text)),
-               true, findings);
+  return ParseOwnProfile(std::make_shared<const Source>(std::string(file.name),
+                                                        std::string(file.text)),
+                         true, findings);
 }
 
 }  // namespace shardc

@@ -4,8 +4,11 @@
 #ifndef SHARDC_EMIT_EMIT_H_
 #define SHARDC_EMIT_EMIT_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "model/not_known.h"
 #include "plan/plan.h"
@@ -50,6 +53,26 @@ std::string NotKnownLines(std::span<const NotKnown> facts);
 // "settled_by"}, and `at_least`, which is true if any fact is missing. The
 // totals of the object are then lower bounds, and it has no verdict.
 void WriteNotKnown(JsonWriter& json, std::span<const NotKnown> facts);
+
+// Writes tables of text.
+
+// A table whose columns are as wide as their widest cell, with two spaces
+// between them. In a table that is aligned to the left, the last cell of a row
+// may be wider than its column, so that a row of one cell can be a heading.
+// Cells are made printable (Printable), because they may hold names of inputs.
+class Columns {
+ public:
+  enum class Align : uint8_t { kLeft, kRight };
+  explicit Columns(Align align = Align::kLeft) : align_(align) {}
+
+  void Row(std::vector<std::string> cells);
+  std::string Text() const;
+
+ private:
+  Align align_;
+  std::vector<size_t> widths_;
+  std::vector<std::vector<std::string>> rows_;
+};
 
 }  // namespace shardc
 

@@ -15,7 +15,6 @@
 #include "model/axis_rules.h"
 #include "model/mesh_layout.h"
 #include "parse/mesh.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

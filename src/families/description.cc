@@ -16,7 +16,7 @@
 #include <system_error>
 #include <utility>
 
-#include "families/layout.h"
+#include "families/evaluate.h"
 #include "source/file.h"
 #include "source/wording.h"
 #include "yaml/read.h"
@@ -121,8 +121,8 @@ std::vector<std::string_view> Words(std::string_view text) {
 
 // Adds an item to a list, or replaces the item that has the same name.
 template <typename List, typename Item>
-void Put(List& list, Item item, std::string_view name,
-         std::string_view (*name_of)(const typename List::value_type&)) {
+void PutNamed(List& list, Item item, std::string_view name,
+              std::string_view (*name_of)(const typename List::value_type&)) {
   const auto old =
       std::find_if(list.begin(), list.end(),
                    [&](const auto& known) { return name_of(known) == name; });
@@ -191,8 +191,8 @@ class FamilyReader {
           member.value.IsNull() ? "null" : std::string_view(member.value.text);
       auto value = Parse(text, member.value);
       if (!value) continue;
-      Put(out.let, Let(member.key.text, std::move(*value)), member.key.text,
-          LetName);
+      PutNamed(out.let, Let(member.key.text, std::move(*value)),
+               member.key.text, LetName);
     }
   }
 
@@ -214,8 +214,8 @@ class FamilyReader {
       } else if (!word) {
         CheckFunctions(*value, At(member.value), context_.findings);
       }
-      Put(out.factors, Let(member.key.text, std::move(*value)), member.key.text,
-          LetName);
+      PutNamed(out.factors, Let(member.key.text, std::move(*value)),
+               member.key.text, LetName);
     }
   }
 
@@ -241,7 +241,7 @@ class FamilyReader {
       }
       block.body = ReadNodes(member.value);
       const std::string name = block.name;
-      Put(out.blocks, std::move(block), name, BlockName);
+      PutNamed(out.blocks, std::move(block), name, BlockName);
     }
   }
 
@@ -342,7 +342,7 @@ class FileReader {
         }
         for (Block& block : other.blocks) {
           const std::string block_name = block.name;
-          Put(out.blocks, std::move(block), block_name, BlockName);
+          PutNamed(out.blocks, std::move(block), block_name, BlockName);
         }
       }
     }

@@ -24,7 +24,6 @@
 
 #include "families/description.h"
 #include "families/evaluate.h"
-#include "families/layout.h"
 #include "model/not_known.h"
 #include "parse/config_fields.h"
 #include "parse/layer_kinds.h"

@@ -11,8 +11,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "floats/convert_simd.h"
-
 namespace shardc {
 namespace {
 

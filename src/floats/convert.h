@@ -20,7 +20,7 @@ namespace shardc {
 
 // Converts arrays of floats from one type to another. Each float is rounded
 // once, to nearest with ties to even. The results have the same bits as those
-// of the conversions of single numbers in half.h.
+// of the conversions of single numbers.
 
 // Returns whether `from` is F64, F32, F16 or BF16, and `to` is F32, F16 or
 // BF16.
@@ -57,6 +57,17 @@ float RoundTo(Dtype dtype, float x);
 // Returns the unit roundoff, the largest relative error of rounding: 2^-11 for
 // F16, 2^-8 for BF16, and 2^-24 (that of F32) for any other dtype.
 double UnitRoundoff(Dtype dtype);
+
+// Declares the vectorised loops with which convert.cc converts arrays of
+// floats. They are compiled for each instruction set, and the program chooses
+// one set when it runs. Arrays may have any alignment.
+
+void SimdF16FromF32(const void* in, void* out, size_t count);
+void SimdBf16FromF32(const void* in, void* out, size_t count);
+void SimdF32FromF16(const void* in, void* out, size_t count);
+void SimdF32FromBf16(const void* in, void* out, size_t count);
+void SimdF16FromBf16(const void* in, void* out, size_t count);
+void SimdBf16FromF16(const void* in, void* out, size_t count);
 
 }  // namespace shardc
 

@@ -3,7 +3,7 @@
 // vector are copied to a padded array and converted as one more vector. For
 // example, 10 float16 numbers on AVX2 are one vector of 8 and a padded copy of
 // 2.
-#include "floats/convert_simd.h"
+#include "floats/convert.h"
 
 #include <cstdint>
 #include <cstring>

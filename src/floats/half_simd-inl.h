@@ -4,7 +4,7 @@
 // toggles, so that the header is compiled for each target, too.
 //
 // A target converts by integer arithmetic, by exact float operations or by
-// conversion instructions. All three have the same results as half.h, except
+// conversion instructions. All three have the same results as convert.h, except
 // that LoadFloat16 may leave a NaN signalling.
 #if defined(SHARDC_FLOATS_HALF_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_FLOATS_HALF_SIMD_INL_H_
@@ -38,7 +38,7 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
 }
 
 // SHARDC_FLOAT16_INSTRUCTIONS is 1 for x86 targets that have instructions to
-// convert float16. These instructions round like half.h and produce the same
+// convert float16. These instructions round like convert.h and produce the same
 // NaNs.
 #undef SHARDC_FLOAT16_INSTRUCTIONS
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2

@@ -16,8 +16,8 @@
 #include <numeric>
 
 #include "hlo/program.h"
-#include "source/join.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::hlo {
 namespace {

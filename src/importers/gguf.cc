@@ -9,7 +9,7 @@
 //
 // Lengths and counts come from the file, so each is compared with the rest of
 // the file before memory is allocated.
-#include "importers/gguf.h"
+#include "importers/manifest.h"
 
 #include <algorithm>
 #include <array>

@@ -18,7 +18,6 @@
 #include <system_error>
 #include <utility>
 
-#include "importers/gguf.h"
 #include "importers/safetensors.h"
 #include "importers/safetensors_set.h"
 #include "importers/set_folder.h"

@@ -21,7 +21,6 @@
 
 #include "source/file.h"
 #include "source/input_file.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {

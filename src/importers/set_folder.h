@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "source/file_sink.h"
 #include "source/finding.h"
 #include "source/json.h"
+#include "source/sink.h"
 
 namespace shardc {
 

@@ -20,7 +20,7 @@
 
 #include "lint/rules/all.h"
 #include "model/name.h"
-#include "plan/difference/stage_moves.h"
+#include "plan/difference/plan_difference.h"
 #include "source/file.h"
 #include "source/json.h"
 #include "source/json_writer.h"
@@ -134,7 +134,8 @@ std::optional<Baseline> ReadBaseline(const std::string& path,
 
 namespace {
 
-Finding Make(Place place, std::string message, Level level, std::string help) {
+Finding MakeFinding(Place place, std::string message, Level level,
+                    std::string help) {
   Finding out;
   out.code = &kPlanOutOfDate.code;
   out.level = level;
@@ -153,9 +154,10 @@ bool IsUpToDate(const WritePlan& give, std::string_view committed) {
   return sink.Matches();
 }
 
-std::optional<PlanDifference> Compare(const WritePlan& give,
-                                      const SourceRef& committed,
-                                      Findings& errors, Committed kind) {
+std::optional<PlanDifference> CompareWithCommitted(const WritePlan& give,
+                                                   const SourceRef& committed,
+                                                   Findings& errors,
+                                                   Committed kind) {
   const SourceRef now = MakeSource("the plan of the inputs", TextOf(give));
   return kind == Committed::kStep ? CompareSteps(committed, now, errors)
                                   : ComparePlans(committed, now, errors);
@@ -163,9 +165,9 @@ std::optional<PlanDifference> Compare(const WritePlan& give,
 
 // Returns the finding that counts the differences beyond the limit.
 Finding MoreDifferences(Place whole, size_t more, const std::string& help) {
-  return Make(std::move(whole),
-              Counted(static_cast<int64_t>(more), "more difference"),
-              Level::kError, help);
+  return MakeFinding(std::move(whole),
+                     Counted(static_cast<int64_t>(more), "more difference"),
+                     Level::kError, help);
 }
 
 }  // namespace
@@ -174,22 +176,23 @@ std::optional<PlanDifference> DifferenceFrom(const WritePlan& give,
                                              const SourceRef& committed,
                                              Findings& errors, Committed kind) {
   if (IsUpToDate(give, committed->text())) return PlanDifference();
-  return Compare(give, committed, errors, kind);
+  return CompareWithCommitted(give, committed, errors, kind);
 }
 
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, Committed kind, size_t limit) {
   if (IsUpToDate(give, committed->text())) return {};
-  auto difference = Compare(give, committed, errors, kind);
+  auto difference = CompareWithCommitted(give, committed, errors, kind);
   if (!difference) return {};
   const Place whole{committed, 0, committed->text().size()};
   if (difference->empty()) {
-    return {Make(whole,
-                 std::string("the committed ") +
-                     (kind == Committed::kStep ? "step program" : "plan") +
-                     " has the meaning that the inputs give in another "
-                     "spelling: order, spacing or `source` differ",
-                 Level::kNote, "`shardc plan --write-locked` rewrites it")};
+    return {
+        MakeFinding(whole,
+                    std::string("the committed ") +
+                        (kind == Committed::kStep ? "step program" : "plan") +
+                        " has the meaning that the inputs give in another "
+                        "spelling: order, spacing or `source` differ",
+                    Level::kNote, "`shardc plan --write-locked` rewrites it")};
   }
   const std::string help =
       "look at the change, then run `shardc plan --write-locked`";
@@ -205,17 +208,19 @@ FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
   FindingSink out;
   for (const LayerMove& move : difference->layers) {
     if (out.size() == limit) break;
-    out.push_back(Make(move.place, LayerMoveText(move), Level::kError, help));
+    out.push_back(
+        MakeFinding(move.place, LayerMoveText(move), Level::kError, help));
   }
   for (FieldChange& one : difference->fields) {
     if (out.size() == limit) break;
     Finding& finding = out.emplace_back(
-        Make(one.place, std::move(one.message), Level::kError, help));
+        MakeFinding(one.place, std::move(one.message), Level::kError, help));
     finding.params = std::move(one.names);
   }
   for (StepChange& one : difference->steps) {
     if (out.size() == limit) break;
-    out.push_back(Make(one.place, std::move(one.message), Level::kError, help));
+    out.push_back(
+        MakeFinding(one.place, std::move(one.message), Level::kError, help));
   }
   if (differences > limit) {
     out.push_back(MoreDifferences(whole, differences - limit, help));

@@ -28,7 +28,6 @@
 #include "lint/rules/all.h"
 #include "lint/rules/lint.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {

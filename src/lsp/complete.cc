@@ -19,7 +19,7 @@
 #include "lsp/position.h"
 #include "parse/keys.h"
 #include "source/file.h"
-#include "target/packs.h"
+#include "target/choose.h"
 #include "yaml/yaml.h"
 
 namespace shardc::lsp {

@@ -8,7 +8,7 @@
 //       spec: [ FSDP,TP ]     ->      spec: [FSDP, TP]
 //
 // The result is used only if its YAML tree is the same as before.
-#include "lsp/format.h"
+#include "lsp/references.h"
 
 #include <algorithm>
 #include <map>

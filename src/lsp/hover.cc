@@ -26,7 +26,6 @@
 #include "parse/spec_read.h"
 #include "plan/compile.h"
 #include "source/file.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

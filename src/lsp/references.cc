@@ -29,11 +29,11 @@
 #include "model/name.h"
 #include "parse/spec_read.h"
 #include "source/file.h"
-#include "source/file_sink.h"
 #include "source/finding.h"
+#include "source/sink.h"
 #include "source/source.h"
 #include "source/wording.h"
-#include "target/packs.h"
+#include "target/choose.h"
 #include "yaml/read.h"
 #include "yaml/yaml.h"
 
@@ -403,17 +403,17 @@ struct Found {
   std::vector<std::string> keys;
 };
 
-bool Find(const YamlNode& node, size_t offset, Found& out) {
+bool FindNodeAt(const YamlNode& node, size_t offset, Found& out) {
   if (node.IsScalar() && node.begin <= offset && offset <= node.end) {
     out.node = &node;
     return true;
   }
   for (const YamlNode& item : node.items) {
-    if (Find(item, offset, out)) return true;
+    if (FindNodeAt(item, offset, out)) return true;
   }
   for (const YamlMember& member : node.members) {
     out.keys.push_back(member.key.text);
-    if (Find(member.value, offset, out)) return true;
+    if (FindNodeAt(member.value, offset, out)) return true;
     out.keys.pop_back();
   }
   return false;
@@ -464,7 +464,7 @@ std::optional<Place> FileNamedAt(const Workspace& workspace,
                                  const Document& document, size_t offset) {
   const auto parsed = Parsed(document);
   Found found;
-  if (!parsed || !Find(parsed->root(), offset, found) ||
+  if (!parsed || !FindNodeAt(parsed->root(), offset, found) ||
       !NamesFile(found.keys)) {
     return std::nullopt;
   }

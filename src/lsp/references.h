@@ -86,6 +86,16 @@ struct Symbol {
 // pattern. Returns an empty list if the text is not valid YAML.
 std::vector<Symbol> SymbolsOf(const Document& document);
 
+// Corrects the indentation and the spaces of rules, mesh and project files.
+
+// Returns the edits that format a text. The edits indent nested blocks,
+// including lists, by two spaces, separate names and values by one space, and
+// write lists in brackets as `[a, b]`. The edits remove spaces at the ends of
+// lines, repeated empty lines, and empty lines at the start and the end.
+// Returns no edits if the text is not YAML, if it has findings such as a key
+// that is given twice, or if formatting would change its meaning.
+std::vector<TextEdit> FormatEdits(const SourceRef& source);
+
 }  // namespace shardc::lsp
 
 #endif  // SHARDC_LSP_REFERENCES_H_

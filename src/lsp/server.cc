@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "lsp/complete.h"
-#include "lsp/format.h"
 #include "lsp/hover.h"
 #include "lsp/position.h"
 #include "lsp/references.h"

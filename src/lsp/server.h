@@ -1,6 +1,6 @@
 // Directory: lsp. A language server for rules, mesh and project files:
 // messages, open documents, and the requests of an editor. The caller supplies
-// the checking itself (checker.h).
+// the checking itself.
 // Its files include headers of these directories: source, model, yaml, devices,
 // parse, resolve, plan, lint/analysis, lint/rules, lint, target, emit/findings.
 //

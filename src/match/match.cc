@@ -1,6 +1,6 @@
 // Checks and compiles the patterns of a list one by one. RE2 limits the memory
 // of each single pattern. The memory that all patterns of a list use together
-// is limited here. name_scan.cc matches names against all patterns at once.
+// is limited here. match/automaton matches names against all patterns at once.
 #include "match/match.h"
 
 #include <re2/re2.h>
@@ -36,7 +36,7 @@ namespace {
 // for a name that the automaton cannot match. A thread stops using its
 // automaton if nearly every name needs new and large states. RE2::Set would be
 // slow for the same reason, so RE2 then matches the remaining names pattern by
-// pattern, after a filter (pattern_filter.h).
+// pattern, after a filter (re2_finder.h).
 //
 // The automaton is used because it was faster than RE2::Set in all
 // measurements. The table has the milliseconds for building the automaton or

@@ -13,15 +13,15 @@
 #include <cmath>
 #include <string_view>
 
-#include "source/join.h"
 #include "source/json_writer.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
 
 using Which = IllegalSize::Which;
 
-std::string Count(int64_t number, std::string_view one) {
+std::string NumberOfNouns(int64_t number, std::string_view one) {
   return std::to_string(number) + " " + std::string(one) +
          (number == 1 ? "" : "s");
 }
@@ -30,8 +30,8 @@ void CheckHeads(int64_t heads, int64_t kv_heads,
                 std::vector<IllegalSize>& out) {
   if (kv_heads > 0 && heads % kv_heads == 0) return;
   out.push_back({Which::kKvHeads,
-                 Count(kv_heads, "KV head") + " cannot serve " +
-                     Count(heads, "attention head") + ": " +
+                 NumberOfNouns(kv_heads, "KV head") + " cannot serve " +
+                     NumberOfNouns(heads, "attention head") + ": " +
                      std::to_string(kv_heads) + " does not divide " +
                      std::to_string(heads),
                  "each KV head serves the same number of attention heads: "
@@ -43,8 +43,8 @@ void CheckExperts(int64_t experts, int64_t chosen,
                   std::vector<IllegalSize>& out) {
   if (experts == 0 || (chosen >= 1 && chosen <= experts)) return;
   out.push_back({Which::kExpertsPerToken,
-                 "each token goes to " + Count(chosen, "expert") +
-                     ", and the model has " + Count(experts, "expert"),
+                 "each token goes to " + NumberOfNouns(chosen, "expert") +
+                     ", and the model has " + NumberOfNouns(experts, "expert"),
                  "write a number from 1 to " + std::to_string(experts)});
 }
 
@@ -55,9 +55,10 @@ void CheckRotary(int64_t rotary, std::optional<int64_t> head_dim,
     out.push_back({Which::kRotaryDim, text + ", which is not even and above 0",
                    "rotary embeddings rotate pairs of a head's elements"});
   } else if (head_dim && rotary > *head_dim) {
-    out.push_back({Which::kRotaryDim,
-                   text + ", and a head has " + Count(*head_dim, "element"),
-                   "write a number up to " + std::to_string(*head_dim)});
+    out.push_back(
+        {Which::kRotaryDim,
+         text + ", and a head has " + NumberOfNouns(*head_dim, "element"),
+         "write a number up to " + std::to_string(*head_dim)});
   }
 }
 

@@ -9,9 +9,9 @@
 #include <algorithm>
 
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {

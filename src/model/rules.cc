@@ -22,8 +22,8 @@ using Entry = std::initializer_list<std::string_view>;
 
 // Makes a bundle with one entry for each dimension. An entry with several names
 // is a group.
-Bundle Make(std::string name, std::initializer_list<Entry> axes,
-            std::variant<Mode, int> mode) {
+Bundle MakeBundle(std::string name, std::initializer_list<Entry> axes,
+                  std::variant<Mode, int> mode) {
   Bundle bundle;
   bundle.name = std::move(name);
   bundle.mode = mode;
@@ -42,31 +42,33 @@ std::vector<Bundle> MakeBundles() {
   const Mode train = Mode::kTrain;
   std::vector<Bundle> all;
   all.push_back(
-      Make("HiddenState", {{"BATCH"}, {"QUERY_LENGTH"}, {"EMBED"}}, 1));
-  all.push_back(
-      Make("AttnQ", {{"BATCH"}, {"QUERY_LENGTH"}, {"HEAD"}, {"HEAD_DIM"}}, 1));
-  all.push_back(Make(
+      MakeBundle("HiddenState", {{"BATCH"}, {"QUERY_LENGTH"}, {"EMBED"}}, 1));
+  all.push_back(MakeBundle(
+      "AttnQ", {{"BATCH"}, {"QUERY_LENGTH"}, {"HEAD"}, {"HEAD_DIM"}}, 1));
+  all.push_back(MakeBundle(
       "AttnKV", {{"BATCH"}, {"KV_LENGTH"}, {"KV_HEAD"}, {"KV_HEAD_DIM"}}, 1));
-  all.push_back(Make("RowWise", {{"TP"}, {"FSDP", "SP"}}, train));
-  all.push_back(Make("SRowWise", {{"TP"}}, train));
-  all.push_back(Make("ColumnWise", {{"FSDP", "SP"}, {"TP"}}, train));
-  all.push_back(Make("SColumnWise", {{"FSDP", "SP"}}, train));
-  all.push_back(Make("Replicated", {{"_"}}, train));
-  all.push_back(Make("ExpertColumnWise", {{"EP"}, {"FSDP"}, {"TP"}}, train));
-  all.push_back(Make("ExpertRowWise", {{"EP"}, {"TP"}, {"FSDP"}}, train));
+  all.push_back(MakeBundle("RowWise", {{"TP"}, {"FSDP", "SP"}}, train));
+  all.push_back(MakeBundle("SRowWise", {{"TP"}}, train));
+  all.push_back(MakeBundle("ColumnWise", {{"FSDP", "SP"}, {"TP"}}, train));
+  all.push_back(MakeBundle("SColumnWise", {{"FSDP", "SP"}}, train));
+  all.push_back(MakeBundle("Replicated", {{"_"}}, train));
   all.push_back(
-      Make("ExpertColumnWiseAlt", {{"EP"}, {"FSDP", "SP"}, {"TP"}}, train));
+      MakeBundle("ExpertColumnWise", {{"EP"}, {"FSDP"}, {"TP"}}, train));
+  all.push_back(MakeBundle("ExpertRowWise", {{"EP"}, {"TP"}, {"FSDP"}}, train));
+  all.push_back(MakeBundle("ExpertColumnWiseAlt",
+                           {{"EP"}, {"FSDP", "SP"}, {"TP"}}, train));
   all.push_back(
-      Make("ExpertRowWiseAlt", {{"EP"}, {"TP"}, {"FSDP", "SP"}}, train));
-  all.push_back(Make("UnifiedExpertColumnWise",
-                     {{"FSDP", "SP", "EP"}, {"_"}, {"TP"}}, train));
-  all.push_back(Make("UnifiedExpertRowWise",
-                     {{"FSDP", "SP", "EP"}, {"TP"}, {"_"}}, train));
+      MakeBundle("ExpertRowWiseAlt", {{"EP"}, {"TP"}, {"FSDP", "SP"}}, train));
+  all.push_back(MakeBundle("UnifiedExpertColumnWise",
+                           {{"FSDP", "SP", "EP"}, {"_"}, {"TP"}}, train));
+  all.push_back(MakeBundle("UnifiedExpertRowWise",
+                           {{"FSDP", "SP", "EP"}, {"TP"}, {"_"}}, train));
   all.push_back(
-      Make("ExpertActivations", {{"DP"}, {"SP"}, {"EP"}, {"TP"}}, train));
+      MakeBundle("ExpertActivations", {{"DP"}, {"SP"}, {"EP"}, {"TP"}}, train));
+  all.push_back(MakeBundle("ExpertActivationsAlt",
+                           {{"DP"}, {"SP"}, {"TP", "FSDP"}}, train));
   all.push_back(
-      Make("ExpertActivationsAlt", {{"DP"}, {"SP"}, {"TP", "FSDP"}}, train));
-  all.push_back(Make("ExpertTensorParallel", {{"TP"}, {"_"}, {"_"}}, train));
+      MakeBundle("ExpertTensorParallel", {{"TP"}, {"_"}, {"_"}}, train));
   return all;
 }
 

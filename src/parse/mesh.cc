@@ -1,7 +1,7 @@
 // Reads a mesh from a file, from a mapping of a project file, or from a string
 // such as `dp:2`, which is parsed here. The result is a MeshDraft, the mesh as
-// it is written, which mesh_finish.cc completes. If a file has the same name as
-// the string, the file is read.
+// it is written, which is completed last. If a file has the same name as the
+// string, the file is read.
 //
 //   "dp:2, tp:-1" with 8 devices  ->  dp 2, tp 4
 #include "parse/mesh.h"
@@ -21,7 +21,6 @@
 #include "parse/keys.h"
 #include "source/file.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "yaml/read.h"

@@ -1,5 +1,5 @@
-// Reads a `model:` section as it is written in one file. model_merge.cc adds
-// the inherited entries, and checks the names of dimensions and blocks.
+// Reads a `model:` section as it is written in one file. Inherited entries are
+// added, and names of dimensions and blocks checked, below.
 #include "parse/model_section.h"
 
 #include <algorithm>
@@ -13,7 +13,6 @@
 
 #include "model/model_description.h"
 #include "parse/keys.h"
-#include "parse/model_text.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 

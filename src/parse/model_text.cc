@@ -6,7 +6,7 @@
 //   kn, w = part(kv, p+w) @q   ->  results kn, w; op part; arguments kv and
 //                                  (p, w); role of the sharding constraint q
 //   n (p+r)                    ->  factors n and (p, r)
-#include "parse/model_text.h"
+#include "parse/model_section.h"
 
 #include <algorithm>
 #include <charconv>

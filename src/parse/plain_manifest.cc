@@ -21,7 +21,7 @@
 // shape and dtype. The reader keeps the last few tails together with the type
 // (dtype and shape) that each contains. It compares the text with these tails
 // before it parses the text.
-#include "parse/plain_manifest.h"
+#include "parse/manifest.h"
 
 #include <algorithm>
 #include <array>
@@ -38,10 +38,10 @@
 #include "model/dtype.h"
 #include "model/manifest.h"
 #include "model/name.h"
-#include "source/join.h"
 #include "source/plain_json.h"
 #include "source/source.h"
 #include "source/text_order.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {

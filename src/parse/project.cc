@@ -21,11 +21,10 @@
 #include "parse/keys.h"
 #include "parse/mesh.h"
 #include "parse/rules.h"
-#include "parse/stages_read.h"
 #include "source/file.h"
-#include "source/file_sink.h"
-#include "source/join.h"
 #include "source/repository.h"
+#include "source/sink.h"
+#include "source/wording.h"
 #include "yaml/read.h"
 #include "yaml/scan.h"
 

@@ -5,7 +5,7 @@
 //   rules    stages: {axis: pp, schedule: 1f1b, microbatches: 16}
 //   target   stages: {schedule: zbv}
 //   ->       zbv over pp, with 16 micro-batches
-#include "parse/stages_read.h"
+#include "parse/rules.h"
 
 #include <array>
 #include <string>
@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "parse/keys.h"
-#include "parse/rules.h"
 #include "source/file.h"
 #include "source/wording.h"
 #include "yaml/read.h"

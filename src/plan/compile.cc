@@ -24,7 +24,6 @@
 #include "model/mesh_layout.h"
 #include "model/name.h"
 #include "plan/fingerprint.h"
-#include "plan/like.h"
 #include "plan/placement.h"
 #include "roles/described.h"
 #include "source/size.h"

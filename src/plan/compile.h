@@ -70,8 +70,8 @@ struct Compiled {
   std::shared_ptr<const DescribedRoles> family;
   Matches matches;  // The rules that match each tensor.
   Plan plan;
-  // The stages of the pipeline that the inputs declare (divide.h). Null if they
-  // declare no stages, or if the stages are refused.
+  // The stages of the pipeline that the inputs declare (planned_stages.h). Null
+  // if they declare no stages, or if the stages are refused.
   std::shared_ptr<const PlannedStages> stages;
   // The mesh axis of the declared stages; empty if no stages are declared.
   std::string stage_axis;
@@ -104,7 +104,7 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
 // `earlier`. `rules` may differ from the earlier rules only in axis rules,
 // which map logical axes such as HEAD to mesh axes. Returns the same result and
 // adds the same findings as Compile(). Neither function divides the model into
-// stages (divide.h).
+// stages (planned_stages.h).
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings);
 

@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "comm/memory.h"
@@ -21,6 +24,10 @@
 #include "roles/layer_stacks.h"
 #include "roles/role.h"
 #include "source/json_writer.h"
+#include "source/size.h"
+#include "step/lines.h"
+#include "step/role_uses.h"
+#include "step/roles.h"
 
 namespace shardc {
 namespace {
@@ -347,6 +354,315 @@ void WriteKv(JsonWriter& json, const std::vector<KvKind>& kv) {
 std::optional<std::vector<KvKind>> ReadKv(const JsonValue& value,
                                           Findings& findings) {
   return KvReader(findings).Read(value);
+}
+
+namespace {
+
+// Finds the dimension of KV heads by the role of a parameter (from the `model:`
+// section, else from its name), and the number of heads by the configuration
+// and the size of the dimension, since layers may have different numbers:
+//
+//   k_proj [1024, 4096], 8 KV heads of 128  ->  dimension 0, 8 heads
+//   qkv_proj [6144, 4096]                   ->  fused, which is refused
+
+void AddReplicaRule(std::optional<int64_t> heads,
+                    std::optional<int64_t> head_dim, RuleSet& rules) {
+  if (!heads || !head_dim || *heads < 1 || *head_dim < 1) return;
+  const KvHeads one{*heads, *head_dim};
+  auto& all = rules.kv_heads;
+  if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+}
+
+// Adds the numbers and sizes of KV heads in the parameters of a `model:`
+// section: `[k h, d]` and `[d, k, h]` have k heads of size h if the logical
+// axis of k is KV_HEAD. `size_of` returns the size of a dimension.
+template <class SizeOf>
+void AddDescribed(const SizeOf& size_of, RuleSet& rules) {
+  const ModelDescription& model = *rules.model;
+  for (const DescribedRole& role : model.roles) {
+    for (size_t d = 0; d < role.dims.size(); ++d) {
+      const auto& factors = role.dims[d].factors;
+      const auto kv =
+          std::find_if(factors.begin(), factors.end(), [&](const auto& parts) {
+            const auto axis = parts.size() == 1 ? model.axes.find(parts[0])
+                                                : model.axes.end();
+            return axis != model.axes.end() && axis->second == "KV_HEAD";
+          });
+      if (kv == factors.end()) continue;
+      std::vector<std::vector<std::string>> inner(kv + 1, factors.end());
+      if (inner.empty() && d + 1 < role.dims.size()) {
+        inner = role.dims[d + 1].factors;
+      }
+      std::optional<int64_t> width = 1;
+      for (const auto& parts : inner) {
+        int64_t sum = 0;
+        for (const std::string& part : parts) {
+          const std::optional<int64_t> size = size_of(part);
+          sum = size ? CheckedAdd(sum, *size).value_or(0) : 0;
+          if (sum == 0) break;
+        }
+        width = width && sum > 0 ? CheckedMul(*width, sum) : std::nullopt;
+      }
+      AddReplicaRule(size_of(kv->front()), width, rules);
+    }
+  }
+}
+
+// Sets the role that the `model:` section shows, which takes precedence over
+// the name.
+void UseDescribed(const step::RoleUse& use, ParameterRole& role) {
+  if (!use.IsKnown()) return;
+  role.role = use.role;
+  role.module_role = use.module_role;
+  role.expert = use.expert;
+  if (use.role == Role::kBias) role.leaf = Leaf::kBias;
+  if (use.in > 0) role.in_first = use.in > use.out;
+}
+
+}  // namespace
+
+void FindKvHeads(RuleSet& rules, const ModelConfig* model) {
+  if (!rules.policy.kv_replicate.value_or(false) || model == nullptr) return;
+  rules.kv_heads.clear();
+  if (rules.model != nullptr && model->source != nullptr) {
+    Findings unreported;
+    if (const auto formulas =
+            step::Formulas::Make(*rules.model, model, unreported)) {
+      AddDescribed([&](const std::string& name) { return formulas->Dim(name); },
+                   rules);
+    }
+  }
+  if (model->latent_rank || !model->heads) return;
+  const auto heads = model->kv_heads ? model->kv_heads : model->heads;
+  auto size = model->head_dim;
+  if (!size && model->hidden) size = *model->hidden / *model->heads;
+  const auto either = [](const auto& own, const auto& usual) {
+    return own ? own : usual;
+  };
+  const auto full = either(model->full_kv_heads, heads);
+  const auto windowed = either(model->windowed_kv_heads, heads);
+  AddReplicaRule(heads, size, rules);
+  AddReplicaRule(heads, model->value_dim, rules);
+  AddReplicaRule(full, either(model->full_head_dim, size), rules);
+  AddReplicaRule(windowed, either(model->windowed_head_dim, size), rules);
+  AddReplicaRule(windowed, model->windowed_value_dim, rules);
+}
+
+KvHeadDims::KvHeadDims(Compiled& compiled) : c_(compiled) {
+  RuleSet& rules = compiled.rules;
+  const Manifest& manifest = compiled.manifest;
+  if (rules.model != nullptr) {
+    uses_ = &compiled.uses->Of(*rules.model, NamesOf(manifest.tensors),
+                               manifest.separator);
+    if (uses_->empty()) uses_ = nullptr;
+  }
+  if (rules.kv_heads.empty() && rules.model != nullptr) {
+    Findings unreported;
+    const auto formulas =
+        step::Formulas::Make(*rules.model, nullptr, unreported);
+    const auto roles = formulas ? step::AssignRoles(*rules.model, *formulas,
+                                                    manifest, unreported)
+                                : std::nullopt;
+    if (roles) {
+      const auto& dims = rules.model->dims;
+      AddDescribed(
+          [&](const std::string& name) -> std::optional<int64_t> {
+            for (size_t i = 0; i < dims.size(); ++i) {
+              if (dims[i].first == name) return roles->sizes[i];
+            }
+            return std::nullopt;
+          },
+          rules);
+    }
+  }
+  language_ = std::any_of(
+      manifest.tensors.begin(), manifest.tensors.end(), [&](const auto& one) {
+        return !HasPart(one.name, manifest.separator, kTowerWords);
+      });
+}
+
+uint32_t KvHeadDims::Of(uint32_t tensor) {
+  auto one = Find(tensor);
+  if (!one) return 0;
+  const auto at = std::find(found_.begin(), found_.end(), *one);
+  const auto number = static_cast<uint32_t>(at - found_.begin() + 1);
+  if (at == found_.end()) found_.push_back(std::move(*one));
+  return number;
+}
+
+std::optional<KvHeadsDim> KvHeadDims::Find(uint32_t tensor) const {
+  const Tensor& of = c_.manifest.tensors[tensor];
+  const auto& shape = c_.manifest.TypeOf(of).shape;
+  if (!shape || shape->empty()) return std::nullopt;
+  const char separator = c_.manifest.separator;
+  const auto rank = static_cast<int>(shape->size());
+  ParameterRole role = Classify(NameTemplate(of.name, separator), separator,
+                                Confidence::kLikely, rank);
+  bool described = false;
+  if (uses_ != nullptr) {
+    const step::RoleUse& use = (*uses_)[tensor];
+    if (use.skipped) return std::nullopt;
+    UseDescribed(use, role);
+    described = use.IsKnown();
+  }
+  const Role module = role.module_role;
+  const bool norm = role.role == Role::kKeyNorm || module == Role::kKeyNorm;
+  const bool fused =
+      module == Role::kFusedQkv || module == Role::kFusedKeyValue;
+  const bool keys = module == Role::kKey || module == Role::kValue;
+  if (role.expert || role.role == Role::kAdapterDown ||
+      (!norm && !fused && !keys) ||
+      (language_ && !described && HasPart(of.name, separator, kTowerWords))) {
+    return std::nullopt;
+  }
+  const int out = rank == 1 ? 0 : OutDim(role, rank);
+  std::set<int> dims;
+  std::set<int64_t> heads;
+  if (fused) {
+    for (const KvHeads& one : c_.rules.kv_heads) heads.insert(one.heads);
+    return KvHeadsDim{out, {heads.begin(), heads.end()}, true};
+  }
+  // Finds the dimensions whose size is that of all heads, or of the number of
+  // heads next to a dimension of the size of a head.
+  const auto fits = [&](int d, const KvHeads& one) {
+    const int64_t size = (*shape)[AsIndex(d)];
+    return size == CheckedMul(one.heads, one.head_dim) ||
+           (size == one.heads && d + 1 < rank &&
+            (*shape)[AsIndex(d) + 1] == one.head_dim);
+  };
+  for (const KvHeads& one : c_.rules.kv_heads) {
+    for (int d = 0; d < rank; ++d) {
+      if (fits(d, one)) dims.insert(d);
+    }
+  }
+  int dim = dims.size() == 1 ? *dims.begin() : -1;
+  if (dims.size() > 1 && dims.contains(out)) dim = out;
+  if (dim >= 0) {
+    for (const KvHeads& one : c_.rules.kv_heads) {
+      if (fits(dim, one)) heads.insert(one.heads);
+    }
+    return KvHeadsDim{dim, {heads.begin(), heads.end()}};
+  }
+  // A norm of the size of one head belongs to all heads.
+  if (norm) return std::nullopt;
+  // Some layers have other numbers of heads than the configuration states. A
+  // scale has a row for each head, or for some columns of it.
+  const int64_t size = out < 0 ? 0 : (*shape)[AsIndex(out)];
+  for (const KvHeads& one : c_.rules.kv_heads) {
+    if (role.role == Role::kScale && size % one.heads == 0) {
+      heads.insert(one.heads);
+    } else if (role.role != Role::kScale && size > 0 &&
+               size % one.head_dim == 0) {
+      heads.insert(size / one.head_dim);
+    }
+  }
+  return KvHeadsDim{dims.empty() ? out : -1, {heads.begin(), heads.end()}};
+}
+
+KvReplication ReplicateKvHeads(const KvHeadsDim& of, const Mesh& mesh,
+                               const AxisGroup& head_axes, Spec& spec) {
+  KvReplication out;
+  for (size_t d = 0; d < spec.size(); ++d) {
+    AxisGroup& group = spec[d];
+    const bool here =
+        of.dim >= 0
+            ? AsIndex(of.dim) == d
+            : std::find_first_of(group.begin(), group.end(), head_axes.begin(),
+                                 head_axes.end()) != group.end();
+    const int64_t parts = mesh.Parts(group).value_or(0);
+    if (!here || parts == 1) continue;
+    std::set<std::optional<AxisGroup>> results;
+    for (const int64_t heads : of.heads) {
+      results.insert(KvHeadAxes(mesh, group, heads));
+    }
+    const bool one = results.size() == 1 && results.begin()->has_value();
+    if (one && (of.dim >= 0 || **results.begin() == group)) {
+      const AxisGroup& axes = **results.begin();
+      if (axes == group) continue;
+      if (!of.fused) {
+        out.replicas = KvReplicas{static_cast<int>(d), group,
+                                  mesh.Parts(axes).value_or(1)};
+        group = axes;
+        return out;
+      }
+    }
+    Edit problem;
+    problem.reason = Reason::kKvHeads;
+    problem.dim = static_cast<int>(d);
+    problem.from = group;
+    problem.parts = parts;
+    problem.size = of.heads.size() != 1 ? 0 : of.fused ? -1 : of.heads.front();
+    out.problem = std::move(problem);
+    return out;
+  }
+  return out;
+}
+
+std::string KvProblemText(const Edit& problem) {
+  const std::string devices = std::to_string(problem.parts) + " devices";
+  if (problem.size < 0) {
+    return "which has query heads next to KV heads, or keys next to values, "
+           "and `kv_replicate` replicates only the KV heads of keys or values "
+           "alone over " +
+           devices;
+  }
+  if (problem.size == 0) {
+    return "whose number of KV heads is not known, so `kv_replicate` cannot "
+           "replicate them over " +
+           devices;
+  }
+  return "whose " + std::to_string(problem.size) +
+         (problem.size == 1 ? " KV head" : " KV heads") +
+         " cannot be replicated evenly over " + devices + " (" +
+         std::to_string(problem.parts) + " % " + std::to_string(problem.size) +
+         " = " + std::to_string(problem.parts % problem.size) + ")";
+}
+
+std::string KvProblemHelp(const Edit& problem) {
+  if (problem.size < 0) {
+    return "give this tensor axes whose devices divide the KV heads, or store "
+           "queries, keys and values in tensors of their own";
+  }
+  if (problem.size == 0) {
+    return "give the model's config.json with `--model`; its number of KV "
+           "heads "
+           "and size of a head must agree with the shape";
+  }
+  return "use an axis whose size divides the KV heads or is a multiple of "
+         "them, or leave out `kv_replicate`";
+}
+
+void WriteKvReplicas(JsonWriter& json, const std::optional<KvReplicas>& of) {
+  if (!of) return;
+  json.Member("kv_replicate",
+              Record("dim", of->dim, "axes", WrittenBy(WriteGroup, of->axes),
+                     "heads", of->heads));
+}
+
+AxisGroup AttentionKvAxes(const RuleSet& rules, const Mesh& mesh,
+                          const AxisGroup& axes) {
+  if (!rules.policy.kv_replicate.value_or(false)) return axes;
+  std::set<std::optional<AxisGroup>> results;
+  for (const KvHeads& one : rules.kv_heads) {
+    results.insert(KvHeadAxes(mesh, axes, one.heads));
+  }
+  const bool one = results.size() == 1 && results.begin()->has_value();
+  return one ? **results.begin() : axes;
+}
+
+std::optional<Mesh> RefinedMeshOf(const Plan& plan) {
+  std::vector<Spec> specs;
+  for (const ParamLayout& layout : plan.layouts) {
+    for (const ModeLayout& mode : layout.modes) {
+      if (HasSubAxis(mode.spec)) specs.push_back(mode.spec);
+    }
+  }
+  for (const ModeActivations& mode : plan.attention) {
+    for (const ActivationLayout& one : mode.tensors) {
+      if (HasSubAxis(one.spec)) specs.push_back(one.spec);
+    }
+  }
+  return RefinedMesh(plan.mesh, specs);
 }
 
 }  // namespace shardc

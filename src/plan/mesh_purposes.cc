@@ -15,7 +15,7 @@
 
 #include "model/name.h"
 #include "plan/compile.h"
-#include "source/join.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -67,7 +67,7 @@ constexpr Synonym kSynonyms[] = {
     {"stages", std::nullopt},
 };
 
-const Synonym* Find(const std::string& name) {
+const Synonym* FindSynonym(const std::string& name) {
   std::string lower = name;
   for (char& c : lower) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -88,7 +88,7 @@ MeshPurposes PurposesOf(const Mesh& mesh) {
            mesh.Find(defaults.Value(rule).axes.front()).has_value();
   };
   for (const MeshAxis& axis : mesh.axes) {
-    const Synonym* const known = Find(axis.name);
+    const Synonym* const known = FindSynonym(axis.name);
     if (known != nullptr && known->rule &&
         defaults.Value(*known->rule).axes.front() == axis.name) {
       continue;

@@ -11,9 +11,9 @@
 
 #include "schedule/table.h"
 #include "source/digest.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -126,7 +126,7 @@ void WriteBytesByRank(JsonWriter& json,
   }
   json.BeginObject();
   // The members are written in the order of their names. The check for edited
-  // plans (plan/seal.h) sorts the plan's `bytes_by_rank` by name, and compares
+  // plans (plan/read.h) sorts the plan's `bytes_by_rank` by name, and compares
   // it with the text that is written here.
   json.Members("least", least, "most", most, "of", bytes);
   json.EndObject();

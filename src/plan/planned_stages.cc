@@ -22,7 +22,6 @@
 #include "resolve/resolve.h"
 #include "roles/classify.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/role_uses.h"
@@ -35,7 +34,7 @@ namespace {
 // layer, and the head.
 constexpr int64_t kMostSteps = int64_t{1} << 32;
 
-bool Has(const AxisGroup& axes, const std::string& axis) {
+bool HasAxis(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
@@ -78,9 +77,10 @@ class Planner {
   bool SplitsOverAxis(const ParamLayout& layout) const {
     return std::any_of(
         layout.modes.begin(), layout.modes.end(), [&](const ModeLayout& mode) {
-          return std::any_of(
-              mode.spec.begin(), mode.spec.end(),
-              [&](const AxisGroup& axes) { return Has(axes, request_.axis); });
+          return std::any_of(mode.spec.begin(), mode.spec.end(),
+                             [&](const AxisGroup& axes) {
+                               return HasAxis(axes, request_.axis);
+                             });
         });
   }
 
@@ -118,7 +118,7 @@ class Planner {
       if (tensor.name != "query") continue;
       const Spec& spec = tensor.resolved.spec;
       for (size_t dim = 0; dim < std::min<size_t>(2, spec.size()); ++dim) {
-        if (!Has(spec[dim], request_.axis)) continue;
+        if (!HasAxis(spec[dim], request_.axis)) continue;
         findings_.Add(code::kStageAxisInSpec, request_.axis_place,
                       "`" + request_.axis +
                           "` is the axis of the stages, and the axis rules "

@@ -16,7 +16,7 @@
 #include "plan/compile.h"
 #include "plan/plan_stages.h"
 #include "plan/stage_units.h"
-#include "schedule/assign.h"
+#include "schedule/schedules.h"
 #include "schedule/table.h"
 #include "source/finding.h"
 

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "model/manifest.h"
-#include "plan/seal.h"
 #include "plan/stage_units.h"
 #include "schedule/table.h"
 #include "source/file.h"

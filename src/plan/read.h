@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -74,14 +76,14 @@ struct ReadPlan {
 };
 
 // Whether it is an error if a plan was edited after it was written
-// (plan/seal.h). With kAllowed (`--allow-edited`), only the members that are
+// (plan/read.h). With kAllowed (`--allow-edited`), only the members that are
 // read must be well-formed.
 enum class EditedPlan : uint8_t { kRefused, kAllowed };
 
 // On failure, these functions return nullopt and add a finding. Its code is
 // schema, number, overflow, dtype, device-count, limit, unknown-name (an axis
 // that the mesh lacks), or a code of reading the file, parsing its JSON, or
-// plan/seal.h.
+// plan/read.h.
 std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
                                      Findings& findings);
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
@@ -126,6 +128,27 @@ bool ReadParamStages(const JsonValue& value, const PlanStages& stages,
 // a finding with the code schema at `name`.
 bool CheckParamStages(const JsonValue& name, const PlanStages& stages,
                       const ReadParam& param, Findings& findings);
+
+// Detects plans that were edited after the compiler wrote them.
+
+// The parameters of a plan's file, grouped into classes. Parameters with the
+// same entry are one class. `names` has the names of all parameters in the
+// file's order. class_of[i] is the index of the class of parameter i. The entry
+// of the class with index c is member c of `params` in the argument `root` of
+// IsUnedited().
+struct PlanClasses {
+  std::span<const std::string_view> names;
+  std::span<const uint32_t> class_of;
+};
+
+// Returns whether a plan is unedited. An unedited plan has the members and
+// types that plan/seal.cc requires. Its fingerprint is the fingerprint of
+// its content. Its shard shapes, bytes and totals follow from its shapes, specs
+// and mesh. `plan` was read from `root` and has one parameter for each class.
+// If the plan was edited, adds one finding: that of HasPlanForm, or one with
+// the code schema at the first member with an unexpected value.
+bool IsUnedited(const JsonValue& root, const ReadPlan& plan,
+                const PlanClasses& classes, Findings& findings);
 
 }  // namespace shardc
 

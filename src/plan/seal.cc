@@ -9,7 +9,7 @@
 //
 // The fingerprint is computed from the JSON itself, and not from the structs
 // into which it is read, so it also covers members that are not read.
-#include "plan/seal.h"
+#include "plan/read.h"
 
 #include <algorithm>
 #include <array>

@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "plan/seal.h"
+#include "plan/read.h"
 #include "source/plain_json.h"
 #include "source/text_order.h"
 

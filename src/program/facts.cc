@@ -17,8 +17,8 @@
 
 #include "program/program.h"
 #include "program/ties.h"
-#include "source/join.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::program {
 namespace {

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "program/runnable.h"
+#include "program/read.h"
 #include "program/sharding.h"
 #include "source/size.h"
 

@@ -1,4 +1,6 @@
-// Reads a traced program from its JSON.
+// Reads a traced program from its JSON. A program that is read can then be
+// checked for running, and parts of its dimensions can get dimensions of their
+// own.
 #ifndef SHARDC_PROGRAM_READ_H_
 #define SHARDC_PROGRAM_READ_H_
 
@@ -7,7 +9,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "model/legal_sizes.h"
 #include "program/program.h"
 #include "source/finding.h"
 #include "source/json.h"
@@ -79,6 +83,42 @@ bool IsUnread(std::string_view key);
 // with each other or with its attributes; empty if they agree. The attributes
 // must be in range, as the table of ops has them.
 std::string ShapeFault(const Program& program, const Op& op);
+
+// Checks that a program can be run, beyond what factor analysis needs.
+
+// Returns the bits of an integer dtype, negative if it is unsigned, or 0 for
+// all other dtypes. BOOL is no integer here, and I64 has the 53 bits that a
+// double holds exactly: a run computes modulo 2^53.
+int IntegerBits(Dtype dtype);
+
+// Returns whether nothing is known of an op: its primitive, or its function,
+// has no definition here. A stand-in runs in its place, which depends on all
+// elements of all operands.
+bool IsOpaque(const Program& program, const Op& op);
+// Returns the primitive or the function of which nothing is known, such as
+// `fft`.
+std::string OpaqueName(const Op& op);
+
+// Returns what is malformed beyond shapes, with the line of the op: a manual
+// region or a collective, or a window that leaves its operand. Returns nullopt
+// if nothing is.
+std::optional<std::string> FormFault(const Program& program);
+// Returns why a program cannot be run: what FormFault() finds, or numbers that
+// doubles do not represent. Returns nullopt if it can.
+std::optional<std::string> RunFault(const Program& program);
+
+// Returns about how many multiplications a run has.
+double WorkOf(const Program& program);
+
+// Gives the parts of a dimension a dimension of their own.
+
+// Returns the same program with two dimensions in place of each dimension that
+// has parts, for the parameters and for all values that have the same factors:
+// a projection [64, 3 * 128] in 3 parts becomes [64, 3, 128], and so does its
+// result. An axis that shards the last dimension then shards each part, which
+// no spec of the joined dimension can say. `parts` has the parts of each
+// parameter, in the order of the program's inputs, and must divide its shape.
+Program SplitParts(const Program& program, const std::vector<DimParts>& parts);
 
 }  // namespace shardc::program
 

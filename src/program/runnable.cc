@@ -2,14 +2,13 @@
 // from anywhere, so the runs may rely only on what the reader and these checks
 // have seen. For instance, a region over tp = 4 whose operand is [8, 16] with
 // the spec [null, tp] must have an input [8, 4] in its body.
-#include "program/runnable.h"
+#include "program/read.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "program/read.h"
-#include "program/work.h"
+#include "program/program.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -8,7 +8,7 @@
 //   same slice [8, 384] from 128 to 256          becomes  a slice of [8, 3,
 //   128] from
 //                                           1 to 2, and a reshape to [8, 128]
-#include "program/split_parts.h"
+#include "program/read.h"
 
 #include <algorithm>
 #include <iterator>

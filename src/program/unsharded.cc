@@ -10,7 +10,7 @@
 //
 // Mamba multiplies with `dt_proj.weight` in the code of the mixer around it. A
 // hook of `dt_proj` does not see that product.
-#include "program/unsharded.h"
+#include "program/facts.h"
 
 #include <algorithm>
 #include <set>
@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "model/name.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -10,7 +10,7 @@
 // Half of the multiplications of both dots are not needed, and kernels of
 // attention skip them. The products of the gradients are found in the same way:
 // a select and a product with `p` mask their operands and results.
-#include "program/work.h"
+#include "program/program.h"
 
 #include <algorithm>
 #include <optional>

@@ -43,7 +43,6 @@
 #include <utility>
 
 #include "model/name.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <utility>
 
-#include "cost/legality.h"
 #include "cost/memory.h"
+#include "cost/settings.h"
 #include "model/mesh_layout.h"
 #include "plan/mesh_purposes.h"
 #include "source/size.h"

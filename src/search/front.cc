@@ -15,7 +15,7 @@
 #include <map>
 #include <tuple>
 
-#include "source/join.h"
+#include "source/wording.h"
 
 namespace shardc::search {
 namespace {

@@ -1,7 +1,7 @@
 // Finds the fastest pipelines. Each pipeline is drafted first with a lower
-// bound of its time (pipeline_drafts.h). Those with the shortest expected times
-// are then evaluated as `cost --stages` does. An evaluation takes a hundred
-// times as long as a bound.
+// bound of its time (pipeline_drafts.cc). Those with the shortest expected
+// times are then evaluated as `cost --stages` does. An evaluation takes a
+// hundred times as long as a bound.
 #include "search/pipelines.h"
 
 #include <algorithm>

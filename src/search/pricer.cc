@@ -39,7 +39,6 @@
 #include <utility>
 
 #include "cost/fit.h"
-#include "cost/signature.h"
 #include "cost/time.h"
 #include "search/front.h"
 

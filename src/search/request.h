@@ -25,7 +25,7 @@
 #include "model/project.h"
 #include "model/rules.h"
 #include "plan/compile.h"
-#include "suggest/choice.h"
+#include "suggest/choose.h"
 
 namespace shardc::search {
 

@@ -6,17 +6,21 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "cost/traced_program.h"
 #include "model/mesh.h"
 #include "plan/compile.h"
 #include "search/evaluator.h"
 #include "search/request.h"
-#include "suggest/choice.h"
+#include "suggest/by_program.h"
+#include "suggest/choose.h"
 #include "suggest/dims.h"
 #include "suggest/parameter_groups.h"
 
@@ -137,6 +141,27 @@ class RuleOptions {
   // graphs.
   std::map<Base, std::shared_ptr<cost::StepGraphs>> graphs_;
 };
+
+// Chooses which factors of a traced program tensor parallelism shards, by what
+// the program costs.
+
+// Returns what the program costs under choices of specs.
+using CostOfChoices =
+    std::function<cost::ProgramCost(const suggest::Choices& choices)>;
+
+struct FactorChoice {
+  std::set<uint32_t> factors;  // as indices into Facts::factors
+  double sent_bytes = 0;       // by a device in a step
+  // The time of multiplications and traffic, in bytes that could be sent.
+  double time = 0;
+};
+
+// Returns the cheapest factors: those with the least time of multiplications
+// and traffic, of the sets that divide the multiplications well. The search
+// begins with the factors with the best ratio, and exchanges one factor at a
+// time. `divides_parts` is that of ByProgram::Choose().
+FactorChoice CheapestFactors(const suggest::ByProgram& by_program,
+                             bool divides_parts, const CostOfChoices& cost_of);
 
 }  // namespace shardc::search
 

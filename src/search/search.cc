@@ -24,7 +24,6 @@
 #include "search/front.h"
 #include "search/pricer.h"
 #include "search/request.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::search {

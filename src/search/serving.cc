@@ -22,7 +22,7 @@
 #include <tuple>
 #include <utility>
 
-#include "cost/legality.h"
+#include "cost/settings.h"
 #include "search/pricer.h"
 #include "search/rule_options.h"
 #include "source/size.h"

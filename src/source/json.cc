@@ -1,6 +1,6 @@
-// Parses JSON. The scanner of json_scanner.cc handles nearly all well-formed
-// text. If it rejects the text, nlohmann's SAX parser parses it again from the
-// start, because it has a message for every error.
+// Parses JSON. The scanner of plain_json.h handles nearly all well-formed text.
+// If it rejects the text, nlohmann's SAX parser parses it again from the start,
+// because it has a message for every error.
 //
 // nlohmann does not report where a value is. Each of its events comes after the
 // parser has accepted the complete token. JsonReader therefore moves a cursor

@@ -28,7 +28,6 @@
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/build_context.h"
-#include "step/formulas.h"
 #include "step/graph_writer.h"
 #include "step/lines.h"
 #include "step/macros.h"

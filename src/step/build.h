@@ -1,7 +1,7 @@
 // Builds a training, prefill or decoding step of a model as a graph of ops over
 // named dimensions. The inputs are the description of the model family, a
-// config.json and the parameters. This header builds the forward pass; vjp.h
-// and optimizer.h append the backward pass and the optimizer.
+// config.json and the parameters. This header builds the forward pass; op_def.h
+// has what appends the backward pass and the optimizer.
 //
 //   auto step = BuildForward(*rules.model, &config, manifest, Mode::kTrain,
 //                            findings);
@@ -26,8 +26,8 @@
 #include "model/project.h"
 #include "model/step_graph.h"
 #include "source/finding.h"
-#include "step/attention.h"
 #include "step/graph_writer.h"
+#include "step/macros.h"
 #include "step/roles.h"
 
 namespace shardc::step {

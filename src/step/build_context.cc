@@ -301,10 +301,10 @@ void SettingsReader::ReadWindow(LayerSettings& out, CommonLabels& common,
 }
 
 // Translates lines of a model's description into ops of the step's program,
-// with one function for each function that a line can call. line_attention.cc
-// has those for rotary embeddings, attention and experts. If the dimensions of
-// the operands do not match, an error at the line is reported. The second of
-// these lines is an error:
+// with one function for each function that a line can call. Below are those for
+// rotary embeddings, attention and experts. If the dimensions of the operands
+// do not match, an error at the line is reported. The second of these lines is
+// an error:
 //
 //   q = linear(y, q)   y [b, t, d], weight [(n h), d]  ->  [b, t, n, h]
 //   q = linear(y, q)   y [b, t, d], weight [v, e]      ->  no common dimension

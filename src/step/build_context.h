@@ -1,7 +1,7 @@
 // The state while the lines of a description's model section are written as
 // ops: the graph so far, the settings of the model and of the current layer,
 // and the values of the variables. build.cc sets this state; the functions of
-// line_ops.h read and change it.
+// build_context.cc read and change it.
 #ifndef SHARDC_STEP_BUILD_CONTEXT_H_
 #define SHARDC_STEP_BUILD_CONTEXT_H_
 
@@ -20,9 +20,7 @@
 #include "model/project.h"
 #include "model/step_graph.h"
 #include "source/finding.h"
-#include "step/attention.h"
 #include "step/build.h"
-#include "step/formulas.h"
 #include "step/graph_writer.h"
 #include "step/lines.h"
 #include "step/macros.h"

@@ -20,7 +20,7 @@
 //
 //   linear of y [b:fsdp t d] and w [f:tp d:fsdp]: fsdp, a data axis, may shard
 //   b or d. `published` keeps b, so the weight is gathered.
-#include "step/choose.h"
+#include "step/lower.h"
 
 #include <algorithm>
 #include <optional>

@@ -297,7 +297,7 @@ bool IsForwardOnly(std::string_view role) {
 
 namespace {
 
-int8_t Find(OpLabels& out, LabelId label) {
+int8_t FindOrAddLabel(OpLabels& out, LabelId label) {
   for (size_t i = 0; i < out.count; ++i) {
     if (out.labels[i].label == label) return static_cast<int8_t>(i);
   }
@@ -329,7 +329,7 @@ bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out) {
     if (labels.size() > kMaxRank) return false;
     for (size_t d = 0; d < labels.size(); ++d) {
       const bool old = rename != nullptr && labels[d] == rename->from;
-      const int8_t at = Find(out, old ? rename->to : labels[d]);
+      const int8_t at = FindOrAddLabel(out, old ? rename->to : labels[d]);
       if (at < 0) return false;
       out.of[i][d] = at;
       in_operands[AsIndex(at)] = true;
@@ -338,7 +338,7 @@ bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out) {
   const std::vector<LabelId>& result = labels_of(op.out);
   if (result.size() > kMaxRank) return false;
   for (size_t d = 0; d < result.size(); ++d) {
-    const int8_t at = Find(out, result[d]);
+    const int8_t at = FindOrAddLabel(out, result[d]);
     if (at < 0) return false;
     out.result[d] = at;
     in_result[AsIndex(at)] = true;
@@ -414,8 +414,8 @@ std::vector<AxisList> Distribute(const Context& at, LabelId whole,
 
 // Returns the axes that shard the merged dimension `whole`. Axes of its factors
 // that cannot be kept are removed from the operand's sharding.
-AxisList Join(const Context& at, LabelId whole,
-              const std::vector<LabelId>& labels, Sharding& operand) {
+AxisList JoinedAxes(const Context& at, LabelId whole,
+                    const std::vector<LabelId>& labels, Sharding& operand) {
   AxisList out;
   // Axes may shard a factor only while `open` is true.
   bool open = true;  // every device has one index of each factor so far
@@ -461,7 +461,7 @@ void MergeOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
              const std::vector<LabelId>& from_labels,
              const std::vector<LabelId>& to_labels) {
   const LabelId label = As<LabelAttributes>(op).label;
-  to.dims[DimOf(to_labels, label)] = Join(at, label, from_labels, from);
+  to.dims[DimOf(to_labels, label)] = JoinedAxes(at, label, from_labels, from);
 }
 
 // Returns the axes that shard query heads which are repeated from KV heads.

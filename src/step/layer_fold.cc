@@ -26,7 +26,7 @@
 
 #include "source/size.h"
 #include "step/build_context.h"
-#include "step/formulas.h"
+#include "step/lines.h"
 #include "step/op_def.h"
 #include "step/program.h"
 

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <utility>
 
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "source/size.h"
 #include "step/accumulate.h"
 #include "step/constraints.h"

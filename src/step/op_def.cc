@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "step/backward.h"
+#include "step/graph_writer.h"
 
 namespace shardc::step {
 namespace {

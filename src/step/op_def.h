@@ -23,7 +23,7 @@
 
 namespace shardc::step {
 
-class Backward;  // is declared in step/backward.h
+class Backward;  // is declared in step/graph_writer.h
 
 // Returns the index of the type T in the variant OpAttributes.
 template <class T, class... Types>
@@ -98,7 +98,7 @@ struct OpDef {
   Linearity linear = Linearity::kNone;
   UnshardedRule unsharded = nullptr;  // Null if no label must be unsharded.
   // Whether the op splits, merges or repeats a dimension, by the rules of
-  // factors.h.
+  // rule_options.h.
   bool structural = false;
   // Whether the preferred sharding of the result is propagated to the first
   // operand or, for a sum, to all operands.

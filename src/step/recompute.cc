@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/op_def.h"
@@ -338,14 +337,14 @@ bool TakesNames(Keep keep) {
          keep == Keep::kOnlyNames;
 }
 
-std::optional<Remat> Parse(std::string_view text, int depth,
-                           RematRefusal& refusal);
+std::optional<Remat> ParseRematPolicy(std::string_view text, int depth,
+                                      RematRefusal& refusal);
 
 bool TakeParts(const std::vector<std::string_view>& parts, int depth,
                Remat& policy, RematRefusal& refusal) {
   if (policy.keep == Keep::kFromBoth) {
     for (std::string_view part : parts) {
-      auto one = Parse(part, depth + 1, refusal);
+      auto one = ParseRematPolicy(part, depth + 1, refusal);
       if (!one) return false;
       policy.both.push_back(std::move(*one));
     }
@@ -382,8 +381,8 @@ bool TakeParts(const std::vector<std::string_view>& parts, int depth,
   return false;
 }
 
-std::optional<Remat> Parse(std::string_view text, int depth,
-                           RematRefusal& refusal) {
+std::optional<Remat> ParseRematPolicy(std::string_view text, int depth,
+                                      RematRefusal& refusal) {
   text = Trimmed(text);
   const size_t open = std::min(text.find('('), text.size());
   const std::string_view name = Trimmed(text.substr(0, open));
@@ -439,7 +438,7 @@ bool IsNamed(const Remat& policy, const Candidate& tensor) {
 std::span<const std::string_view> RematNames() { return kNames; }
 
 std::optional<Remat> ParseRemat(std::string_view text, RematRefusal& refusal) {
-  return Parse(text, 0, refusal);
+  return ParseRematPolicy(text, 0, refusal);
 }
 
 std::optional<Remat> ParseRemat(std::string_view text, std::string& why) {

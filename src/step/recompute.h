@@ -82,7 +82,7 @@ bool Keeps(const Remat& policy, const Candidate& tensor);
 bool KeepsUnlisted(const Remat& policy);
 
 // Changes a graph so that its backward phase rematerialises values. The graph
-// must have its backward phase (vjp.h) and no optimizer. The rematerialising
+// must have its backward phase (op_def.h) and no optimizer. The rematerialising
 // ops of a layer are placed together, before the first op of the layer's
 // backward pass. Values from outside the layer, and values that other layers
 // read, are kept. Values of the layer are kept if the policy keeps them and the

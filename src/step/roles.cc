@@ -8,7 +8,7 @@
 // Sizes are read from the configuration. Without a configuration they are
 // inferred from shapes: a stored dimension with one unknown factor determines
 // this factor. Then every shape is checked. A tensor that holds all scanned
-// layers (scanned_roles.h) has its role in all layers.
+// layers has its role in all layers.
 #include "step/roles.h"
 
 #include <algorithm>
@@ -25,7 +25,6 @@
 
 #include "match/match.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -24,7 +24,7 @@
 #include "model/project.h"
 #include "source/finding.h"
 #include "source/size.h"
-#include "step/formulas.h"
+#include "step/lines.h"
 
 namespace shardc::step {
 

@@ -1,6 +1,6 @@
 // Computes CRC-32C. On processors with carry-less multiplication of vectors, a
 // long text is first replaced by a shorter text with the same CRC
-// (checksum_simd.h). The remaining bytes are processed by the processor's CRC
+// (checksum_simd.cc). The remaining bytes are processed by the processor's CRC
 // instruction. If there is no such instruction, they are processed by table
 // look-ups.
 //

@@ -36,6 +36,7 @@
 #include "source/wording.h"
 #include "stored/box.h"
 #include "stored/tree.h"
+#include "stored/write.h"
 
 namespace shardc::stored {
 namespace {
@@ -80,14 +81,6 @@ std::optional<int64_t> Number(std::string_view digits) {
   }
   const auto [rest, error] = std::from_chars(digits.data(), end, out);
   if (error != std::errc() || rest != end) return std::nullopt;
-  return out;
-}
-
-// Returns the number as a text of at least five digits, such as "00012".
-std::string FiveDigits(int64_t number) {
-  constexpr size_t kWidth = 5;
-  std::string out = std::to_string(number);
-  if (out.size() < kWidth) out.insert(0, kWidth - out.size(), '0');
   return out;
 }
 

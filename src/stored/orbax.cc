@@ -32,7 +32,7 @@
 #include "stored/ocdbt.h"
 #include "stored/store.h"
 #include "stored/tree.h"
-#include "stored/zarr_tree.h"
+#include "stored/zarr.h"
 
 namespace shardc::stored {
 namespace {
@@ -292,8 +292,8 @@ namespace {
 
 constexpr int64_t kLimitBytes = int64_t{128} << 20;
 
-std::unique_ptr<const JsonDocument> Parse(const std::string& path,
-                                          Findings& findings) {
+std::unique_ptr<const JsonDocument> ParseMetadataFile(const std::string& path,
+                                                      Findings& findings) {
   // Messages quote these files, so a link must not refer to a file outside the
   // folder.
   const auto folder = std::filesystem::path(path).parent_path().string();
@@ -400,7 +400,7 @@ std::optional<Sharding> ReadNamed(const JsonValue& root) {
 
 std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
                                                Findings& findings) {
-  const auto document = Parse(path, findings);
+  const auto document = ParseMetadataFile(path, findings);
   if (document == nullptr) return std::nullopt;
   OrbaxMetadata out;
   const auto ocdbt = Member(document->root(), "use_ocdbt", JsonKind::kBool);
@@ -423,7 +423,7 @@ std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
 
 std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
     const std::string& path, Findings& findings) {
-  const auto document = Parse(path, findings);
+  const auto document = ParseMetadataFile(path, findings);
   if (document == nullptr) return std::nullopt;
   std::map<std::string, Sharding> out;
   for (const JsonMember& member : document->root().members()) {
@@ -453,7 +453,7 @@ std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
 
 std::optional<std::map<std::string, std::string>> ReadOrbaxRandomKeys(
     const std::string& path, Findings& findings) {
-  const auto document = Parse(path, findings);
+  const auto document = ParseMetadataFile(path, findings);
   if (document == nullptr) return std::nullopt;
   std::map<std::string, std::string> out;
   const auto list =
@@ -473,7 +473,7 @@ std::optional<std::map<std::string, std::string>> ReadOrbaxRandomKeys(
 
 std::optional<std::map<std::string, std::string>> ReadOrbaxStrings(
     const std::string& path, Findings& findings) {
-  const auto document = Parse(path, findings);
+  const auto document = ParseMetadataFile(path, findings);
   if (document == nullptr) return std::nullopt;
   std::map<std::string, std::string> out;
   for (const JsonMember& member : document->root().members()) {

@@ -1,6 +1,6 @@
 // Declarations that two readers share. One reads a folder in which orbax saved
 // a tree of arrays (orbax.cc). The other reads the folders of runs and steps
-// that contain such folders (orbax_manager.cc).
+// that contain such folders.
 #ifndef SHARDC_STORED_ORBAX_H_
 #define SHARDC_STORED_ORBAX_H_
 

@@ -132,8 +132,8 @@ std::optional<Storage> ReadStorage(const PickleValue& value) {
   return out;
 }
 
-const ZipMember* Find(const std::vector<ZipMember>& members,
-                      std::string_view ending) {
+const ZipMember* FindZipMember(const std::vector<ZipMember>& members,
+                               std::string_view ending) {
   // The name of a member begins with the archive's name and a slash.
   for (const ZipMember& member : members) {
     const size_t slash = member.name.find('/');
@@ -164,7 +164,8 @@ class ArchiveReader {
     const auto pickle = ReadPickle();
     if (!pickle) return std::nullopt;
     std::string order = "little";
-    if (Find(members_, "byteorder") != nullptr && !Small("byteorder", &order)) {
+    if (FindZipMember(members_, "byteorder") != nullptr &&
+        !Small("byteorder", &order)) {
       return std::nullopt;
     }
     if (order != "little") {
@@ -174,7 +175,7 @@ class ArchiveReader {
     std::string why;
     auto tensor = ParseTorchTensor(*pickle, &key, &why);
     if (!tensor) return Refuse(why);
-    const ZipMember* data = Find(members_, "data/" + key);
+    const ZipMember* data = FindZipMember(members_, "data/" + key);
     if (data == nullptr) return Refuse("it has no member `data/" + key + "`");
     if (data->bytes != tensor->data_bytes) {
       return Refuse("its storage has " + CountText(data->bytes) +
@@ -199,7 +200,7 @@ class ArchiveReader {
   // Reads the complete member `name`, which must be small, and checks its
   // CRC-32.
   bool Small(std::string_view name, std::string* out) {
-    const ZipMember* member = Find(members_, name);
+    const ZipMember* member = FindZipMember(members_, name);
     if (member == nullptr || member->bytes > kMaxPickleBytes) {
       Refuse("it has no member `" + std::string(name) + "` of at most " +
              CountText(kMaxPickleBytes) + " bytes");
@@ -385,8 +386,8 @@ constexpr TorchDtype kTypes[] = {
     {"qint32", "QInt32Storage", 4, std::nullopt},
 };
 
-const TorchDtype* Find(std::string_view TorchDtype::*field,
-                       std::string_view text) {
+const TorchDtype* FindTorchDtype(std::string_view TorchDtype::*field,
+                                 std::string_view text) {
   const auto found =
       std::find_if(std::begin(kTypes), std::end(kTypes),
                    [&](const TorchDtype& type) { return type.*field == text; });
@@ -398,11 +399,11 @@ const TorchDtype* Find(std::string_view TorchDtype::*field,
 std::span<const TorchDtype> TorchDtypes() { return kTypes; }
 
 const TorchDtype* TorchDtypeByName(std::string_view name) {
-  return Find(&TorchDtype::name, name);
+  return FindTorchDtype(&TorchDtype::name, name);
 }
 
 const TorchDtype* TorchDtypeByStorage(std::string_view storage) {
-  return Find(&TorchDtype::storage, storage);
+  return FindTorchDtype(&TorchDtype::storage, storage);
 }
 
 // Reads plain values (numbers, strings and empty containers). DCP pickles every

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "model/name.h"
 #include "source/file.h"
@@ -212,6 +213,19 @@ bool ReadBox(const Tree& tree, size_t array, const Box& box, char* out,
     CopyOfChunk(stored, chunk, bytes->data(), wanted, out);
     return true;
   });
+}
+
+#define SHARDC_STORED_FORMAT(name) extern const Format name;
+#include "stored/table.h"
+#undef SHARDC_STORED_FORMAT
+
+std::span<const Format* const> Formats() {
+  static const std::vector<const Format*> kFormats = {
+#define SHARDC_STORED_FORMAT(name) &name,
+#include "stored/table.h"
+#undef SHARDC_STORED_FORMAT
+  };
+  return kFormats;
 }
 
 }  // namespace shardc::stored

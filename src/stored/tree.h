@@ -144,8 +144,7 @@ std::string StorageName(std::span<const std::string> path);
 bool IsTree(const std::string& path);
 
 // Opens a folder in any format of table.h. Returns nullopt after a finding, for
-// example if the name of an array is not allowed as the name of a parameter
-// (name_fault.h).
+// example if the name of an array is not allowed as the name of a parameter.
 std::optional<Tree> OpenTree(const std::string& path, Findings& findings);
 
 // Returns the region of the array whose elements ChunkReader::Read returns for

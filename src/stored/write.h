@@ -26,11 +26,195 @@
 #include "model/manifest.h"
 #include "source/finding.h"
 #include "stored/box.h"
-#include "stored/chunk_journal.h"
-#include "stored/new_folder.h"
 #include "stored/tree.h"
 
 namespace shardc::stored {
+
+// Returns the number as a text of at least five digits, such as "00012".
+std::string FiveDigits(int64_t number);
+// Opens a file, which is created for all users if `flags` have O_CREAT. Returns
+// -1 with errno set.
+int OpenDescriptor(const std::string& path, int flags);
+// Locks the file of a journal, without waiting. Returns false with errno set.
+bool LockFile(int fd);
+
+// Creates a folder of output files that gets its final name only when it is
+// complete.
+
+// States whether several processes write the folder at the same time, and which
+// files remain after a failure.
+enum class FolderUse : uint8_t {
+  kAlone,     // one process; a failure removes the folder with all files
+  kShared,    // one of several processes; a failure keeps the files
+  kComplete,  // one process finishes what several wrote; a failure keeps files
+};
+
+class NewFolder {
+ public:
+  // Creates the folder PATH + `ending`, which Publish renames to PATH. If a
+  // killed run has left a folder of that name, the folder is kept with its
+  // files. Returns nullopt after the finding `write`, for example if PATH
+  // exists and is not an empty folder, or if another run writes the same
+  // folder.
+  static std::optional<NewFolder> Create(const std::string& path,
+                                         std::string_view ending,
+                                         Findings& findings,
+                                         FolderUse use = FolderUse::kAlone);
+  NewFolder(NewFolder&& other) noexcept;
+  NewFolder& operator=(NewFolder&& other) = delete;
+  // Removes the folder unless Publish has succeeded or Leave was called. With
+  // FolderUse::kAlone, all files in it are removed too. Otherwise the folder is
+  // removed only if it contains no files.
+  ~NewFolder();
+
+  // Returns the path under which a file of the folder can be opened until
+  // Publish is called.
+  std::string PathOf(std::string_view name) const;
+  // Creates a folder inside this folder if it does not exist. Returns false
+  // after the finding `write`.
+  bool MakeFolder(std::string_view name, Findings& findings) const;
+  // Removes all files except those whose names are listed, such as "d/values".
+  // Also removes inner folders that contain none of the listed files. Returns
+  // false after the finding `write`.
+  bool RemoveOthers(std::span<const std::string> names,
+                    Findings& findings) const;
+  // Keeps the unfinished folder for a later run.
+  void Leave() { temporary_.clear(); }
+  // Renames the folder to its final name. All files in it must have been
+  // synced. Returns false after the finding `write`.
+  bool Publish(Findings& findings);
+
+ private:
+  NewFolder() = default;
+  // Locks the open folder. Returns false after a finding, for example if
+  // another run holds the lock.
+  bool Lock(Findings& findings);
+
+  std::string path_;
+  FolderUse use_ = FolderUse::kAlone;
+  std::string temporary_;  // temporary path; empty after Publish or Leave
+  int fd_ = -1;            // descriptor of the open and locked folder
+};
+
+// A file in a NewFolder, which is written from start to end.
+class NewFile {
+ public:
+  // Create fails if the file exists. Continue keeps only the first `bytes`
+  // bytes of an existing file, and fails if the file is shorter. If `bytes` is
+  // 0, Continue creates a missing file. Both functions return nullopt after the
+  // finding `write`.
+  static std::optional<NewFile> Create(std::string path, Findings& findings);
+  static std::optional<NewFile> Continue(std::string path, int64_t bytes,
+                                         Findings& findings);
+  NewFile(NewFile&& other) noexcept;
+  NewFile& operator=(NewFile&& other) = delete;
+  ~NewFile();
+
+  int64_t size() const { return size_; }
+  // Append and Close return false after the finding `write`. Close also syncs
+  // the file and its folder.
+  bool Append(std::string_view bytes, Findings& findings);
+  bool Close(Findings& findings);
+
+ private:
+  NewFile() = default;
+  static std::optional<NewFile> Open(std::string path, int flags,
+                                     Findings& findings);
+  std::string path_;
+  int fd_ = -1;
+  int64_t size_ = 0;
+};
+
+// A journal of the chunks that one process has written to an incomplete
+// checkpoint. It is a hidden file in the checkpoint's folder, with one line for
+// each chunk. A later run continues the journal if it has the same process
+// number and the same key. It keeps the chunks before the first chunk whose
+// bytes do not have the recorded checksum.
+
+// A chunk that a process has written. Its bytes are in the process's data file.
+// If `is_held` is true, they are in `held` instead.
+struct WrittenChunk {
+  size_t process = 0;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  uint32_t crc = 0;  // CRC-32C of the chunk's stored bytes
+  bool is_held = false;
+  std::string held;
+};
+
+// The values that determine the bytes of the chunks. A run continues a journal
+// only if the journal has the same two values as the run, and if `chunks` is
+// not empty.
+struct JournalKey {
+  // A digest of the options and sources, which is the same in all processes. If
+  // it is empty, no run continues the journal.
+  std::string chunks;
+  // A digest that may differ between processes, for example of the times at
+  // which this process's copies of the sources were changed.
+  std::string state;
+};
+
+// Returns the file name of a journal, such as ".shardc-00002-of-00004.journal".
+std::string ChunkJournalName(int64_t process, int64_t processes);
+// Returns the number of processes in the file name of a journal. Returns
+// nullopt for other file names.
+std::optional<int64_t> ProcessesIn(std::string_view journal_name);
+
+class ChunkJournal {
+ public:
+  // Opens and locks the journal. Continues an existing journal that has the
+  // same key. Otherwise begins an empty journal. Returns nullopt after the
+  // finding `write`, for example if another run holds the lock.
+  static std::optional<ChunkJournal> Open(const std::string& path,
+                                          const JournalKey& key,
+                                          Findings& findings);
+  // Reads the journal of a process. Returns nullopt if the file is absent or
+  // its JournalKey::chunks differs from `key.chunks`. JournalKey::state is not
+  // compared.
+  static std::optional<ChunkJournal> Read(const std::string& path,
+                                          const JournalKey& key);
+  // Returns whether a running process has locked the journal and its
+  // JournalKey::chunks differs from `key.chunks`.
+  static bool IsOfAnotherRun(const std::string& path, const JournalKey& key);
+
+  ChunkJournal(ChunkJournal&& other) noexcept;
+  ChunkJournal& operator=(ChunkJournal&& other) = delete;
+  ~ChunkJournal();
+
+  // Returns the chunks of the process in the order in which they were written.
+  const std::vector<WrittenChunk>& chunks() const { return chunks_; }
+  // Returns whether all chunks of the process were written.
+  bool done() const { return done_; }
+
+  // Keep removes all chunks after the first `count` chunks. It may be called
+  // only before the first Add. Add writes lines in groups, and MarkDone writes
+  // the last group. Keep, Add and MarkDone return false, with errno set, if the
+  // journal cannot be written.
+  bool Keep(size_t count);
+  bool Add(WrittenChunk chunk);
+  bool MarkDone();
+  void Remove();  // deletes the file
+
+ private:
+  ChunkJournal() = default;
+  void Parse(std::string_view lines);
+  bool Flush();
+
+  std::string path_;
+  std::string first_line_;
+  int fd_ = -1;
+  std::string buffered_;
+  int64_t unflushed_bytes_ = 0;  // bytes of the chunks whose lines are buffered
+  std::vector<WrittenChunk> chunks_;
+  bool done_ = false;
+};
+
+// Returns the number of intact chunks, which are those before the first chunk
+// whose bytes do not have the recorded checksum. The bytes are in the data file
+// at `path` or in WrittenChunk::held. Returns 0 if the data file cannot be
+// opened.
+size_t CountIntact(const std::string& path,
+                   std::span<const WrittenChunk> chunks);
 
 struct ArrayToWrite {
   std::vector<std::string> path;  // keys from the root of the tree

@@ -21,7 +21,6 @@
 #include "source/input_file.h"
 #include "source/size.h"
 #include "source/wording.h"
-#include "stored/new_folder.h"
 #include "stored/pickle.h"
 #include "stored/torch_archive.h"
 #include "stored/write.h"
@@ -30,9 +29,9 @@
 namespace shardc::stored {
 namespace {
 
-// Writes archives as `torch.save` does; torch_archive.cc and zip_directory.cc
-// read them. Members are stored uncompressed at multiples of 64 bytes. To align
-// them, torch and shardc pad an extra field of the member's header:
+// Writes archives as `torch.save` does; torch_archive.cc reads them. Members
+// are stored uncompressed at multiples of 64 bytes. To align them, torch and
+// shardc pad an extra field of the member's header:
 //
 //   archive/data.pkl    the call that makes the tensor from its storage
 //   archive/byteorder   "little"
@@ -513,8 +512,8 @@ class DcpFormat : public PartsFormat {
 
 // Checks that DCP can store the names and data types of the arrays. Returns
 // false after a finding.
-bool Check(std::span<const Array> arrays, const WriteOptions& options,
-           Findings& findings) {
+bool CheckWritable(std::span<const Array> arrays, const WriteOptions& options,
+                   Findings& findings) {
   for (const Array& array : arrays) {
     if (array.key.empty()) {
       findings.Add(code::kName, {MakeSource(options.folder, {})},
@@ -539,7 +538,7 @@ bool WriteDcp(std::span<const ArrayToWrite> arrays,
               const WriteOptions& options, Findings& findings) {
   const auto divided =
       DivideArrays(arrays, leaves, WriteForm::kDcp, options, findings);
-  if (!divided || !Check(*divided, options, findings)) return false;
+  if (!divided || !CheckWritable(*divided, options, findings)) return false;
   DcpFormat format(*divided, leaves);
   return WriteParts(*divided, source, options, format, findings);
 }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "source/finding.h"
-#include "stored/new_folder.h"
+#include "stored/write.h"
 
 namespace shardc::stored {
 

@@ -25,7 +25,6 @@
 #include "source/wording.h"
 #include "stored/box.h"
 #include "stored/codecs.h"
-#include "stored/new_folder.h"
 #include "stored/orbax.h"
 #include "stored/tree.h"
 #include "stored/write.h"

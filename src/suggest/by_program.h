@@ -9,7 +9,7 @@
 #include "model/legal_sizes.h"
 #include "model/mesh.h"
 #include "program/facts.h"
-#include "suggest/choice.h"
+#include "suggest/choose.h"
 #include "suggest/dims.h"
 #include "suggest/parameter_groups.h"
 

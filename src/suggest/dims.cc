@@ -36,8 +36,6 @@
 #include "source/size.h"
 #include "source/wording.h"
 #include "suggest/by_program.h"
-#include "suggest/heads.h"
-#include "suggest/matrices.h"
 #include "suggest/parameter_groups.h"
 
 namespace shardc::suggest {

@@ -13,7 +13,7 @@
 // In the second block, the second dimension of o shows that the queries have
 // 4544 rows of qkv. The other 4672 - 4544 = 128 rows are keys and values, 64
 // each. The head size 64 is assumed, because it divides 4544 and 64.
-#include "suggest/heads.h"
+#include "suggest/dims.h"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,7 @@
 #include <numeric>
 #include <string>
 
-#include "roles/stated_heads.h"
+#include "roles/described.h"
 
 namespace shardc::suggest {
 namespace {

@@ -12,7 +12,7 @@
 //
 // The orientations of all matrices ([in, out] or [out, in]) are decided
 // together, by roles/orientation.h.
-#include "suggest/matrices.h"
+#include "suggest/dims.h"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@
 
 #include "model/manifest.h"
 #include "model/name.h"
-#include "plan/quantised_modules.h"
+#include "plan/representatives.h"
 #include "roles/classify.h"
 #include "source/size.h"
 

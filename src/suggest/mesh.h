@@ -14,7 +14,7 @@
 #include "model/mesh.h"
 #include "model/project.h"
 #include "plan/plan.h"
-#include "suggest/choice.h"
+#include "suggest/choose.h"
 #include "suggest/dims.h"
 #include "suggest/parameter_groups.h"
 

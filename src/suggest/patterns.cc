@@ -23,7 +23,6 @@
 
 #include "match/match.h"
 #include "match/sketch.h"
-#include "source/join.h"
 #include "source/wording.h"
 #include "suggest/parameter_groups.h"
 

@@ -23,15 +23,12 @@
 #include <utility>
 
 #include "roles/classify.h"
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "suggest/by_program.h"
-#include "suggest/choice.h"
 #include "suggest/choose.h"
 #include "suggest/dims.h"
 #include "suggest/parameter_groups.h"
-#include "suggest/write.h"
 
 namespace shardc::suggest {
 namespace {

@@ -12,7 +12,7 @@
 #include "model/not_known.h"
 #include "model/project.h"
 #include "model/rules.h"
-#include "suggest/choice.h"
+#include "suggest/choose.h"
 #include "suggest/dims.h"
 #include "suggest/parameter_groups.h"
 #include "suggest/patterns.h"
@@ -31,7 +31,7 @@ struct Request {
 struct RuleGroup {
   std::vector<uint32_t> groups;
   const Choice* choice = nullptr;
-  // The Title of the rules (an enum of rule_titles.h), as a number. Rules are
+  // The Title of the rules (an enum of write.cc), as a number. Rules are
   // written in the order of these numbers.
   int order = 0;
 };
@@ -92,6 +92,15 @@ bool HasTooManyGroups(const Tree& tree);
 // Returns the reason why a mesh does not suit a model; empty if it does.
 std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
                      const Choices& choices);
+
+// Writes a suggestion as a rules file with comments.
+
+// Returns the rule groups in the order in which the file lists them. Parameter
+// groups are in one rule group if they have the same comment and spec.
+std::vector<RuleGroup> RuleGroupsOf(const Tree& tree, const ModelDims& dims,
+                                    const Choices& choices);
+
+Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh);
 
 }  // namespace shardc::suggest
 

@@ -6,7 +6,7 @@
 //   # Queries: heads over tp. (32 x [4096, 4096]: 1 GiB)
 //   - match: 'q_proj\.weight$'
 //     spec: [HEAD, [FSDP, SP]]
-#include "suggest/write.h"
+#include "suggest/suggest.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -18,10 +18,9 @@
 #include <tuple>
 #include <utility>
 
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
-#include "suggest/choice.h"
+#include "suggest/choose.h"
 #include "suggest/dims.h"
 #include "suggest/patterns.h"
 

@@ -26,10 +26,8 @@
 #include "parse/config_fields.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
-#include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "parse/rules.h"
-#include "parse/stages_read.h"
 #include "plan/compile.h"
 #include "plan/kv_layout.h"
 #include "plan/mesh_purposes.h"
@@ -41,7 +39,7 @@
 #include "source/file.h"
 #include "source/process.h"
 #include "source/wording.h"
-#include "target/packs.h"
+#include "target/choose.h"
 
 namespace shardc {
 namespace {

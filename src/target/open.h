@@ -182,7 +182,7 @@ struct Opened {
   RuleSet rules;
   Manifest manifest;
   std::optional<ModelConfig> model;
-  // The stages of a pipeline, as DeclaredStages() in parse/stages_read.h
+  // The stages of a pipeline, as DeclaredStages() in parse/rules.h
   // returns them; nullopt if there are none.
   std::optional<StageDeclaration> stages;
   CompileOptions options;

@@ -13,7 +13,6 @@
 #include <system_error>
 #include <utility>
 
-#include "source/join.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "yaml/scan.h"

@@ -663,8 +663,8 @@ void ReportSecond(const SourceRef& source, size_t at, Findings& findings) {
 
 // Runs the event parser. Returns false after a finding that makes the tree
 // invalid.
-bool Run(const SourceRef& source, size_t base, YamlBuilder& builder,
-         Findings& findings) {
+bool ParseEvents(const SourceRef& source, size_t base, YamlBuilder& builder,
+                 Findings& findings) {
   const SurrogatePairs pairs(source->text().substr(base));
   std::istringstream in{pairs.ParserText()};
   try {
@@ -713,7 +713,7 @@ std::optional<YamlDocument> YamlDocument::Parse(SourceRef source,
   }
   const size_t base = text.starts_with("\xef\xbb\xbf") ? 3 : 0;
   YamlBuilder builder(source, findings);
-  if (!Run(source, base, builder, findings)) return std::nullopt;
+  if (!ParseEvents(source, base, builder, findings)) return std::nullopt;
   std::optional<YamlNode> root = builder.TakeRoot();
   if (!root || (root->IsNull() && root->begin == root->end)) {
     const size_t at = SkipEmptyDocument(text, base);

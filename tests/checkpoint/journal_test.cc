@@ -1,4 +1,4 @@
-#include "checkpoint/journal.h"
+#include "checkpoint/transfer.h"
 
 #include <doctest/doctest.h>
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/run.h"
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/stored.h"
+#include "checkpoint/transfer.h"
 #include "draws.h"
 
 namespace shardc {

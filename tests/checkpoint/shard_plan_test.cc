@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/tree_record.h"
+#include "checkpoint/shards_index.h"
 
 namespace shardc {
 namespace {

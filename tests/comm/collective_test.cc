@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "comm/collective_def.h"
-
 namespace shardc {
 namespace {
 

@@ -6,7 +6,6 @@
 
 #include "cost/communication.h"
 #include "cost/fit.h"
-#include "cost/matmuls.h"
 #include "cost/memory.h"
 #include "cost/models.h"
 #include "cost/time.h"

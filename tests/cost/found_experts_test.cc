@@ -1,4 +1,4 @@
-#include "cost/matrix_dims.h"
+#include "cost/inputs.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "cost/matmuls.h"
+#include "cost/time.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "dense/rotary.h"
+#include "dense/attention.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "emit/columns.h"
+#include "emit/emit.h"
 
 #include <doctest/doctest.h>
 

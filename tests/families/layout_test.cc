@@ -1,4 +1,4 @@
-#include "families/layout.h"
+#include "families/evaluate.h"
 
 #include <doctest/doctest.h>
 

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "fuzz/reading.h"
-#include "importers/gguf.h"
+#include "importers/manifest.h"
 #include "importers/safetensors.h"
 #include "source/file.h"
 #include "source/utf8.h"
 #include "stored/box.h"
-#include "stored/dcp_metadata.h"
+#include "stored/dcp.h"
 #include "stored/pickle.h"
 #include "stored/torch_archive.h"
 

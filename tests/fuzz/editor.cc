@@ -5,7 +5,6 @@
 
 #include "fuzz/targets.h"
 #include "lsp/complete.h"
-#include "lsp/format.h"
 #include "lsp/hover.h"
 #include "lsp/position.h"
 #include "lsp/references.h"

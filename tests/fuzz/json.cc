@@ -13,12 +13,10 @@
 #include "importers/safetensors.h"
 #include "lint/baseline.h"
 #include "parse/manifest.h"
-#include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "plan/read.h"
 #include "program/facts.h"
 #include "program/read.h"
-#include "program/runnable.h"
 #include "same_json.h"
 #include "same_manifest.h"
 

@@ -1,6 +1,6 @@
 // Tests one refused file for each message of the GGUF reader, made byte by
 // byte, and accepted files at the limits.
-#include "importers/gguf.h"
+#include "importers/manifest.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "importers/manifest.h"
 
 namespace shardc {
 namespace {

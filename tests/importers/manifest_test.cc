@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 
-#include "importers/gguf.h"
 #include "importers/safetensors.h"
 #include "importers/safetensors_set.h"
 #include "temporary_folder.h"

@@ -7,7 +7,7 @@
 
 #include "doctest/doctest.h"
 #include "emit/emit.h"
-#include "emit/findings/explain_code.h"
+#include "emit/findings/formats.h"
 #include "lint/rules/lint.h"
 #include "lint/target.h"
 

@@ -12,7 +12,6 @@
 #include "parse/operations.h"
 #include "parse/project.h"
 #include "parse/rules.h"
-#include "parse/stages_read.h"
 #include "plan/planned_stages.h"
 #include "temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "lsp/format.h"
+#include "lsp/references.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "match/pattern_filter.h"
+#include "match/re2_finder.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Compares the filter with RE2, for patterns with gaps such as `a.*b`.
-#include "match/pattern_filter.h"
+#include "match/re2_finder.h"
 
 #include <doctest/doctest.h>
 #include <re2/re2.h>

@@ -225,7 +225,7 @@ MUTATIONS = [
     ("code-meaning-of-size", "finding.h",
      "a tensor's byte range differs from its shape",
      "a tensor's byte range equals its shape"),
-    ("explain-narrower", "explain_code.cc", "kWidth = 76", "kWidth = 72"),
+    ("explain-narrower", "formats.cc", "kWidth = 76", "kWidth = 72"),
 
     # Formats of findings.
     ("sort-by-column-first", "finding.cc",
@@ -246,7 +246,7 @@ MUTATIONS = [
     ("sarif-without-help", "sarif.cc",
      "if (!finding.help.empty()) text +=", "if (finding.help.empty()) text +="),
     ("sarif-why-without-instead", "sarif.cc",
-     " + \" \" + std::string(page->fix)", ""),
+     " + \" \" + std::string(page->fix())", ""),
     ("junit-counts-warnings", "junit.cc",
      "if (one.finding->level == Level::kErr",
      "if (one.finding->level != Level::kErr"),

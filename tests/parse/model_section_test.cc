@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "parse/model_text.h"
 #include "parse/rules.h"
 
 namespace shardc {

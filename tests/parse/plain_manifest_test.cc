@@ -1,4 +1,4 @@
-#include "parse/plain_manifest.h"
+#include "parse/manifest.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "parse/manifest.h"
 #include "same_manifest.h"
 #include "source/plain_json.h"
 #include "temporary_folder.h"

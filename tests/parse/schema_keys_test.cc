@@ -17,7 +17,6 @@
 #include "source/file.h"
 #include "source/json.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 
 namespace shardc {
 namespace {

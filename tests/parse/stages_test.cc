@@ -7,7 +7,6 @@
 
 #include "parse/project.h"
 #include "parse/rules.h"
-#include "parse/stages_read.h"
 #include "render.h"
 
 namespace shardc {

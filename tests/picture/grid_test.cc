@@ -13,7 +13,6 @@
 #include "model/mesh_layout.h"
 #include "picture/array.h"
 #include "picture/bars.h"
-#include "picture/mesh.h"
 
 namespace shardc::picture {
 namespace {

@@ -11,7 +11,6 @@
 #include "parse/manifest.h"
 #include "parse/mesh.h"
 #include "parse/rules.h"
-#include "parse/stages_read.h"
 #include "source/json.h"
 
 namespace shardc {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "plan/difference/stage_moves.h"
+#include "plan/difference/plan_difference.h"
 #include "plan/staged_plan.h"
 
 namespace shardc {

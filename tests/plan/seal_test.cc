@@ -1,4 +1,4 @@
-#include "plan/seal.h"
+#include "plan/read.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // A program whose dimensions are split into parts computes the same.
-#include "program/split_parts.h"
+#include "program/read.h"
 
 #include <doctest/doctest.h>
 
@@ -12,8 +12,6 @@
 
 #include "dense/program/run.h"
 #include "program/programs.h"
-#include "program/read.h"
-#include "program/runnable.h"
 #include "source/file.h"
 #include "source/size.h"
 

@@ -1,6 +1,6 @@
 // Why parameters of PyTorch's modules are not sharded, in programs of a few
 // ops.
-#include "program/unsharded.h"
+#include "program/facts.h"
 
 #include <doctest/doctest.h>
 

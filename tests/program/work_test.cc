@@ -1,6 +1,6 @@
 // What products compute, which of them a causal mask halves, and which values
 // are stored.
-#include "program/work.h"
+#include "program/program.h"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "cli/command.h"
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "devices/profiles.h"
 #include "exec/operations/operation.h"
 #include "model/operation_settings.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "emit/verify/dump.h"
-#include "source/file_sink.h"
+#include "source/sink.h"
 #include "verify/cases/random_cases.h"
 #include "verify/judge/run_case.h"
 

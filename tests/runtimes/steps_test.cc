@@ -12,10 +12,10 @@
 #include "doctest/doctest.h"
 #include "runtimes/drawn.h"
 #include "runtimes/records.h"
-#include "step/backward.h"
 #include "step/build.h"
 #include "step/derivatives.h"
 #include "step/described.h"
+#include "step/graph_writer.h"
 #include "step/program.h"
 
 namespace shardc {

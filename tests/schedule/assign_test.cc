@@ -1,5 +1,5 @@
 // Compares assignments of units to stages with an exhaustive search.
-#include "schedule/assign.h"
+#include "schedule/schedules.h"
 
 #include <doctest/doctest.h>
 

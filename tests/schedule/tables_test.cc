@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "schedule/assign.h"
 #include "schedule/channels.h"
 #include "schedule/order.h"
 #include "schedule/schedules.h"

@@ -11,8 +11,8 @@
 #include "parse/project.h"
 #include "parse/rules.h"
 #include "source/json.h"
+#include "target/choose.h"
 #include "target/open.h"
-#include "target/packs.h"
 
 namespace shardc::search {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/signature.h"
+#include "cost/fit.h"
 #include "draws.h"
 #include "search/front.h"
 #include "search/pricer.h"

@@ -1,4 +1,4 @@
-#include "source/file_sink.h"
+#include "source/sink.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

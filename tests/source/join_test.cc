@@ -1,4 +1,4 @@
-#include "source/join.h"
+#include "source/wording.h"
 
 #include <doctest/doctest.h>
 

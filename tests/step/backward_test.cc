@@ -1,4 +1,4 @@
-#include "step/backward.h"
+#include "step/graph_writer.h"
 
 #include <doctest/doctest.h>
 

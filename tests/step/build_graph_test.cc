@@ -5,7 +5,7 @@
 #include <string>
 
 #include "doctest/doctest.h"
-#include "parse/model_text.h"
+#include "parse/model_section.h"
 #include "step/build.h"
 #include "step/described.h"
 #include "step/program.h"

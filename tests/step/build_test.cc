@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "doctest/doctest.h"
-#include "step/backward.h"
 #include "step/derivatives.h"
 #include "step/described.h"
+#include "step/graph_writer.h"
 #include "step/small_models.h"
 
 namespace shardc::step {

@@ -10,7 +10,7 @@
 #include "parse/project.h"
 #include "parse/rules.h"
 #include "source/json.h"
-#include "target/packs.h"
+#include "target/choose.h"
 #include "temporary_folder.h"
 
 namespace shardc::step {

@@ -1,4 +1,4 @@
-#include "step/liveness.h"
+#include "step/program.h"
 
 #include <doctest/doctest.h>
 

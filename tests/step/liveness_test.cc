@@ -1,5 +1,5 @@
-#include "step/liveness.h"
 #include "source/size.h"
+#include "step/program.h"
 
 #include <doctest/doctest.h>
 

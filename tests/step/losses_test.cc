@@ -12,9 +12,9 @@
 #include "model/model_description.h"
 #include "source/size.h"
 #include "step/accumulate.h"
-#include "step/backward.h"
 #include "step/derivatives.h"
 #include "step/described.h"
+#include "step/graph_writer.h"
 #include "step/program.h"
 
 namespace shardc::step {

@@ -9,8 +9,8 @@
 
 #include "dense/step.h"
 #include "source/size.h"
-#include "step/backward.h"
 #include "step/build.h"
+#include "step/graph_writer.h"
 #include "step/program.h"
 #include "step/small_models.h"
 

@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "step/backward.h"
 #include "step/build.h"
 #include "step/described.h"
+#include "step/graph_writer.h"
 
 namespace shardc::step {
 

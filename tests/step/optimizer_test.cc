@@ -15,7 +15,6 @@
 #include "dense/step.h"
 #include "model/step_graph.h"
 #include "source/size.h"
-#include "step/backward.h"
 #include "step/described.h"
 #include "step/graph_writer.h"
 #include "step/program.h"

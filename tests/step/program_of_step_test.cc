@@ -20,15 +20,14 @@
 #include "parse/project.h"
 #include "program/facts.h"
 #include "program/read.h"
-#include "program/runnable.h"
 #include "source/file.h"
 #include "source/json.h"
 #include "source/size.h"
-#include "step/backward.h"
 #include "step/build.h"
 #include "step/graph_maker.h"
+#include "step/graph_writer.h"
 #include "step/small_models.h"
-#include "target/packs.h"
+#include "target/choose.h"
 
 namespace shardc::step {
 namespace {

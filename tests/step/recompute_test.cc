@@ -11,10 +11,9 @@
 
 #include "dense/step.h"
 #include "doctest/doctest.h"
-#include "step/backward.h"
 #include "step/build.h"
 #include "step/described.h"
-#include "step/liveness.h"
+#include "step/graph_writer.h"
 #include "step/lower.h"
 #include "step/mlp_graph.h"
 

@@ -1,5 +1,5 @@
 #include "source/size.h"
-#include "step/choose.h"
+#include "step/lower.h"
 
 #include <doctest/doctest.h>
 

@@ -15,7 +15,7 @@
 #include "roles/classify.h"
 #include "source/size.h"
 #include "step/described.h"
-#include "target/packs.h"
+#include "target/choose.h"
 
 namespace shardc::step {
 namespace {

@@ -13,11 +13,11 @@
 #include "doctest/doctest.h"
 #include "families/families.h"
 #include "parse/project.h"
-#include "step/backward.h"
 #include "step/build.h"
 #include "step/described.h"
+#include "step/graph_writer.h"
+#include "target/choose.h"
 #include "target/open.h"
-#include "target/packs.h"
 
 namespace shardc::step {
 namespace {

@@ -16,10 +16,10 @@
 
 #include "source/size.h"
 #include "step/accumulate.h"
-#include "step/backward.h"
 #include "step/build.h"
-#include "step/formulas.h"
+#include "step/graph_writer.h"
 #include "step/layer_fold.h"
+#include "step/lines.h"
 #include "step/roles.h"
 #include "step/small_models.h"
 #include "tables.h"

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "source/size.h"
-#include "step/backward.h"
 #include "step/build.h"
 #include "step/described.h"
+#include "step/graph_writer.h"
 
 namespace shardc::step {
 namespace {

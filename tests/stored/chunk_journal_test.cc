@@ -1,6 +1,6 @@
 // Tests the journal of written chunks: its lines, what another run reads from
 // them, and which chunks are still valid after a kill.
-#include "stored/chunk_journal.h"
+#include "stored/write.h"
 
 #include <doctest/doctest.h>
 

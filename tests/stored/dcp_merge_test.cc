@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "stored/dcp_metadata.h"
+#include "stored/dcp.h"
 
 namespace shardc::stored {
 namespace {

@@ -1,11 +1,11 @@
-#include "stored/new_folder.h"
+#include "stored/write.h"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <string>
 
-#include "source/file_sink.h"
+#include "source/sink.h"
 #include "temporary_folder.h"
 
 namespace shardc::stored {

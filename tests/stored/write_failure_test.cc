@@ -8,7 +8,6 @@
 #include "doctest/doctest.h"
 #include "draws.h"
 #include "stored/memory_source.h"
-#include "stored/new_folder.h"
 #include "stored/tree.h"
 #include "stored/write.h"
 #include "temporary_folder.h"

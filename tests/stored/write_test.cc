@@ -19,7 +19,6 @@
 #include "source/size.h"
 #include "stored/checksum.h"
 #include "stored/memory_source.h"
-#include "stored/new_folder.h"
 #include "stored/ocdbt.h"
 #include "stored/write_ocdbt.h"
 #include "temporary_folder.h"

@@ -16,8 +16,8 @@
 #include "suggest/mesh.h"
 #include "suggest/suggest.h"
 #include "suggest/tree.h"
+#include "target/choose.h"
 #include "target/open.h"
-#include "target/packs.h"
 
 namespace shardc::suggest {
 namespace {

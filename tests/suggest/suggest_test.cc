@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "suggest/tree.h"
-#include "suggest/write.h"
 
 namespace shardc::suggest {
 namespace {

@@ -8,7 +8,6 @@
 #include "source/file.h"
 #include "target/choose.h"
 #include "target/open.h"
-#include "target/packs.h"
 #include "temporary_folder.h"
 
 namespace shardc {

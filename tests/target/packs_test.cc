@@ -1,4 +1,4 @@
-#include "target/packs.h"
+#include "target/choose.h"
 
 #include <doctest/doctest.h>
 

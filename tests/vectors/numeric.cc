@@ -8,7 +8,6 @@
 #include "dense/array.h"
 #include "dense/attention.h"
 #include "dense/narrow.h"
-#include "dense/rotary.h"
 #include "exec/attention/rotary.h"
 #include "exec/kernels/arithmetic.h"
 #include "numeric_cache.h"

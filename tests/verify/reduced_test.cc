@@ -12,7 +12,7 @@
 #include "exec/machine/random.h"
 #include "model/rules.h"
 #include "resolve/resolve.h"
-#include "verify/cases/features.h"
+#include "verify/cases/case.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/matrix.h"
 #include "verify/cases/reduced_sizes.h"

@@ -19,7 +19,7 @@
 #include "parse/mesh.h"
 #include "resolve/resolve.h"
 #include "tables.h"
-#include "verify/cases/features.h"
+#include "verify/cases/case.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/matrix.h"
 #include "verify/cases/random_cases.h"

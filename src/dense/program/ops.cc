@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "dense/program/run.h"
-#include "program/runnable.h"
+#include "program/read.h"
 #include "source/size.h"
 
 namespace shardc::dense {
@@ -45,7 +45,7 @@ size_t OffsetOf(const Array& x, const Position& at) {
   return AsIndex(out);
 }
 
-double Get(const Array& x, const Position& at) {
+double ElementAt(const Array& x, const Position& at) {
   return x.data[OffsetOf(x, at)];
 }
 
@@ -269,7 +269,7 @@ class OneOp {
           for (size_t d = 0; d < dims.size(); ++d) {
             from.push_back(In().shape[d] == 1 ? 0 : at[AsIndex(dims[d])]);
           }
-          return Get(In(), from);
+          return ElementAt(In(), from);
         });
       case OpKind::kReduce:
         return Reduce();
@@ -283,7 +283,7 @@ class OneOp {
           for (size_t d = 0; d < at.size(); ++d) {
             from[AsIndex(op_.Of(Attr::kPerm)[d])] = at[d];
           }
-          return Get(In(), from);
+          return ElementAt(In(), from);
         });
       case OpKind::kSlice:
         return Each([&](Position at) {
@@ -292,14 +292,14 @@ class OneOp {
             at[d] = op_.Of(Attr::kStart)[d] +
                     at[d] * (stride.empty() ? 1 : stride[d]);
           }
-          return Get(In(), at);
+          return ElementAt(In(), at);
         });
       case OpKind::kConcat:
         return Each([&](Position at) {
           int64_t& row = at[AsIndex(op_.NumberOf(Attr::kDim))];
           size_t i = 0;
           while (row >= RowsOf(i)) row -= RowsOf(i++);
-          return Get(*in_[i], at);
+          return ElementAt(*in_[i], at);
         });
       case OpKind::kPad:
         return Each([&](Position at) {
@@ -310,14 +310,14 @@ class OneOp {
             at[d] /= step;
             if (at[d] >= In().shape[d]) return in_[1]->data[0];
           }
-          return Get(In(), at);
+          return ElementAt(In(), at);
         });
       case OpKind::kRev:
         return Each([&](Position at) {
           for (const int64_t d : op_.Of(Attr::kDims)) {
             at[AsIndex(d)] = In().shape[AsIndex(d)] - 1 - at[AsIndex(d)];
           }
-          return Get(In(), at);
+          return ElementAt(In(), at);
         });
       case OpKind::kDot:
       case OpKind::kRaggedDot:
@@ -337,7 +337,7 @@ class OneOp {
         const Position start = Starts(1, Out().shape);
         return Each([&](Position at) {
           for (size_t d = 0; d < at.size(); ++d) at[d] += start[d];
-          return Get(In(), at);
+          return ElementAt(In(), at);
         });
       }
       case OpKind::kDynamicUpdateSlice: {
@@ -346,7 +346,7 @@ class OneOp {
         ForPositions(in_[1]->shape, [&](const Position& at) {
           Position to = at;
           for (size_t d = 0; d < at.size(); ++d) to[d] += start[d];
-          Out().data[OffsetOf(Out(), to)] = Get(*in_[1], at);
+          Out().data[OffsetOf(Out(), to)] = ElementAt(*in_[1], at);
         });
         return;
       }
@@ -420,7 +420,7 @@ class OneOp {
         for (size_t d = 0; d < from.size(); ++d) {
           if (one->shape[d] == 1) from[d] = 0;
         }
-        x.push_back(Get(*one, from));
+        x.push_back(ElementAt(*one, from));
       }
       return Element(program_, op_, x);
     });
@@ -448,7 +448,7 @@ class OneOp {
         for (size_t d = 0; d < In().rank(); ++d) {
           from.push_back(HasDim(axes, d) ? inner[reduced++] : at[outer++]);
         }
-        const double x = Get(In(), from);
+        const double x = ElementAt(In(), from);
         if (index) {
           if (first || (fn == "argmax" ? x > best : x < best)) {
             best = x;
@@ -524,7 +524,7 @@ class OneOp {
           left[AsIndex(lc[i])] = right[AsIndex(rc[i])] = k[i];
         }
         if (of_group && GroupOf(left[AsIndex(ragged[0])]) != at[0]) return;
-        sum += Get(a, left) * Get(b, right);
+        sum += ElementAt(a, left) * ElementAt(b, right);
       });
       return sum;
     });
@@ -574,7 +574,7 @@ class OneOp {
         for (int64_t k = 0; k < features; ++k) {
           weight[AsIndex(rhs[1])] = k;
           from[AsIndex(lhs[1])] = out / (outs / groups) * features + k;
-          sum += Get(x, from) * Get(kernel, weight);
+          sum += ElementAt(x, from) * ElementAt(kernel, weight);
         }
       });
       return sum;
@@ -592,7 +592,7 @@ class OneOp {
       double total = 0;
       for (int64_t i = 0; i < size; ++i) {
         at[dim] = reverse ? size - 1 - i : i;
-        const double x = Get(In(), at);
+        const double x = ElementAt(In(), at);
         if (i == 0) {
           total = x;
         } else if (fn == "sum") {
@@ -627,7 +627,7 @@ class OneOp {
     ForPositions(lines, [&](Position at) {
       const auto read = [&](size_t operand, int64_t i) {
         at[dim] = i;
-        return Get(*in_[operand], at);
+        return ElementAt(*in_[operand], at);
       };
       std::vector<int64_t> order(AsIndex(size));
       std::iota(order.begin(), order.end(), int64_t{0});
@@ -660,7 +660,7 @@ class OneOp {
     start.assign(In().rank(), 0);
     for (size_t c = 0; c < map.size(); ++c) {
       at.back() = static_cast<int64_t>(c);
-      start[AsIndex(map[c])] = static_cast<int64_t>(Get(*in_[1], at));
+      start[AsIndex(map[c])] = static_cast<int64_t>(ElementAt(*in_[1], at));
     }
     const auto batched = op_.Of(Attr::kOperandBatchDims);
     for (size_t i = 0; i < batched.size(); ++i) {
@@ -716,7 +716,7 @@ class OneOp {
                                      {sizes.begin(), sizes.end()}, start);
       if (!inside && op_.mode == IndexMode::kFill) return FillOf();
       for (size_t d = 0; d < start.size(); ++d) start[d] += offset[d];
-      return Get(In(), start);
+      return ElementAt(In(), start);
     });
   }
 
@@ -743,7 +743,7 @@ class OneOp {
       if (!inside && op_.mode != IndexMode::kClip) return;
       for (size_t d = 0; d < start.size(); ++d) start[d] += offset[d];
       double& x = Out().data[OffsetOf(Out(), start)];
-      const double update = Get(*in_[2], at);
+      const double update = ElementAt(*in_[2], at);
       const std::string& fn = op_.word;
       x = fn == "add"   ? x + update
           : fn == "sub" ? x - update
@@ -783,16 +783,16 @@ class OneOp {
       for (int64_t step = 0; step < n; ++step) {
         const int64_t i = forward ? step : n - 1 - step;
         at[solved] = i;
-        double x = Get(*in_[1], at);
+        double x = ElementAt(*in_[1], at);
         const size_t to = OffsetOf(Out(), at);
         for (int64_t k = forward ? 0 : i + 1; k < (forward ? i : n); ++k) {
           matrix[rank - 2] = turned ? k : i;
           matrix[rank - 1] = turned ? i : k;
           at[solved] = k;
-          x -= Get(In(), matrix) * Get(Out(), at);
+          x -= ElementAt(In(), matrix) * ElementAt(Out(), at);
         }
         matrix[rank - 2] = matrix[rank - 1] = i;
-        Out().data[to] = unit ? x : x / Get(In(), matrix);
+        Out().data[to] = unit ? x : x / ElementAt(In(), matrix);
       }
     });
   }

@@ -37,7 +37,7 @@ struct ProgramRun {
 };
 
 // Runs a program. `inputs` has an array for each input. RunFault() must be
-// empty for the program (program/runnable.h).
+// empty for the program (program/read.h).
 ProgramRun RunProgram(const program::Program& program,
                       const std::vector<Array>& inputs, const Drawn& drawn);
 

@@ -26,7 +26,6 @@
 #include "audit/growth.h"
 #include "emit/costs/cost_report.h"
 #include "emit/findings/formats.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"

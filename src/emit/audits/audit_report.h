@@ -17,7 +17,6 @@
 #include "audit/difference.h"
 #include "audit/drift.h"
 #include "audit/growth.h"
-#include "audit/needs.h"
 #include "source/finding.h"
 #include "source/json_writer.h"
 #include "source/sink.h"

@@ -26,6 +26,21 @@
 #include "source/wording.h"
 
 namespace shardc {
+
+std::string StepTimeText(std::string_view profile, const cost::Time& time) {
+  Columns table;
+  table.Row({"time of a step on " + std::string(profile)});
+  table.Row({"  compute", SecondsText(time.compute)});
+  table.Row({"  memory", SecondsText(time.memory)});
+  table.Row({"  communication", SecondsText(time.communication)});
+  table.Row(
+      {"  step",
+       SecondsText(time.Least()) + " to " + SecondsText(time.Most()) +
+           ", bound by " +
+           std::string(cost::kBoundNames[static_cast<size_t>(time.bound)])});
+  return table.Text();
+}
+
 namespace {
 
 using cost::Component;
@@ -151,19 +166,7 @@ std::string ExpectedText(const Report& report) {
 std::string TimeText(const Report& report) {
   if (!report.time) return "";
   if (report.expected) return ExpectedText(report);
-  const cost::Time& time = *report.time;
-  Columns table;
-  table.Row(
-      {"time of a step on " + std::string(report.settings.profile->name)});
-  table.Row({"  compute", SecondsText(time.compute)});
-  table.Row({"  memory", SecondsText(time.memory)});
-  table.Row({"  communication", SecondsText(time.communication)});
-  table.Row(
-      {"  step",
-       SecondsText(time.Least()) + " to " + SecondsText(time.Most()) +
-           ", bound by " +
-           std::string(cost::kBoundNames[static_cast<size_t>(time.bound)])});
-  return table.Text();
+  return StepTimeText(report.settings.profile->name, *report.time);
 }
 
 std::string TensorsText(const cost::Activations& activations) {

@@ -23,8 +23,10 @@
 #include "cost/pipeline.h"
 #include "cost/report.h"
 #include "cost/serving.h"
+#include "cost/traced_program.h"
 #include "devices/profiles.h"
-#include "emit/columns.h"
+#include "emit/emit.h"
+#include "model/mesh.h"
 #include "source/json_writer.h"
 #include "source/sink.h"
 #include "source/wording.h"
@@ -48,6 +50,8 @@ void WriteTimeParts(JsonWriter& json, std::span<const cost::TimePart> parts,
 // Returns "1.5 GiB", or "-" if the number of bytes is unknown.
 std::string BytesOr(const std::optional<int64_t>& bytes);
 std::string SecondsText(double seconds);  // "1.03 s", "470 ms", "11.7 us"
+// Returns a table with the parts of a step's time on the accelerator `profile`.
+std::string StepTimeText(std::string_view profile, const cost::Time& time);
 std::string ShareText(int64_t part, int64_t whole);  // "88.5 %"
 std::string PercentText(double part);                // "88.5 %" for 0.885
 std::string ChangeText(double ratio);                // "+12.5 %" for 1.125
@@ -101,6 +105,44 @@ std::string CalibrationText(const DeviceProfile& base,
 // Writes the same as JSON: figures and seconds of runs before and after.
 void WriteCalibrationJson(const DeviceProfile& base, std::string_view name,
                           const cost::Calibration& calibration, Sink& out);
+
+// Writes the cost of a traced program as text and as JSON
+// (`shardc.program-cost/v1`), and that of the meshes of a search.
+
+struct ProgramCostTexts {
+  std::string function;
+  Mesh mesh;
+  std::string profile;             // its name; empty without one
+  std::vector<std::string> notes;  // inputs whose specs could not be used
+  bool explain = false;  // whether the text also lists the assumptions
+};
+
+std::string ProgramCostText(const ProgramCostTexts& texts,
+                            const cost::ProgramCost& cost);
+void WriteProgramCostJson(const ProgramCostTexts& texts,
+                          const cost::ProgramCost& cost, Sink& out);
+
+// A mesh on which a program could run.
+struct ProgramOnMesh {
+  Mesh mesh;
+  std::string why_not = {};                    // why there is no cost
+  std::optional<cost::ProgramCost> cost = {};  // nullopt if it cannot run
+};
+
+struct ProgramSearch {
+  std::string function;
+  int64_t devices = 1;
+  std::string profile = {};                // its name; empty without one
+  std::vector<ProgramOnMesh> meshes = {};  // the cheapest first
+  std::string proof = {};  // of the cheapest: its verdict, or why there is none
+};
+
+std::string ProgramSearchText(const ProgramSearch& search);
+// Writes `shardc.program-search/v1`.
+void WriteProgramSearchJson(const ProgramSearch& search, Sink& out);
+
+// Returns "421.6 TFLOP".
+std::string FlopsText(double flops);
 
 }  // namespace shardc
 

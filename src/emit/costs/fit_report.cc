@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "emit/emit.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

@@ -2,15 +2,13 @@
 //
 //   sent per device in a step                          times  bytes
 //     model.py:41  forward  dot  all_reduce ["tp"]     32     4 GiB
-#include "emit/costs/program_cost.h"
+#include "emit/costs/cost_report.h"
 
 #include <array>
 #include <cstdio>
 #include <optional>
 #include <utility>
 
-#include "emit/columns.h"
-#include "emit/costs/cost_report.h"
 #include "emit/emit.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
@@ -75,20 +73,6 @@ std::string WorkText(const ProgramCost& cost) {
   return table.Text();
 }
 
-std::string TimeText(const ProgramCostTexts& texts, const cost::Time& time) {
-  Columns table;
-  table.Row({"time of a step on " + texts.profile});
-  table.Row({"  compute", SecondsText(time.compute)});
-  table.Row({"  memory", SecondsText(time.memory)});
-  table.Row({"  communication", SecondsText(time.communication)});
-  table.Row(
-      {"  step",
-       SecondsText(time.Least()) + " to " + SecondsText(time.Most()) +
-           ", bound by " +
-           std::string(cost::kBoundNames[static_cast<size_t>(time.bound)])});
-  return table.Text();
-}
-
 }  // namespace
 
 std::string FlopsText(double flops) {
@@ -110,7 +94,7 @@ std::string ProgramCostText(const ProgramCostTexts& texts,
                     ", " + Counted(texts.mesh.devices, "device") + "\n";
   for (const std::string& note : texts.notes) out += "note: " + note + "\n";
   out += MemoryText(cost) + SentText(cost) + WorkText(cost);
-  if (cost.time) out += TimeText(texts, *cost.time);
+  if (cost.time) out += StepTimeText(texts.profile, *cost.time);
   out += NotKnownLines(cost.not_known);
   if (!cost.no_time.empty()) out += "not known: " + cost.no_time + "\n";
   if (!texts.explain) return out;

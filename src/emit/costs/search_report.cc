@@ -16,7 +16,6 @@
 #include "emit/costs/cost_report.h"
 #include "emit/emit.h"
 #include "search/search.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

@@ -9,6 +9,7 @@
 
 #include "cost/settings.h"
 #include "search/search.h"
+#include "search/serving.h"
 #include "source/json_writer.h"
 #include "source/sink.h"
 
@@ -80,6 +81,29 @@ void WriteSearchPipelines(JsonWriter& json, const SearchReport& report);
 // Writes the member `proved`: true if `verify step` proved that the sharding is
 // correct, false if it did not, and null if it was not run.
 void WriteProved(JsonWriter& json, const SearchProof& proof);
+
+// Writes the layouts that `search --serve` found, as text and as JSON
+// (`shardc.serve/v1`).
+
+struct ServeReport {
+  std::string target;
+  std::string profile;
+  int64_t devices = 1;
+  search::ServeTargets targets;
+  search::FoundServing found;
+  // The proofs of the sides of the best layout, in prefill and in decode.
+  struct Proof {
+    Mode mode = Mode::kDecode;
+    SearchProof proof;
+  };
+  std::vector<Proof> proofs;
+  // The map of a prompt's cache between the sides of the best layout, as text;
+  // empty if it is not disaggregated.
+  std::string map;
+};
+
+std::string ServeReportText(const ServeReport& report);
+void WriteServeJson(const ServeReport& report, Sink& out);
 
 }  // namespace shardc
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "emit/exports/exporter.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::exports {

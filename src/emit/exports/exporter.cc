@@ -15,7 +15,6 @@
 #include "model/name.h"
 #include "plan/stage_units.h"
 #include "plan/staged_plan.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

@@ -77,7 +77,7 @@ struct HfModules {
 };
 
 // Returns the modules of the plan's parameters. With `converts`, the names of
-// files become those of modules (hf_names.h).
+// files become those of modules.
 HfModules ModulesOf(const Request& request, const std::string& axis,
                     bool converts);
 

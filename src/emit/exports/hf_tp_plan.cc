@@ -7,7 +7,7 @@
 //   h.0.down.weight [null, "tp"], .bias [null]  ->  "h.*.down": "rowwise"
 //   h.0.norm.weight [null]                      ->  "h.*.norm": "replicate"
 //
-// In a local block (hf_blocks.h), activations stay sharded between modules.
+// In a local block (hf_modules.h), activations stay sharded between modules.
 // Outside of local blocks, outputs are gathered and inputs are split, with the
 // styles `colwise_gather_output` and `rowwise_split_input`. The export uses
 // only the axis of tensor parallelism. If no style expresses the sharding of a
@@ -30,7 +30,6 @@
 #include "emit/exports/hf_modules.h"
 #include "model/name.h"
 #include "roles/classify.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

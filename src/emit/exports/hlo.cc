@@ -21,7 +21,6 @@
 
 #include "emit/exports/exporter.h"
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

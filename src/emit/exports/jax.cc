@@ -7,8 +7,8 @@
 //   MODES = {"decode": {"w": P(None, "tp")}}  ->  specs("decode")["w"]
 #include "emit/exports/exporter.h"
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/json_writer.h"
+#include "source/wording.h"
 
 namespace shardc::exports {
 namespace {

@@ -6,7 +6,7 @@
 // has entries for all of them. For example, an entry for the parameter `w` is:
 //
 //   {"dw==": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
-#include "emit/exports/orbax.h"
+#include "emit/exports/exporter.h"
 
 #include <algorithm>
 #include <map>
@@ -15,7 +15,6 @@
 #include <string_view>
 #include <utility>
 
-#include "emit/exports/exporter.h"
 #include "model/manifest.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"

@@ -18,10 +18,9 @@
 
 #include "emit/exports/exporter.h"
 #include "roles/layer_stacks.h"
-#include "schedule/assign.h"
+#include "schedule/schedules.h"
 #include "schedule/table.h"
 #include "source/finding.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"

@@ -14,9 +14,9 @@
 
 #include "emit/exports/exporter.h"
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::exports {
 namespace {

@@ -7,7 +7,6 @@
 // project file, or else the manifest, the mesh file or the rules file.
 #include <map>
 
-#include "emit/findings/explain_code.h"
 #include "emit/findings/formats.h"
 #include "lint/rules/lint.h"
 #include "source/digest.h"

@@ -13,6 +13,7 @@
 #include "kv/side.h"
 #include "source/json_writer.h"
 #include "source/sink.h"
+#include "verify/kv/handover.h"
 
 namespace shardc {
 
@@ -47,6 +48,15 @@ void WriteKvSide(JsonWriter& json, std::string_view key, const KvMapSide& side);
 
 std::string KvMapText(const KvMapReport& report);
 void WriteKvMapJson(const KvMapReport& report, Sink& out);
+
+// Writes the verdict of `shardc verify kv` as text and as JSON
+// (shardc.kv-proof/v1).
+
+// `run` is nullopt if there is no map that could be run.
+std::string HandoverText(const KvMapReport& report,
+                         const std::optional<verify::Handover>& run);
+void WriteHandoverJson(const KvMapReport& report,
+                       const std::optional<verify::Handover>& run, Sink& out);
 
 }  // namespace shardc
 

@@ -6,13 +6,12 @@
 // columns over fsdp, the first row is:
 //
 //   tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
-#include "emit/pictures/text_pictures.h"
+#include "emit/pictures/line.h"
 
 #include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "emit/pictures/line.h"
 #include "picture/bars.h"
 #include "source/wording.h"
 

@@ -5,7 +5,7 @@
 //
 //   train   PPGGOO············│       5.59 GiB    35 %
 //   decode  PPPPPPPPPPPPPPPPPP!PPPP   20.1 GiB   126 %  over
-#include "emit/pictures/text_pictures.h"
+#include "emit/pictures/line.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,8 +10,7 @@
 #include <array>
 
 #include "model/mesh_layout.h"
-#include "picture/mesh.h"
-#include "source/join.h"
+#include "picture/array.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 

@@ -5,13 +5,12 @@
 //
 //   0 │   0  1  2  3 ┐ host 0        0 │   0  1   2  3   hosts 0-1
 //   1 │   4  5  6  7 ┘
-#include "emit/pictures/text_pictures.h"
+#include "emit/pictures/line.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "emit/pictures/line.h"
 #include "picture/bars.h"
 #include "source/wording.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "emit/pictures/text_pictures.h"
+#include "emit/pictures/line.h"
 #include "source/json_writer.h"
 #include "source/sink.h"
 

@@ -26,7 +26,6 @@
 #include "plan/nearest.h"
 #include "plan/placement.h"
 #include "plan/planned_stages.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"

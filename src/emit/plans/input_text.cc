@@ -12,7 +12,6 @@
 #include "model/manifest.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"

@@ -22,8 +22,6 @@
 
 #include "comm/collective.h"
 #include "plan/difference/plan_difference.h"
-#include "plan/difference/stage_moves.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

@@ -12,9 +12,9 @@
 #include "plan/compile.h"
 #include "plan/fingerprint.h"
 #include "plan/view.h"
-#include "source/file_sink.h"
 #include "source/json_writer.h"
 #include "source/process.h"
+#include "source/sink.h"
 #include "source/size.h"
 
 namespace shardc {

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

@@ -213,7 +213,7 @@ void WriteDim(Page& page, const DimChange& change) {
   html.Raw("</code></td><td></td><td></td></tr>\n");
 }
 
-int64_t Count(const auto& groups) {
+int64_t GroupCount(const auto& groups) {
   int64_t out = 0;
   for (const auto& group : groups) {
     out += static_cast<int64_t>(group.names.size());
@@ -225,12 +225,14 @@ void WriteTotals(Page& page) {
   Html& html = page.html;
   const PlanDifference& diff = *page.in.base->diff;
   const int64_t shards = ShardChanges(diff);
-  html.Raw("<p><b>" + Counted(Count(diff.specs) - shards, "change") +
+  html.Raw("<p><b>" + Counted(GroupCount(diff.specs) - shards, "change") +
            "</b> of parameters’ specs, ");
   if (shards > 0) html.Count(shards).Raw(" of shards alone, ");
-  html.Count(Count(diff.reshaped)).Raw(" of another type, ");
-  html.Count(Count(diff.added)).Raw(" added, ").Count(Count(diff.removed));
-  html.Raw(" removed, ").Count(Count(diff.rules));
+  html.Count(GroupCount(diff.reshaped)).Raw(" of another type, ");
+  html.Count(GroupCount(diff.added))
+      .Raw(" added, ")
+      .Count(GroupCount(diff.removed));
+  html.Raw(" removed, ").Count(GroupCount(diff.rules));
   html.Raw(" under another rule");
   int64_t layers = 0;
   for (const LayerMove& move : diff.layers) layers += move.layers.count();

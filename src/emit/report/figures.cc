@@ -16,7 +16,6 @@
 #include "emit/report/page.h"
 #include "model/mesh_layout.h"
 #include "picture/bars.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::report {

@@ -15,8 +15,7 @@
 
 #include "emit/pictures/line.h"
 #include "emit/report/page.h"
-#include "emit/report/schedule_page.h"
-#include "picture/mesh.h"
+#include "picture/array.h"
 #include "source/size.h"
 #include "source/wording.h"
 

@@ -12,12 +12,18 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 
+#include "emit/costs/cost_report.h"
+#include "emit/findings/formats.h"
 #include "emit/report/report.h"
+#include "model/mesh.h"
 #include "model/mesh_layout.h"
-#include "picture/mesh.h"
+#include "picture/array.h"
+#include "plan/difference/plan_difference.h"
 #include "source/digest.h"
-#include "source/join.h"
+#include "source/json_writer.h"
+#include "source/sink.h"
 #include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
@@ -300,7 +306,8 @@ void WriteFooter(Page& page, bool cut) {
   html.Raw("</code></p></div></footer>\n");
 }
 
-void Write(const Input& input, const Limits& limits, bool cut, Sink& out) {
+void WriteSections(const Input& input, const Limits& limits, bool cut,
+                   Sink& out) {
   Page page(input, limits, out);
   Html& html = page.html;
   const std::string_view css = PageFile("page.css"), js = PageFile("page.js");
@@ -462,7 +469,7 @@ std::string ReportHtml(const Input& input) {
   std::string out;
   bool cut = false;
   for (int halved = 0; halved < 8; ++halved) {
-    out = TextOf([&](Sink& sink) { Write(input, limits, cut, sink); });
+    out = TextOf([&](Sink& sink) { WriteSections(input, limits, cut, sink); });
     if (out.size() < kMostBytes) break;
     limits = limits.Half();
     cut = true;
@@ -658,6 +665,57 @@ void WriteSheet(std::string_view title, std::string_view subtitle,
   html.Text(subtitle).Raw("</p></header>\n<main class=w id=main>\n");
   body(html);
   html.Raw("</main>\n</body>\n</html>\n");
+}
+
+namespace {
+
+// Writes what a page shows as JSON (shardc.report/v1), for a script that
+// comments on a change or draws its own page: the costs of each mode as `shardc
+// cost` has them, findings as `shardc check` has them, and whether the plan is
+// the same as the base plan. For example:
+//
+//   {"schema": "shardc.report/v1", "title": "llama", "fits": true,
+//    "costs": [{"mode": "train", ...}], "findings": [...], "base": null}
+
+// Returns whether a device can hold each mode; nullopt if that is not known of
+// a mode, and of those that are known all fit.
+std::optional<bool> FitsAll(const Input& input) {
+  std::optional<bool> out = true;
+  for (const cost::Report& one : input.costs) {
+    const auto fits = one.memory.Fits();
+    if (fits == false) return false;
+    if (!fits) out.reset();
+  }
+  return input.costs.empty() ? std::nullopt : out;
+}
+
+}  // namespace
+
+void WriteReportJson(const Input& input, Sink& out) {
+  WriteDocument(out, "shardc.report/v1", [&](JsonWriter& json) {
+    json.Members(
+        "title", input.title, "plan", TextOrNull(input.made_from), "mesh",
+        WrittenBy(shardc::WriteMesh, input.plan->mesh(), MeshDetail::kSizes),
+        "fits", FitsAll(input));
+    json.Array("costs", input.costs, [&](const cost::Report& one) {
+      json.BeginObject(JsonLayout::kLines);
+      WriteCostMembers(json, one);
+      json.EndObject();
+    });
+    json.Key("findings");
+    if (input.checked) {
+      WriteFindings(json, input.findings);
+    } else {
+      json.Null();
+    }
+    json.Key("base");
+    if (input.base) {
+      json.Value(
+          Record("plan", input.base->name, "same", input.base->diff->empty()));
+    } else {
+      json.Null();
+    }
+  });
 }
 
 }  // namespace shardc::report

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "emit/report/report.h"
+#include "emit/schedules/schedule_report.h"
 #include "picture/array.h"
-#include "picture/mesh.h"
 #include "source/sink.h"
 
 namespace shardc::report {
@@ -178,6 +178,25 @@ void WriteSheet(std::string_view title, std::string_view subtitle,
 void WriteArrayCaption(Page& page, const picture::ArrayPicture& array);
 void DrawArray(Page& page, const picture::ArrayPicture& array);
 void DrawMesh(Page& page, const picture::MeshPicture& mesh);
+
+// Draws the timeline of a pipeline's schedule as a page.
+
+// The largest number of tasks that a page draws.
+inline constexpr size_t kMostDrawnTasks = 20'000;
+
+// Returns the number of tasks that a drawing of the schedule has. Two
+// overlapped tasks are drawn as one.
+size_t DrawnTasks(const ScheduleReport& report);
+// Draws the tasks of each rank over time, with the bubbles between them, and a
+// table of the ranks. The schedule must have at most kMostDrawnTasks tasks.
+void WriteSchedulePage(const ScheduleReport& report, Sink& out);
+
+// These functions write parts of the page of a schedule. They are also used for
+// the page of a plan with pipeline stages. WriteTimeline() draws the tasks and
+// states how long the step and its bubbles are. WriteRankTable() writes the
+// table of the ranks.
+void WriteTimeline(const ScheduleReport& report, Html& html);
+void WriteRankTable(const ScheduleReport& report, Html& html);
 
 }  // namespace shardc::report
 

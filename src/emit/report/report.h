@@ -16,6 +16,7 @@
 #include "cost/pipeline.h"
 #include "cost/report.h"
 #include "emit/audits/audit_report.h"
+#include "emit/costs/search_report.h"
 #include "emit/schedules/schedule_report.h"
 #include "picture/array.h"
 #include "picture/fold.h"
@@ -92,6 +93,13 @@ void WriteReportJson(const Input& input, Sink& out);
 
 // Returns page.css and page.js, which the build embeds.
 std::span<const EmbeddedFile> EmbeddedPage();
+
+// Writes the result of a search as an HTML page.
+
+// Writes the winner next to the runner-up, the Pareto front of time and memory
+// as a drawing and a table, the ties, and the reason why each alternative
+// loses. If no sharding fits, the page has the least memory that is needed.
+void WriteSearchPage(const SearchReport& report, Sink& out);
 
 }  // namespace shardc::report
 

@@ -4,14 +4,13 @@
 // background remains visible only where the rank is idle:
 //
 //   rank 1  //// [1F0][1F1][1B0    ]////[1B1    ]
-#include "emit/report/schedule_page.h"
+#include "emit/report/page.h"
 
 #include <array>
 #include <cstdio>
 #include <string>
 #include <string_view>
 
-#include "emit/report/page.h"
 #include "source/wording.h"
 
 namespace shardc::report {

@@ -5,7 +5,7 @@
 //
 //   winner     [matmuls      |attention |head|collectives]      304 ms
 //   runner-up  [matmuls      |attention |head|collectives   ]   312 ms
-#include "emit/report/search_page.h"
+#include "emit/report/report.h"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,6 @@
 #include "emit/costs/cost_report.h"
 #include "emit/costs/search_report.h"
 #include "emit/report/page.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc::report {

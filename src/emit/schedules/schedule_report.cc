@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "emit/columns.h"
+#include "emit/emit.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 

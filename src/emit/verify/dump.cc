@@ -168,7 +168,7 @@ void WriteStepDumpJson(const verify::StepReport& report, Sink& out) {
 namespace {
 
 template <class T>
-void Append(std::string& out, T value) {
+void AppendBytes(std::string& out, T value) {
   char bytes[sizeof(T)];
   std::memcpy(bytes, &value, sizeof(T));
   if constexpr (std::endian::native == std::endian::big) {
@@ -184,7 +184,7 @@ void Append(std::string& out, T value) {
 std::string BytesOf(const std::vector<double>& data) {
   std::string out;
   out.reserve(data.size() * sizeof(double));
-  for (double x : data) Append(out, x);
+  for (double x : data) AppendBytes(out, x);
   return out;
 }
 
@@ -192,18 +192,18 @@ std::string BytesOfBuffer(const exec::Buffer& buffer) {
   std::string out = BytesOf(buffer.wide);
   for (float x : buffer.real) {
     if (buffer.dtype == Dtype::kBF16) {
-      Append(out, BFloat16Bits(x));
+      AppendBytes(out, BFloat16Bits(x));
     } else if (buffer.dtype == Dtype::kF16) {
-      Append(out, Float16Bits(x));
+      AppendBytes(out, Float16Bits(x));
     } else {
-      Append(out, x);
+      AppendBytes(out, x);
     }
   }
   for (int32_t x : buffer.integers) {
     if (buffer.dtype == Dtype::kI32) {
-      Append(out, x);
+      AppendBytes(out, x);
     } else {
-      Append(out, static_cast<int8_t>(x));
+      AppendBytes(out, static_cast<int8_t>(x));
     }
   }
   return out;

@@ -17,10 +17,9 @@
 #include <vector>
 
 #include "comm/collective.h"
-#include "emit/columns.h"
-#include "source/join.h"
+#include "emit/emit.h"
 #include "source/wording.h"
-#include "verify/cases/features.h"
+#include "verify/cases/case.h"
 #include "verify/judge/explain.h"
 
 namespace shardc {

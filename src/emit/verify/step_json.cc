@@ -1,7 +1,6 @@
 // Writes a verified step as JSON. The JSON has everything that the text report
-// (step_text.cc) has, and further numbers. Each line of the text report's first
-// table is an object. For example, the output projection of attention in layers
-// 0 to 31:
+// has, and further numbers. Each line of the text report's first table is an
+// object. For example, the output projection of attention in layers 0 to 31:
 //
 //   {"part": "layer 0-31", "phase": "forward", "op": "linear o", ...
 #include "emit/verify/step_json.h"
@@ -12,9 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "emit/columns.h"
+#include "emit/emit.h"
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"

@@ -8,7 +8,6 @@
 
 #include "source/json_writer.h"
 #include "source/sink.h"
-#include "verify/step/parameter_step.h"
 #include "verify/step/step_report.h"
 
 namespace shardc {

@@ -10,9 +10,12 @@
 #define SHARDC_EMIT_VERIFY_VERIFY_JSON_H_
 
 #include <string>
+#include <vector>
 
 #include "source/json_writer.h"
+#include "source/sink.h"
 #include "verify/cases/case.h"
+#include "verify/program/proof.h"
 #include "verify/report.h"
 
 namespace shardc {
@@ -35,6 +38,23 @@ std::string ReportText(const verify::Report& report);
 // are written, each under its key in a settings file. Otherwise only the
 // settings that apply to the operation are written.
 void WriteSettingsMembers(JsonWriter& json, const verify::Case& test, bool all);
+
+// Writes the proof of a traced program as text, and as JSON with the schema
+// `shardc.program-proof/v1`.
+
+struct ProofTexts {
+  // What was proved: "models:step on dp=2 tp=2".
+  std::string function, mesh;
+  // The inputs' names, in their order.
+  std::vector<std::string> inputs;
+  // Inputs whose specs could not be used.
+  std::vector<std::string> notes;
+};
+
+std::string ProgramProofText(const ProofTexts& texts,
+                             const verify::ProgramProof& proof);
+void WriteProgramProofJson(const ProofTexts& texts,
+                           const verify::ProgramProof& proof, Sink& out);
 
 }  // namespace shardc
 

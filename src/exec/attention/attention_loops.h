@@ -102,7 +102,8 @@ void AttendScores(const LocalSlice& slice, const Buffer& scores,
 // Accumulates the attention of all query rows over keys [begin, end) in
 // `state`. The plain loops process blocks of `block_k` keys, the first of which
 // starts at `begin`. The fast kernels ignore `block_k` and choose block sizes
-// themselves. attend.cc describes which problems run in the fast kernels.
+// themselves. attention_loops.cc describes which problems run in the fast
+// kernels.
 void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
                 int64_t block_k, SoftmaxState& state);
 // Like AttendKeys, but only for query rows [row_begin, row_end).

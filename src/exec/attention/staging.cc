@@ -12,8 +12,8 @@
 #include "exec/attention/narrow.h"
 #include "exec/machine/agreement.h"
 #include "floats/convert.h"
-#include "source/join.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::exec {
 namespace {

@@ -79,7 +79,7 @@ Packet Written(const LayoutError& why, int64_t order) {
   return out;
 }
 
-LayoutError Read(PacketReader& in) {
+LayoutError ReadLayoutError(PacketReader& in) {
   LayoutError out;
   out.message = in.Text();
   out.help = in.Text();
@@ -123,7 +123,7 @@ struct Reported {
 // Returns the shape of the array of each device in `groups`. For a group of
 // several devices, also returns a digest of each array. Each rank reports the
 // shapes and digests of its own devices to all ranks.
-std::map<int, Reported> Report(
+std::map<int, Reported> ReportToGroups(
     const SimMesh& mesh, const ShardedTensor& tensor,
     const std::vector<const std::vector<int>*>& groups) {
   Packet own;
@@ -250,7 +250,7 @@ std::optional<LayoutError> FirstError(const SimMesh& mesh,
     const int64_t rank_order = in.Number();
     if (out && rank_order >= lowest) continue;
     lowest = rank_order;
-    out = Read(in);
+    out = ReadLayoutError(in);
   }
   return out;
 }
@@ -283,7 +283,7 @@ ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
 std::optional<Differing> FirstDiffering(
     const SimMesh& mesh, const ShardedTensor& tensor, const Shape& extent,
     const std::vector<const std::vector<int>*>& groups) {
-  const std::map<int, Reported> reported = Report(mesh, tensor, groups);
+  const std::map<int, Reported> reported = ReportToGroups(mesh, tensor, groups);
   for (const std::vector<int>* group : groups) {
     const Reported& right = reported.at(group->front());
     for (const int device : *group) {

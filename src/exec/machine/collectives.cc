@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "exec/kernels/kernels.h"
 #include "exec/machine/agreement.h"
 #include "floats/convert.h"

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "model/mesh_layout.h"
-#include "source/join.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::exec {
 

@@ -224,8 +224,8 @@ class Machine {
   // Runs `body(device)` for every device of this rank. `body` may write only to
   // that device's buffers.
   void Local(const std::function<void(int)>& body) const;
-  // Returns the seam of type T (a replaceable step, see seams.h) that was
-  // passed to the constructor, or the default seam.
+  // Returns the seam of type T (a replaceable step, see Seams) that was passed
+  // to the constructor, or the default seam.
   template <class T>
   const T& Seam() const {
     return seams_.Get<T>();

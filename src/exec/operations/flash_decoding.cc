@@ -20,7 +20,7 @@
 // The outputs are reduce-scattered over the heads, for which a device sends
 // (n-1)/n * 4 B H D bytes. If the head dimension is sharded, partial logits are
 // all-reduced.
-#include "exec/operations/flash_decoding.h"
+#include "exec/operations/operation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +29,6 @@
 
 #include "comm/collective.h"
 #include "exec/attention/staging.h"
-#include "exec/operations/operation.h"
 #include "floats/convert.h"
 #include "source/size.h"
 

@@ -30,6 +30,7 @@
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
 #include "exec/pages/page_pool.h"
+#include "exec/pages/paged_program.h"
 #include "floats/convert.h"
 #include "source/size.h"
 
@@ -39,43 +40,35 @@ extern const Operation kLatent;
 
 namespace {
 
-LayoutError MakeError(std::string message, std::string help,
-                      std::string axis = {}) {
-  LayoutError why;
-  why.message = std::move(message);
-  why.help = std::move(help);
-  why.axis = std::move(axis);
-  return why;
-}
-
 std::optional<LayoutError> CheckLatent(const SimMesh& mesh,
                                        const AttentionProblem& problem,
                                        const Staged& staged) {
   if (!problem.latent && staged.H() == staged.K()) {
-    return MakeError("a head dim of " + std::to_string(staged.query.shape[3]) +
-                         " leaves nothing to rotate",
-                     "four dims or more make a latent row");
+    return MakeLayoutError("a head dim of " +
+                               std::to_string(staged.query.shape[3]) +
+                               " leaves nothing to rotate",
+                           "four dims or more make a latent row");
   }
   if (!problem.latent) {
-    return MakeError("there is no latent: " + std::to_string(staged.H()) +
-                         " query heads on " + std::to_string(staged.K()) +
-                         " key heads",
-                     "this operation is for models whose keys and values come "
-                     "from one latent row a token");
+    return MakeLayoutError(
+        "there is no latent: " + std::to_string(staged.H()) +
+            " query heads on " + std::to_string(staged.K()) + " key heads",
+        "this operation is for models whose keys and values come "
+        "from one latent row a token");
   }
   if (problem.bias || problem.mask || problem.additive_mask ||
       problem.key_starts || problem.options.dropout > 0) {
-    return MakeError(
+    return MakeLayoutError(
         "latent attention takes no bias, mask, left padding or "
         "dropout",
         "use vanilla on expanded keys and values");
   }
   if (problem.softmax_aux && problem.softmax_aux->shape.size() != 1) {
-    return MakeError("latent attention takes one sink a head", "");
+    return MakeLayoutError("latent attention takes one sink a head", "");
   }
   const Spec &q = staged.query.spec, &k = staged.key.spec;
   if (mesh.Parts(q[1]) > 1) {
-    return MakeError(
+    return MakeLayoutError(
         "the query's length is split over " + AxesText(q[1]),
         "a request's queries stay together; split the batch or the "
         "heads",
@@ -84,10 +77,10 @@ std::optional<LayoutError> CheckLatent(const SimMesh& mesh,
   for (const AxisGroup* axes : {&k[1], &k[3]}) {
     for (const AxisGroup* other : {&q[0], &q[2]}) {
       if (Disjoint(*axes, *other)) continue;
-      return MakeError("the latent is split over " + AxesText(*axes) +
-                           ", which split the query's batch or heads",
-                       "the latent has no heads: leave it unsharded there",
-                       axes->front());
+      return MakeLayoutError(
+          "the latent is split over " + AxesText(*axes) +
+              ", which split the query's batch or heads",
+          "the latent has no heads: leave it unsharded there", axes->front());
     }
   }
   return std::nullopt;
@@ -127,9 +120,9 @@ class LatentRun {
       x->shape = {staged_.key.shape[0], staged_.S(), x->shape[2]};
     }
     if (latent.shape[2] % mesh_.Parts(k[3]) != 0) {
-      return MakeError("a latent of " + std::to_string(latent.shape[2]) +
-                           " does not divide over " + AxesText(k[3]),
-                       "leave the latent unsharded", k[3].front());
+      return MakeLayoutError("a latent of " + std::to_string(latent.shape[2]) +
+                                 " does not divide over " + AxesText(k[3]),
+                             "leave the latent unsharded", k[3].front());
     }
     latent_ = Scatter(mesh_, latent, {k[0], k[1], k[3]});
     rope_ = Scatter(mesh_, rope, {k[0], k[1]});

@@ -21,14 +21,13 @@
 // Not supported: a sharded head dimension, and a query of length 1 if the
 // lengths are sharded, because such a query cannot be split. Decoding needs
 // another operation or unsharded lengths.
-#include "exec/operations/ring.h"
+#include "exec/operations/operation.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "exec/attention/staging.h"
-#include "exec/operations/operation.h"
 #include "source/size.h"
 
 namespace shardc::exec {

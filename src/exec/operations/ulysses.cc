@@ -30,7 +30,6 @@
 #include "comm/collective.h"
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
-#include "exec/operations/ring.h"
 #include "source/size.h"
 
 namespace shardc::exec {

@@ -24,6 +24,16 @@
 #include "source/wording.h"
 
 namespace shardc::exec {
+
+LayoutError MakeLayoutError(std::string message, std::string help,
+                            std::string axis) {
+  LayoutError why;
+  why.message = std::move(message);
+  why.help = std::move(help);
+  why.axis = std::move(axis);
+  return why;
+}
+
 namespace {
 
 Dtype PageDtype(const OperationSettings& settings, const Staged& staged) {
@@ -552,15 +562,6 @@ void PagedBytes(Traffic& traffic, const PagedKernel& kernel) {
 
 namespace {
 
-LayoutError MakeError(std::string message, std::string help,
-                      std::string axis = {}) {
-  LayoutError why;
-  why.message = std::move(message);
-  why.help = std::move(help);
-  why.axis = std::move(axis);
-  return why;
-}
-
 std::vector<PagedRequest> RowsOf(const Staged& staged) {
   std::vector<PagedRequest> out;
   const int64_t rows = staged.query.shape[0];
@@ -601,8 +602,8 @@ std::optional<LayoutError> CheckSplits(const SimMesh& mesh,
                          std::string help) {
     const AxisGroup used = DropTrivial(mesh, axes);
     if (used.empty()) return;
-    bad.push_back(MakeError(what + " is split over " + AxesText(used),
-                            std::move(help), used.front()));
+    bad.push_back(MakeLayoutError(what + " is split over " + AxesText(used),
+                                  std::move(help), used.front()));
   };
   const Spec &q = staged.query.spec, &k = staged.key.spec;
   whole(q[1], "the query's length",
@@ -624,8 +625,8 @@ std::optional<LayoutError> CheckInputs(const AttentionProblem& problem,
                                        const PagedKernel& kernel,
                                        const std::string& name) {
   const auto no = [&](std::string what) {
-    return MakeError(name + " takes no " + std::move(what),
-                     "use vanilla or flash_attn2");
+    return MakeLayoutError(name + " takes no " + std::move(what),
+                           "use vanilla or flash_attn2");
   };
   if (problem.bias) return no("bias");
   if (problem.mask || problem.additive_mask) return no("mask");
@@ -644,7 +645,8 @@ std::optional<LayoutError> CheckInputs(const AttentionProblem& problem,
     return no("values of another dimension than the keys");
   }
   if (kernel.causal_only && staged.T() > 1 && !problem.options.causal) {
-    return MakeError(name + " is causal", "use vanilla or flash_attn2 without");
+    return MakeLayoutError(name + " is causal",
+                           "use vanilla or flash_attn2 without");
   }
   return std::nullopt;
 }
@@ -689,8 +691,8 @@ std::optional<LayoutError> FindRequests(const SimMesh& mesh,
     // CheckBatch reports requests that have more queries than keys.
     if (request.queries > request.keys) continue;
     if (CountsKeys(staged, request)) continue;
-    return MakeError(std::string(name) + " takes no positions of its own",
-                     "use vanilla or flash_attn2");
+    return MakeLayoutError(std::string(name) + " takes no positions of its own",
+                           "use vanilla or flash_attn2");
   }
   return std::nullopt;
 }

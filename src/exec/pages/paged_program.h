@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,11 @@
 #include "source/size.h"
 
 namespace shardc::exec {
+
+// Returns an error that concerns no device and no tensor. `axis` is the axis
+// that causes it, or empty.
+LayoutError MakeLayoutError(std::string message, std::string help,
+                            std::string axis = {});
 
 // The N query tokens of R requests, one request after the other. Query i of a
 // request has position length - queries + i.

@@ -4,7 +4,7 @@
 //   transpose of [2, 3]   ->  walk [3, 2]: result steps (2, 1), operand (1, 3)
 //   sum over dimension 0  ->  walk [2, 3]: operand steps (3, 1), result (0, 1)
 //   dot [m, k] x [k, n]   ->  walk [m, n, k]: (k, 0, 1), (0, 1, n), (n, 1, 0)
-#include "exec/program/local.h"
+#include "exec/program/run.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "program/runnable.h"
+#include "program/read.h"
 #include "source/size.h"
 
 namespace shardc::exec {

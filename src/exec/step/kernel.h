@@ -10,8 +10,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "exec/attention/rotary.h"
 #include "exec/step/run.h"
 #include "model/manifest.h"
+#include "model/step_graph.h"
 #include "source/size.h"
 
 namespace shardc::exec {
@@ -183,10 +185,9 @@ void ForLines(const Labels& loop, const Shape& extent, step::LabelId along,
     InType(local, [&](auto type) { TEMPLATE<decltype(type)>(local); }); \
   }
 
-// Declares the kernels of a step's ops. A table in local_op.cc has the kernel
-// of each op. A kernel reads the parts of its operands that one device holds,
-// and writes the result to `local.out`, whose elements are zeros before the
-// call.
+// Declares the kernels of a step's ops. A table in run.cc has the kernel of
+// each op. A kernel reads the parts of its operands that one device holds, and
+// writes the result to `local.out`, whose elements are zeros before the call.
 
 namespace shardc::exec {
 
@@ -207,6 +208,22 @@ void RunCacheWrite(const LocalOp& local);
 void RunAdam(const LocalOp& local);
 void RunRoll(const LocalOp& local);
 void RunDistance(const LocalOp& local);
+
+// The numbers with which a step's ops depend on the positions of tokens.
+
+// Returns the rotary frequencies of a head of `size` elements, for sequences of
+// up to `tokens` tokens.
+RopeFrequencies RopeTable(const step::Rope& rope, int64_t size, int64_t tokens);
+
+// Returns the ALiBi slope of a head: the number by which a score falls for each
+// token between key and query.
+//
+// If the number n of heads is a power of two, the slopes are 2^(-8/n),
+// 2^(-16/n) and so on. Otherwise let m be the largest power of two below n. The
+// first m heads have the slopes of a model with m heads. The remaining heads
+// have the first, third, fifth and so on of the slopes of a model with 2m
+// heads.
+double AlibiSlope(int64_t heads, int64_t head);
 
 }  // namespace shardc::exec
 

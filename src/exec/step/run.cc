@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "comm/collective.h"
-#include "comm/collective_def.h"
 #include "exec/kernels/arithmetic.h"
 #include "exec/machine/agreement.h"
 #include "exec/step/kernel.h"

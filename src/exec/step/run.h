@@ -16,8 +16,8 @@
 #include "exec/machine/sharded.h"
 #include "exec/operations/operation.h"
 #include "model/step_graph.h"
-#include "step/attention.h"
 #include "step/constraints.h"
+#include "step/macros.h"
 #include "step/program.h"
 
 namespace shardc::exec {
@@ -85,7 +85,7 @@ struct StepRun {
   std::vector<PerDevice> slots;
 };
 // Runs a program and returns its slots. Each dimension must be divisible by its
-// number of shards. Tests can replace collectives and ops (seams.h).
+// number of shards. Tests can replace collectives and ops (Seams).
 StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,
                 KeepSlots keep, const BeforeFree& before_free = {});

@@ -16,7 +16,6 @@
 #include "importers/rules/importer.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
-#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"

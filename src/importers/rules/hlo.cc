@@ -2,9 +2,9 @@
 // the output of `export hlo`, or from the parameters of a compiled program's
 // text. A sharding lists devices (`{devices=[2,1]0,1}`) or describes them by an
 // iota (`{devices=[2,4]<=[8]}`), but names no axes. The axes are inferred from
-// the devices of the tiles (hlo_tiles.h). A program has many parameters and few
-// distinct shardings, so the spec of each sharding's text is cached. The cached
-// texts have at most kMostKept bytes.
+// the devices of the tiles. A program has many parameters and few distinct
+// shardings, so the spec of each sharding's text is cached. The cached texts
+// have at most kMostKept bytes.
 #include "importers/rules/hlo.h"
 
 #include <algorithm>

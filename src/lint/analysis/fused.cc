@@ -40,8 +40,8 @@
 #include "program/facts.h"
 #include "roles/classify.h"
 #include "roles/role.h"
-#include "source/join.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "lint/analysis/facts.h"
 #include "model/project.h"
-#include "roles/stated_heads.h"
+#include "roles/described.h"
 
 namespace shardc {
 

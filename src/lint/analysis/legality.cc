@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "lint/analysis/phrase.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {

@@ -9,11 +9,18 @@
 #include "lint/analysis/memory.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/memory.h"
 #include "lint/analysis/heads.h"
+#include "lint/analysis/pattern_faults.h"
+#include "lint/analysis/phrase.h"
+#include "lint/analysis/step_facts.h"
 #include "plan/compile.h"
+#include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"
 #include "resolve/resolve.h"
 #include "source/size.h"
@@ -162,6 +169,253 @@ std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode) {
 bool Plans(const Facts& facts, Mode mode) {
   const auto& modes = facts.plan().modes;
   return std::find(modes.begin(), modes.end(), mode) != modes.end();
+}
+
+namespace {
+
+// Compares the axes in the specs of all parameters with the axes of the mesh.
+// Specs are read as they are before they are corrected to fit a shape. A model
+// is reported if no spec has an axis of the mesh that is larger than 1. For
+// example:
+//
+//   rules [FSDP, TP], mesh data:8,model:4
+//     ->  every spec is [null, null], because the mesh has no fsdp and no tp
+//     ->  help: axes: {fully_sharded_data_parallel: data,
+//                      tensor_parallel: model}
+
+using R = AxisRule;
+
+// Returns the axes larger than 1 that should shard parameters.
+AxisGroup AxesForParameters(const Facts& facts) {
+  const AxisRules& rules = facts.compiled().rules.axes;
+  std::set<std::string> replicas = {StageAxis(facts),
+                                    facts.compiled().stage_axis};
+  for (const R rule : {R::kDataParallel, R::kSequenceParallel, R::kBatch,
+                       R::kSequence, R::kQuerySequence, R::kKeySequence}) {
+    const AxisValue value = rules.Value(rule);
+    replicas.insert(value.axes.begin(), value.axes.end());
+  }
+  for (const R rule :
+       {R::kFullyShardedDataParallel, R::kTensorParallel, R::kExpertParallel}) {
+    for (const std::string& axis : rules.Value(rule).axes) replicas.erase(axis);
+  }
+  AxisGroup out;
+  for (const MeshAxis& axis : facts.mesh().axes) {
+    if (axis.size > 1 && !replicas.contains(axis.name)) {
+      out.push_back(axis.name);
+    }
+  }
+  return out;
+}
+
+// Returns whether the specs of a group, in some mode, have an axis of the mesh
+// that is larger than 1, or its parameters are placed along one.
+bool UsesMesh(const Facts& facts, const ParameterGroup& group) {
+  const Mesh& mesh = facts.mesh();
+  const auto used = [&](const std::string& axis) {
+    return mesh.Find(axis) && mesh.SizeOf(axis) > 1;
+  };
+  const ParamLayout& layout = facts.LayoutOf(group);
+  if (used(facts.PlacementAxis(layout))) return true;
+  for (const ModeLayout& mode : layout.modes) {
+    for (const AxisGroup& axes : mode.resolved) {
+      if (std::any_of(axes.begin(), axes.end(), used)) return true;
+    }
+  }
+  return false;
+}
+
+// Returns the parallelism axes that the mesh lacks and that the list names
+// itself, such as `tp`.
+void AddAbsentNames(const Facts& facts, const SpecSource& spec,
+                    std::set<std::string>& out) {
+  const Resolver& resolver = *facts.compiled().resolver;
+  const auto* list = std::get_if<SpecList>(&spec);
+  if (list == nullptr) return;
+  for (const SpecEntry& entry : list->entries) {
+    for (const SpecName& name : entry.names) {
+      if (resolver.MeansMeshAxis(name) &&
+          resolver.IsAbsentParallelism(name.text)) {
+        out.insert(name.text);
+      }
+    }
+  }
+}
+
+// Returns axis rules that give the mesh's axes their purposes. They include the
+// axis rules of the files that name only axes which the mesh lacks, with the
+// names replaced: `batch: [fsdp, dp]` becomes `batch: [data]`.
+AxisRules RenamedRules(const Facts& facts, const MeshPurposes& purposes) {
+  AxisRules out = purposes.renamed;
+  const AxisRules& given = facts.compiled().rules.axes;
+  const AxisRules defaults;
+  const auto kinds = ParallelismRules();
+  for (size_t i = kinds.size(); i < kAxisRuleCount; ++i) {
+    const auto rule = static_cast<R>(i);
+    const auto& value = given.Given(rule);
+    if (!value || value->axes.empty()) continue;
+    AxisValue renamed{.is_null = false, .axes = {}};
+    bool known = false;
+    for (const std::string& axis : value->axes) {
+      known = known || facts.mesh().Find(axis);
+      for (const R kind : kinds) {
+        if (given.Value(kind).axes != AxisGroup{axis}) continue;
+        const auto& to = out.Given(kind);
+        if (to) renamed.axes.push_back(to->axes.front());
+      }
+    }
+    if (!known && !renamed.axes.empty()) out.Set(rule, std::move(renamed));
+  }
+  return out;
+}
+
+std::string NamesText(const std::vector<std::string>& names) {
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) quoted.push_back(Quoted(name));
+  return ListText(quoted, 5);
+}
+
+// Returns what to write if the axes that the rules name are not in the mesh.
+std::string AbsentHelp(const Facts& facts,
+                       const std::set<std::string>& literal) {
+  const MeshPurposes purposes = PurposesOf(facts.mesh());
+  const AxisRules renamed = RenamedRules(facts, purposes);
+  std::string out;
+  const auto add = [&](const std::string& text) {
+    AppendItem(out, "; ", text);
+  };
+  if (!(renamed == AxisRules())) {
+    bool editable = false;
+    for (size_t r = 0; r < facts.rules().size(); ++r) {
+      editable = editable || facts.IsEditable(static_cast<int32_t>(r));
+    }
+    add("write what the mesh's axes are for in " +
+        std::string(editable ? "the rules file"
+                             : "a rules file that `extends` this pack") +
+        ": `" + AxesText(renamed) + "`");
+    if (!literal.empty()) {
+      add("write logical axes such as `FSDP` and `TP` in the specs instead "
+          "of " +
+          NamesText({literal.begin(), literal.end()}));
+    }
+  }
+  if (!purposes.stages.empty()) {
+    add("if " + NamesText(purposes.stages) +
+        " is for pipeline stages, declare them with `stages: {axis: " +
+        purposes.stages.front() + "}`");
+  }
+  if (!purposes.unknown.empty()) {
+    add("what " + NamesText(purposes.unknown) + " " +
+        (purposes.unknown.size() == 1 ? "is" : "are") +
+        " for is not known from the name: give it a purpose in the rules file, "
+        "such as `axes: {tensor_parallel: " +
+        purposes.unknown.front() + "}`");
+  }
+  if (out.empty()) {
+    add("write the rules for an axis of the mesh, or add the axis to the mesh");
+  }
+  return out;
+}
+
+// Returns what to write if no rule names an axis.
+std::string ReplicatedHelp(const Facts& facts, bool editable) {
+  const MeshPurposes purposes = PurposesOf(facts.mesh());
+  const auto& data = purposes.renamed.Given(R::kFullyShardedDataParallel);
+  int64_t axes = 0;
+  for (const MeshAxis& axis : facts.mesh().axes) axes += axis.size > 1 ? 1 : 0;
+  std::string out =
+      "shard the largest parameters over an axis of the mesh; `shardc suggest` "
+      "writes such rules";
+  if (axes == 1 && data && facts.mesh().SizeOf(data->axes.front()) > 1) {
+    AxisRules replicas;
+    replicas.Set(R::kDataParallel, *data);
+    out += "; if each device is to hold a replica, write `" +
+           AxesText(replicas) + "` in the rules file";
+  } else if (editable) {
+    out +=
+        "; if this is intended, write `# shardc: ignore[SHD207]` and the "
+        "reason above the rule";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string PurposeText(const Facts& facts, const std::string& axis) {
+  const MeshPurposes purposes = PurposesOf(facts.mesh());
+  for (const R rule : ParallelismRules()) {
+    const auto& value = purposes.renamed.Given(rule);
+    if (!value || value->axes != AxisGroup{axis}) continue;
+    if (facts.compiled().rules.axes.Value(rule).axes == value->axes) return {};
+    AxisRules only;
+    only.Set(rule, *value);
+    return AxesText(only);
+  }
+  return {};
+}
+
+std::optional<LintFinding> WholeModelReplicated(const Facts& facts,
+                                                const Code& code) {
+  const AxisGroup axes = AxesForParameters(facts);
+  if (axes.empty()) return std::nullopt;
+  // If no size is known, the parameters are counted instead of their bytes.
+  const bool sized = facts.total_bytes() > 0;
+  int64_t replicated = 0, all = 0, params = 0;
+  int32_t first = -1;
+  std::vector<std::string> requested;
+  std::set<std::string> literal;
+  bool worth = false;  // whether some parameter is worth sharding
+  LintFinding finding = FindingAt(code);
+  finding.level = Level::kError;
+  for (const ParameterGroup& group : facts.groups()) {
+    if (!facts.Judged(group)) return std::nullopt;
+    const int64_t weight = sized ? facts.TotalBytes(group) : group.count();
+    all = CheckedAdd(all, weight).value_or(INT64_MAX);
+    if (UsesMesh(facts, group)) continue;
+    replicated = CheckedAdd(replicated, weight).value_or(INT64_MAX);
+    params += group.count();
+    const int rank = facts.Rank(group);
+    worth = worth || rank < 0 || rank > 1 ||
+            facts.Elements(group) >= kLargeElements;
+    facts.AddNames(facts.Members(group), finding);
+    if (group.rule < 0) continue;
+    for (const std::string& axis : facts.RequestedAxes(group.rule)) {
+      if (std::find(requested.begin(), requested.end(), axis) ==
+          requested.end()) {
+        requested.push_back(axis);
+      }
+    }
+    AddAbsentNames(facts, facts.rules()[static_cast<size_t>(group.rule)].spec,
+                   literal);
+    // The place is the first rule that can be edited, or else the first rule.
+    const auto order = [&](int32_t rule) {
+      return std::pair(!facts.IsEditable(rule), rule);
+    };
+    if (first < 0 || order(group.rule) < order(first)) first = group.rule;
+  }
+  if (params == 0 || replicated != all) return std::nullopt;
+  if (requested.empty() && !worth) return std::nullopt;
+  const bool editable = facts.IsEditable(first);
+  finding.place = editable ? facts.RulePlace(first) : facts.MeshPlace();
+  if (finding.place.source == nullptr) finding.place = facts.RulePlace(first);
+  finding.unless = {WholeModelTopic()};
+  for (const std::string& axis : axes) {
+    finding.reports.push_back(UnusedAxisTopic(axis));
+  }
+  const std::string mesh = "the mesh (" + MeshText(facts.mesh()) + ")";
+  finding.message =
+      (requested.empty()
+           ? "no rule splits over an axis of " + mesh
+           : "the rules split over " + NamesText(requested) + " only, which " +
+                 mesh + " lacks or has with size 1") +
+      ": the whole model, " + Counted(params, "parameter") +
+      (sized ? " of " + BytesText(replicated) : "") +
+      ", is replicated on each of " +
+      Counted(DevicesOfRank(facts.mesh(), facts.plan().stages), "device") +
+      (facts.plan().stages ? " of a pipeline rank" : "");
+  finding.help = requested.empty() ? ReplicatedHelp(facts, editable)
+                                   : AbsentHelp(facts, literal);
+  return finding;
 }
 
 }  // namespace shardc

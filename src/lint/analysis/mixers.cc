@@ -38,8 +38,8 @@
 #include "lint/analysis/phrase.h"
 #include "model/name.h"
 #include "roles/role.h"
-#include "source/join.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {

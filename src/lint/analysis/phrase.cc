@@ -8,7 +8,6 @@
 
 #include <algorithm>
 
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {

@@ -20,7 +20,6 @@
 #include "lint/analysis/phrase.h"
 #include "model/name.h"
 #include "plan/planned_stages.h"
-#include "schedule/assign.h"
 #include "schedule/order.h"
 #include "schedule/schedules.h"
 #include "source/size.h"

@@ -18,7 +18,7 @@
 #include "model/model_description.h"
 #include "plan/lowered_step.h"
 #include "source/finding.h"
-#include "step/formulas.h"
+#include "step/lines.h"
 #include "step/program.h"
 #include "step/roles.h"
 

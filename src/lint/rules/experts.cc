@@ -11,7 +11,7 @@
 #include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
-#include "source/join.h"
+#include "source/wording.h"
 
 namespace shardc {
 

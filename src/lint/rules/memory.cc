@@ -13,7 +13,6 @@
 #include "lint/analysis/memory.h"
 #include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/whole_model.h"
 #include "lint/rules/all.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -23,7 +22,7 @@ namespace shardc {
 // Reports large parameters that are replicated. One finding is reported for
 // each rule that replicates such parameters, and one for all parameters without
 // a rule. If the whole model is replicated, that is one error instead
-// (lint/analysis/whole_model.h). Rules that would shard the parameters, but
+// (lint/analysis/memory.h). Rules that would shard the parameters, but
 // only over axes that this mesh lacks or has with size 1, share one finding,
 // because they have the same cause:
 //

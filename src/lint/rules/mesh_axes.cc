@@ -14,10 +14,8 @@
 #include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
-#include "lint/analysis/whole_model.h"
 #include "lint/rules/all.h"
 #include "plan/mesh_purposes.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -64,7 +62,7 @@ void CheckAxisOfSizeOne(const Facts& facts, FindingSink& sink) {
 
 namespace {
 
-void Take(std::set<std::string>& used, const Spec& spec) {
+void CollectAxes(std::set<std::string>& used, const Spec& spec) {
   for (const AxisGroup& group : spec) used.insert(group.begin(), group.end());
 }
 
@@ -81,7 +79,7 @@ bool SplitsHeadsByDefault(const Facts& facts, const NameTrace& trace) {
 void TakeActivations(std::set<std::string>& used, const Facts& facts) {
   for (const ModeActivations& mode : facts.plan().activations) {
     for (const ActivationLayout& layout : mode.tensors) {
-      if (layout.IsStated()) Take(used, layout.why.spec);
+      if (layout.IsStated()) CollectAxes(used, layout.why.spec);
     }
   }
   for (const ModeActivations& mode : facts.plan().attention) {
@@ -128,7 +126,7 @@ void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
   std::set<std::string> used;
   for (const ParameterGroup& group : facts.groups()) {
     for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
-      Take(used, mode.resolved);
+      CollectAxes(used, mode.resolved);
     }
   }
   TakeActivations(used, facts);

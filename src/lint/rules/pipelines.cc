@@ -11,7 +11,6 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/all.h"
-#include "source/join.h"
 #include "source/wording.h"
 
 namespace shardc {

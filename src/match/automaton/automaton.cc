@@ -31,7 +31,7 @@ namespace {
 
 constexpr size_t kWord = sizeof(uint64_t);
 
-uint64_t Load(const void* from) {
+uint64_t LoadEightBytes(const void* from) {
   uint64_t word = 0;
   std::memcpy(&word, from, kWord);
   return word;
@@ -51,7 +51,8 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   const size_t size = std::min(a.size(), b.size());
   size_t at = 0;
   for (; at + kWord <= size; at += kWord) {
-    const uint64_t differ = Load(a.data() + at) ^ Load(b.data() + at);
+    const uint64_t differ =
+        LoadEightBytes(a.data() + at) ^ LoadEightBytes(b.data() + at);
     if (differ != 0) return at + ZeroBytes(differ);
   }
   while (at < size && a[at] == b[at]) ++at;
@@ -67,9 +68,9 @@ size_t AsExpected(std::string_view name, size_t at, const uint8_t* expected) {
   static_assert(StateTable::kNone == 0x80 && StateTable::kPadding >= kWord);
   size_t run = 0;
   for (; at + run + kWord <= name.size(); run += kWord) {
-    const uint64_t wanted = Load(expected + run);
+    const uint64_t wanted = LoadEightBytes(expected + run);
     const uint64_t differ =
-        (Load(name.data() + at + run) ^ wanted) | (wanted & kNones);
+        (LoadEightBytes(name.data() + at + run) ^ wanted) | (wanted & kNones);
     if (differ != 0) return run + ZeroBytes(differ);
   }
   while (at + run < name.size() && expected[run] < StateTable::kNone &&

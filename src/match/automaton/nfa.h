@@ -1,5 +1,5 @@
 // One nondeterministic finite automaton (NFA) for all patterns of a list. It
-// reads the symbols of an alphabet (alphabet.h).
+// reads the symbols of an alphabet.
 #ifndef SHARDC_MATCH_AUTOMATON_NFA_H_
 #define SHARDC_MATCH_AUTOMATON_NFA_H_
 

@@ -44,9 +44,8 @@ NameAnswer SearchName(std::span<const NfaPattern> all,
                       int64_t& work);
 
 // Proves which names the patterns of a list of rules match. The proofs concern
-// all possible names, which name_search.h defines. The work of each proof is
-// limited; beyond the limit the result is "not proven". RE2 has checked every
-// example name.
+// all possible names. The work of each proof is limited; beyond the limit the
+// result is "not proven". RE2 has checked every example name.
 
 struct ProofLimits {
   // The number of automaton nodes that one search for a name may visit.

@@ -18,7 +18,6 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "plan/difference/plan_difference.h"
-#include "plan/difference/plan_fields.h"
 #include "plan/plan_stages.h"
 #include "plan/read.h"
 

@@ -21,8 +21,6 @@
 #include "comm/memory.h"
 #include "plan/difference/class_change.h"
 #include "plan/difference/plan_difference.h"
-#include "plan/difference/plan_fields.h"
-#include "plan/difference/stage_moves.h"
 #include "source/json.h"
 #include "source/size.h"
 
@@ -282,11 +280,11 @@ void CompareParams(const PlanJson& before, const PlanJson& after,
 
 // Compares two plans. Both tables must be null if one of the files is not a
 // valid plan.
-std::optional<PlanDifference> Compare(const SourceRef& before,
-                                      const SourceRef& after,
-                                      const PlanTable* table_before,
-                                      const PlanTable* table_after,
-                                      Findings& errors) {
+std::optional<PlanDifference> CompareTexts(const SourceRef& before,
+                                           const SourceRef& after,
+                                           const PlanTable* table_before,
+                                           const PlanTable* table_after,
+                                           Findings& errors) {
   const auto was = JsonDocument::Parse(before, errors);
   if (was == nullptr) return std::nullopt;
   const auto schema = SchemaOf(was->root());
@@ -332,14 +330,14 @@ std::optional<PlanDifference> ComparePlans(const SourceRef& before,
   Findings doubts;
   const auto table_before = ReadPlanTable(before, EditedPlan::kAllowed, doubts);
   const auto table_after = ReadPlanTable(after, EditedPlan::kAllowed, doubts);
-  return Compare(before, after, table_before ? &*table_before : nullptr,
-                 table_after ? &*table_after : nullptr, errors);
+  return CompareTexts(before, after, table_before ? &*table_before : nullptr,
+                      table_after ? &*table_after : nullptr, errors);
 }
 
 std::optional<PlanDifference> ComparePlans(const PlanTable& before,
                                            const PlanTable& after,
                                            Findings& errors) {
-  return Compare(before.source, after.source, &before, &after, errors);
+  return CompareTexts(before.source, after.source, &before, &after, errors);
 }
 
 PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after) {

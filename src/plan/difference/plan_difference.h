@@ -15,6 +15,7 @@
 #ifndef SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 #define SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,9 +25,11 @@
 #include "model/axis_rules.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
+#include "plan/plan_stages.h"
 #include "plan/read.h"
 #include "plan/view.h"
 #include "source/finding.h"
+#include "source/json.h"
 #include "source/source.h"
 
 namespace shardc {
@@ -196,6 +199,102 @@ PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after);
 std::optional<PlanDifference> CompareSteps(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);
+
+// Compares the members of two plans, except for the entries of parameters.
+
+// A member that differs between two entries. The parameter's name is not part
+// of it, so all parameters with the same two entries share one EntryChange.
+struct EntryChange {
+  std::string field;  // The path of the member, such as "modes.decode.spec".
+  // The member's value as JSON; nullopt if the entry has no such member.
+  std::optional<std::string> before, after;
+  // The text before the parameter's name, such as "the spec of ".
+  std::string subject;
+  // The text after the parameter's name, such as " was ["tp"] and is [null]".
+  std::string verdict;
+  // The byte range of the member in the first entry, counted from the beginning
+  // of the entry. For "modes.decode.spec" it is the range of the entry of
+  // `decode`. nullopt if the first entry has no such member, and for the field
+  // `rule`.
+  std::optional<size_t> begin, end;
+};
+
+// The patterns of a plan's rules as JSON, indexed by rule.
+using RulePatterns = std::vector<std::string>;
+
+// Compares two entries. If shape, dtype or a spec differs, the winning rule's
+// pattern, the sizes and the corrections usually differ too. They are therefore
+// compared only if shape, dtype and specs are equal. The same holds for members
+// that shardc does not know.
+std::vector<EntryChange> CompareEntries(const JsonValue& before,
+                                        const JsonValue& after,
+                                        const RulePatterns& rules_before,
+                                        const RulePatterns& rules_after);
+
+// Returns the text " was BEFORE and is AFTER".
+std::string WasAndIs(const std::string& before, const std::string& after);
+
+// The members of a plan's JSON. Any of them may be absent or of the wrong type.
+struct PlanJson {
+  explicit PlanJson(JsonValue of) : root(of), members(MembersOf(of)) {}
+  // Returns the place of the member, or of the plan if the member is absent.
+  Place PlaceOf(std::string_view member) const;
+  RulePatterns Patterns() const;
+
+  JsonValue root;
+  JsonMembers members;
+};
+
+// These functions append differences to `to.fields`. CompareActivationFields
+// also appends to `to.attention` and `to.activations`.
+void CompareMeshFields(const PlanJson& before, const PlanJson& after,
+                       PlanDifference& to);
+void CompareActivationFields(const PlanJson& before, const PlanJson& after,
+                             PlanDifference& to);
+// Compare the remaining members. Some of them follow from other members: the
+// numbers in rules, the summary and the fingerprint. These are compared only if
+// nothing else differs, for example because one of the plans was edited.
+// Therefore CompareRuleFields and then CompareRemainingFields must be called
+// after all other functions.
+void CompareRuleFields(const PlanJson& before, const PlanJson& after,
+                       PlanDifference& to);
+void CompareRemainingFields(const PlanJson& before, const PlanJson& after,
+                            PlanDifference& to);
+
+// Compares the pipeline stages of two plans.
+
+// Returns the layers of both plans whose stage differs, or whose stage is on
+// other ranks, in ascending order. Consecutive layers with the same move are
+// one entry.
+std::vector<LayerMove> LayerMoves(const PlanStages& before,
+                                  const PlanStages& after);
+
+// Returns for example "layers 8-9 move from stage 1 on rank 1 to stage 0 on
+// rank 0".
+std::string LayerMoveText(const LayerMove& move);
+
+// Returns whether moved layers explain why the stages of a parameter changed.
+// They explain it in two cases. The parameter was and is in a single stage, and
+// a layer moved between the same two stages. Or the parameter is a tensor that
+// holds a layer stack, and any layer moved.
+bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
+                 const ParamStages& after);
+
+// Appends the differences in the member `stages` to `to.fields`, and sets the
+// places of `to.layers`. Does nothing if one of the plans has no stages. The
+// member `copies` is not compared. The layers of stages are compared only if
+// one of the files is not a valid plan. The member `table`, a digest of the
+// pipeline schedule's tasks, is compared only if the other members are equal.
+void CompareStageFields(const PlanJson& before, const PlanJson& after,
+                        PlanDifference& to);
+
+// Compares the member `of` (the list of stages) and the member `copies` (the
+// embeddings that two stages hold). Appends them to `to.fields` if they differ.
+// In a correct plan they follow from the layers and the parameters. Compare()
+// therefore calls this function only if all of these are equal, which means
+// that one of the plans was edited.
+void CompareStageLists(const PlanJson& before, const PlanJson& after,
+                       PlanDifference& to);
 
 }  // namespace shardc
 

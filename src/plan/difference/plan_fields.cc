@@ -5,7 +5,7 @@
 //
 //   mesh dp=2 tp=4 -> dp=4 tp=4   "the mesh was dp=2 tp=4 and is dp=4 tp=4",
 //                                 and no line for `devices`
-#include "plan/difference/plan_fields.h"
+#include "plan/difference/plan_difference.h"
 
 #include <algorithm>
 #include <array>
@@ -15,9 +15,9 @@
 #include <tuple>
 #include <utility>
 
-#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -26,8 +26,8 @@ std::string InBackticks(std::string_view text) {
   return "`" + std::string(text) + "`";
 }
 
-FieldChange& Add(PlanDifference& to, const Place& place, std::string field,
-                 std::string message) {
+FieldChange& AddFieldChange(PlanDifference& to, const Place& place,
+                            std::string field, std::string message) {
   FieldChange& change = to.fields.emplace_back();
   change.place = place;
   change.field = std::move(field);
@@ -39,8 +39,8 @@ FieldChange& Add(PlanDifference& to, const Place& place, std::string field,
 FieldChange& AddValue(PlanDifference& to, const Place& place, std::string field,
                       const std::string& subject, const std::string& before,
                       const std::string& after) {
-  FieldChange& change =
-      Add(to, place, std::move(field), subject + WasAndIs(before, after));
+  FieldChange& change = AddFieldChange(to, place, std::move(field),
+                                       subject + WasAndIs(before, after));
   if (before != "absent") change.before = before;
   if (after != "absent") change.after = after;
   return change;
@@ -78,8 +78,8 @@ void CompareModes(const PlanJson& before, const PlanJson& after,
   const std::string a = MemberText(before.members, "modes", "[]");
   const std::string b = MemberText(after.members, "modes", "[]");
   if (a == b) return;
-  FieldChange& change = Add(to, before.PlaceOf("modes"), "modes",
-                            "the modes were " + a + " and are " + b);
+  FieldChange& change = AddFieldChange(to, before.PlaceOf("modes"), "modes",
+                                       "the modes were " + a + " and are " + b);
   change.before = a;
   change.after = b;
 }
@@ -175,7 +175,8 @@ class ActivationComparison {
       if (a && b) {
         CompareTensors(mode, *a, *b);
       } else if (same_modes) {
-        Add(to_, a ? a->place() : before.place(), FieldOf(mode),
+        AddFieldChange(
+            to_, a ? a->place() : before.place(), FieldOf(mode),
             "mode " + InBackticks(mode) + " of " + InBackticks(member_.key) +
                 (a ? " is no longer in the plan" : " is new in the plan"));
       }
@@ -257,9 +258,10 @@ class ActivationComparison {
           const bool last = i + 1 == tensors.size();
           list += (i == 0 ? "" : last ? " and " : ", ") + tensors[i];
         }
-        Add(to_, change.place, field,
-            "the " + modes + " specs of " + std::string(member_.noun) + "s " +
-                list + ": " + change.dimensions)
+        AddFieldChange(to_, change.place, field,
+                       "the " + modes + " specs of " +
+                           std::string(member_.noun) + "s " + list + ": " +
+                           change.dimensions)
             .detailed = detailed;
       }
     }
@@ -391,11 +393,13 @@ void CompareRuleFields(const PlanJson& before, const PlanJson& after,
     for (const auto& [pattern, count] : counts) {
       if (count == 0) continue;
       same_rules = false;
-      Add(to, place, "rules",
-          "the rule " + std::string(pattern) +
-              (count > 0 ? " is new" : " is no longer in the plan"));
+      AddFieldChange(to, place, "rules",
+                     "the rule " + std::string(pattern) +
+                         (count > 0 ? " is new" : " is no longer in the plan"));
     }
-    if (same_rules) Add(to, place, "rules", "the order of the rules differs");
+    if (same_rules) {
+      AddFieldChange(to, place, "rules", "the order of the rules differs");
+    }
     return;
   }
   const auto a = MemberAt(before.members, "rules");
@@ -428,14 +432,14 @@ void CompareRemainingFields(const PlanJson& before, const PlanJson& after,
   for (const JsonMember member : before.root.members()) {
     if (after.members.contains(member.name())) continue;
     if (is_derived(member.name())) continue;
-    Add(to, member.key.place(), std::string(member.name()),
-        InBackticks(member.name()) + " is no longer in the plan");
+    AddFieldChange(to, member.key.place(), std::string(member.name()),
+                   InBackticks(member.name()) + " is no longer in the plan");
   }
   for (const JsonMember member : after.root.members()) {
     if (before.members.contains(member.name())) continue;
     if (is_derived(member.name())) continue;
-    Add(to, before.root.place(), std::string(member.name()),
-        InBackticks(member.name()) + " is new in the plan");
+    AddFieldChange(to, before.root.place(), std::string(member.name()),
+                   InBackticks(member.name()) + " is new in the plan");
   }
   const std::string was = MemberText(before.members, "fingerprint", "absent");
   const std::string is = MemberText(after.members, "fingerprint", "absent");

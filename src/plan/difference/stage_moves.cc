@@ -3,7 +3,7 @@
 // different layers:
 //
 //   [0, 8) [8, 16) -> [0, 9) [9, 16)   layer 8 moves from stage 1 to stage 0
-#include "plan/difference/stage_moves.h"
+#include "plan/difference/plan_difference.h"
 
 #include <algorithm>
 #include <array>
@@ -13,9 +13,6 @@
 #include <string_view>
 #include <utility>
 
-#include "plan/difference/plan_difference.h"
-#include "plan/difference/plan_fields.h"
-#include "source/join.h"
 #include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"

@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "program/of_step/rows.h"
+#include "program/of_step/step_values.h"
 
 namespace shardc::program {
 namespace {

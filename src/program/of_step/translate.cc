@@ -20,12 +20,9 @@
 #include <tuple>
 #include <utility>
 
-#include "exec/step/positions.h"
+#include "exec/step/kernel.h"
 #include "program/of_step/experts.h"
-#include "program/of_step/functions.h"
-#include "program/of_step/rows.h"
 #include "program/of_step/step_values.h"
-#include "program/of_step/tensors.h"
 #include "program/of_step/writer.h"
 #include "source/size.h"
 
@@ -661,7 +658,7 @@ class Translator : public StepValues {
   }
 
   // T5's rows: one for each distance up to half of the rows, then ranges that
-  // grow by a constant factor. See exec/step/indexed.cc.
+  // grow by a constant factor. See exec/step/selection.cc.
   ValueId Distance(const GraphOp& op) {
     const auto& distance = As<step::DistanceAttributes>(op);
     const Labels& out = LabelsOf(op.out);

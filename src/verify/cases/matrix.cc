@@ -6,8 +6,7 @@
 //   vanilla: 4 modes, 3 layouts, 3 dtypes  ->  36 cases, 72 with `sinks`
 //
 // Each case has its own test data. Sizes are reduced to the smallest that keep
-// the effect of the shardings (reduced_sizes.h). The mesh is reduced too
-// (reduced_mesh.h).
+// the effect of the shardings (reduced_sizes.h). The mesh is reduced too.
 #include "verify/cases/matrix.h"
 
 #include <algorithm>
@@ -18,7 +17,6 @@
 #include "model/mesh_layout.h"
 #include "resolve/resolve.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 #include "verify/cases/problem_data.h"
 #include "verify/cases/reduced_sizes.h"
 

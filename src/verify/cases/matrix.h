@@ -17,7 +17,6 @@
 #include "resolve/resolve.h"
 #include "source/finding.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 #include "verify/cases/reduced_sizes.h"
 
 namespace shardc::verify {

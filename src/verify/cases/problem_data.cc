@@ -23,7 +23,6 @@
 #include "source/process.h"
 #include "source/size.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 
 namespace shardc::verify {
 namespace {

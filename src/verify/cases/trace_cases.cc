@@ -18,7 +18,6 @@
 
 #include "source/wording.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 #include "verify/cases/matrix.h"
 #include "verify/cases/problem_data.h"
 

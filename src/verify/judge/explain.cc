@@ -19,7 +19,7 @@
 #include <set>
 #include <utility>
 
-#include "comm/collective_def.h"
+#include "comm/collective.h"
 #include "exec/attention/staging.h"
 #include "exec/attention/traffic.h"
 #include "exec/machine/machine.h"
@@ -27,7 +27,6 @@
 #include "source/size.h"
 #include "source/wording.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 #include "verify/cases/problem_data.h"
 
 namespace shardc::verify {

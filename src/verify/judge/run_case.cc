@@ -10,9 +10,9 @@
 // - if no reduction crosses devices, the bits equal those of one device
 // - the bytes sent equal the formula
 //
-// The tolerance is computed by tolerance.h. For example, a float32 output has
-// elements up to 1, and its error on one device is 1.5e-07. The tolerance is
-// twice this error plus 16 roundoffs of 2^-24: 1.3e-06.
+// The tolerance depends on the case. For example, a float32 output has elements
+// up to 1, and its error on one device is 1.5e-07. The tolerance is twice this
+// error plus 16 roundoffs of 2^-24: 1.3e-06.
 #include "verify/judge/run_case.h"
 
 #include <algorithm>
@@ -32,7 +32,6 @@
 #include "source/process.h"
 #include "source/size.h"
 #include "verify/cases/case.h"
-#include "verify/cases/features.h"
 #include "verify/cases/problem_data.h"
 #include "verify/judge/explain.h"
 

@@ -52,7 +52,7 @@ using OnPassed = std::function<void(const PassedOutput&)>;
 struct RunOptions {
   Checks checks;
   Stage stage = {};
-  // Replacements for steps of the program, set by tests (seams.h).
+  // Replacements for steps of the program, set by tests (Seams).
   exec::Seams seams;
   ReplaceInputs replace_inputs;
   int threads = 1;  // host threads that simulate devices

@@ -22,7 +22,7 @@
 // Its value is 2 * 3 * 4 numbers later if the page is joint, else after the
 // keys of all pages. The scale of an int8 row follows the row's integers; a
 // server has it elsewhere, in the same order.
-#include "verify/kv/server.h"
+#include "verify/kv/handover.h"
 
 #include <algorithm>
 #include <cmath>

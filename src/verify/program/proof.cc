@@ -22,13 +22,12 @@
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
 #include "exec/program/run.h"
-#include "program/runnable.h"
+#include "program/read.h"
 #include "program/sharding.h"
 #include "program/ties.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "verify/judge/explain.h"
-#include "verify/program/strange.h"
 
 namespace shardc::verify {
 namespace {
@@ -229,8 +228,8 @@ constexpr double kInputRounding = 0x1p-50;
 constexpr double kTimesRounding = 64;
 constexpr double kMostRounding = 1e-10;
 
-Compared Compare(const std::vector<double>& got,
-                 const std::vector<double>& want) {
+Compared CompareArrays(const std::vector<double>& got,
+                       const std::vector<double>& want) {
   Compared out;
   for (size_t i = 0; i < want.size(); ++i) {
     const double a = got[i];
@@ -468,8 +467,8 @@ class Prover {
       for (size_t device = 0; device < value.local.size(); ++device) {
         const auto index =
             AsIndex(mesh_.Index(static_cast<int>(device), manual));
-        const Compared one =
-            Judged(Compare(value.local[device].wide, want[index].data), id);
+        const Compared one = Judged(
+            CompareArrays(value.local[device].wide, want[index].data), id);
         if (!one.Passes()) {
           return Text(one) + " on " +
                  mesh_.DeviceText(static_cast<int>(device));
@@ -484,7 +483,7 @@ class Prover {
             ? exec::Gather(mesh_, value, why)
             : exec::Gather(mesh_, Added(value, partial->second), why);
     if (!got) return why.message;
-    const Compared one = Judged(Compare(got->wide, want[0].data), id);
+    const Compared one = Judged(CompareArrays(got->wide, want[0].data), id);
     return one.Passes() ? "" : Text(one);
   }
 
@@ -499,7 +498,8 @@ class Prover {
     const dense::ProgramValue& got = other.values[id];
     double change = 0;
     for (size_t d = 0; d < std::min(got.size(), want.size()); ++d) {
-      change = std::max(change, Compare(got[d].data, want[d].data).difference);
+      change =
+          std::max(change, CompareArrays(got[d].data, want[d].data).difference);
     }
     one.rounding = std::min(kTimesRounding * change, kMostRounding * *largest_);
     return one;
@@ -529,7 +529,8 @@ class Prover {
     largest_ = 0;
     for (const dense::ProgramValue& value : dense_.values) {
       for (const dense::Array& array : value) {
-        largest_ = std::max(*largest_, Compare(array.data, array.data).largest);
+        largest_ =
+            std::max(*largest_, CompareArrays(array.data, array.data).largest);
       }
     }
     return *rounded_;
@@ -567,7 +568,7 @@ class Prover {
         if (!out_.failure) out_.failure = {"", name + ": " + why.message};
         continue;
       }
-      const Compared one = Judged(Compare(got->wide, want), id);
+      const Compared one = Judged(CompareArrays(got->wide, want), id);
       result.difference = one.difference;
       result.allowed = one.Allowed();
       result.largest = one.largest;
@@ -651,7 +652,7 @@ class Prover {
         return;
       }
       const Compared one =
-          Judged(Compare(got.data, want.data), program_.outputs[i]);
+          Judged(CompareArrays(got.data, want.data), program_.outputs[i]);
       if (one.Passes()) continue;
       out_.failure = {"", name + " differs by " + ErrorText(one.difference) +
                               " from that of the reference, where " +

@@ -9,7 +9,7 @@
 //
 // Numbers that many values share, such as whole numbers and constants, neither
 // are strange nor show that another value is known.
-#include "verify/program/strange.h"
+#include "verify/program/proof.h"
 
 #include <algorithm>
 #include <cmath>

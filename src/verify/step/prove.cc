@@ -35,7 +35,6 @@
 #include "step/op_def.h"
 #include "step/validate.h"
 #include "verify/judge/explain.h"
-#include "verify/step/data.h"
 
 namespace shardc::verify {
 namespace {

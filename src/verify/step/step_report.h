@@ -14,19 +14,20 @@
 #include <tuple>
 #include <vector>
 
+#include "comm/collective.h"
 #include "exec/machine/buffer.h"
 #include "exec/machine/machine.h"
 #include "exec/operations/operation.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/project.h"
+#include "model/step_graph.h"
 #include "plan/compile.h"
 #include "plan/lowered_step.h"
 #include "source/finding.h"
-#include "step/attention.h"
-#include "step/choose.h"
 #include "step/constraints.h"
-#include "step/liveness.h"
+#include "step/lower.h"
+#include "step/macros.h"
 #include "step/program.h"
 #include "verify/cases/reduced_sizes.h"
 #include "verify/step/prove.h"
@@ -263,6 +264,55 @@ std::optional<step::Sizes> ReducedSizes(const step::Graph& graph,
 // If a decoder or encoder has two layers, at least two of its layers are
 // returned. Layers are of the same kind if their forward ops are equal.
 std::vector<int32_t> ReducedLayers(const step::Graph& graph);
+
+// How a step uses one parameter: the ops that read it, the collectives on it
+// and on its gradient, and their bytes.
+
+// An op that reads the parameter, or a value that depends only on the
+// parameter.
+struct ParameterUse {
+  step::Phase phase = step::Phase::kForward;
+  std::string part, op;
+  // Sharding of the operand that the op reads, such as "n:tp".
+  std::string sharding;
+  // Labels and sharding of the result, "[b,t,n,h] b:fsdp n:tp".
+  std::string result;
+};
+
+struct ParameterMove {
+  step::Phase phase = step::Phase::kForward;
+  std::string part, op;
+  // True if the collective runs on the parameter's gradient, false if it runs
+  // on the parameter.
+  bool gradient = false;
+  std::string specs;  // sharding before and after, "d:fsdp n:tp -> n:tp"
+  Collective collective = Collective::kAllGather;
+  AxisGroup axes = {};
+  int64_t bytes = 0;  // bytes sent by the device that sends most
+};
+
+struct ParameterStep {
+  Mode mode = Mode::kTrain;
+  Mesh mesh = {};
+  int64_t batch = 0, length = 0;
+  step::Policy policy = step::Policy::kPublished;
+  std::string unsupported = {};  // reason why there is no program, or empty
+  bool takes_part = false;       // true: the step has the parameter
+  std::string role = {};         // such as "q of layer 3"
+  std::string labels = {};       // dimension labels, such as "[(n h),d]"
+  std::string sharding = {};     // such as "(n h):tp d:fsdp"
+  bool stacked = false;          // true: the parameter stacks several tensors
+  std::string gradient = {};     // the gradient's sharding before it is reduced
+  std::vector<ParameterUse> uses = {};
+  std::vector<ParameterMove> moves = {};
+
+  int64_t Sent() const;
+};
+
+// Returns how the step uses the tensor in row `row` of the manifest. Returns
+// nullopt after an error was added to `findings`.
+std::optional<ParameterStep> FollowParameter(const StepInputs& request,
+                                             int64_t row, Findings& findings);
 
 }  // namespace shardc::verify
 

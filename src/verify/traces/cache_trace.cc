@@ -16,7 +16,7 @@
 #include "comm/collective.h"
 #include "exec/attention/staging.h"
 #include "exec/machine/agreement.h"
-#include "exec/operations/flash_decoding.h"
+#include "exec/operations/operation.h"
 #include "source/size.h"
 #include "verify/judge/explain.h"
 #include "verify/traces/remembered.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "dense/array.h"
-#include "dense/rotary.h"
+#include "dense/attention.h"
 #include "exec/attention/attention_problem.h"
 #include "exec/cache/kv_cache.h"
 #include "exec/machine/buffer.h"

@@ -18,7 +18,6 @@
 #include "exec/attention/staging.h"
 #include "exec/attention/traffic.h"
 #include "exec/machine/agreement.h"
-#include "exec/operations/flash_decoding.h"
 #include "exec/operations/operation.h"
 #include "source/process.h"
 #include "source/size.h"

@@ -12,7 +12,7 @@
 #include "emit/costs/search_report.h"
 #include "emit/html_rows.h"
 #include "emit/inputs.h"
-#include "emit/report/search_page.h"
+#include "emit/report/report.h"
 #include "meshes.h"
 #include "tables.h"
 

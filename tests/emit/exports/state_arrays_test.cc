@@ -1,4 +1,4 @@
-#include "emit/exports/orbax.h"
+#include "emit/exports/exporter.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "emit/findings/explain_code.h"
+#include "emit/findings/formats.h"
 
 #include <doctest/doctest.h>
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "emit/pictures/text_pictures.h"
+#include "emit/pictures/line.h"
 #include "tables.h"
 
 namespace shardc {

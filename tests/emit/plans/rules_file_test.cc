@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "parse/rules.h"
-#include "source/file_sink.h"
+#include "source/sink.h"
 
 namespace shardc {
 namespace {

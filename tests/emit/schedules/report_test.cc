@@ -12,7 +12,7 @@
 #include "emit/costs/cost_report.h"
 #include "emit/html_rows.h"
 #include "emit/inputs.h"
-#include "emit/report/schedule_page.h"
+#include "emit/report/page.h"
 #include "emit/schedules/schedule_report.h"
 #include "schedule/schedules.h"
 #include "tables.h"

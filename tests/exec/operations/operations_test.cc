@@ -11,7 +11,6 @@
 #include "exec/attention/staging.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
-#include "exec/operations/ring.h"
 #include "floats/convert.h"
 
 namespace shardc::exec {

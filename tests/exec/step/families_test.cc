@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "meshes.h"
-#include "step/backward.h"
 #include "step/build.h"
+#include "step/graph_writer.h"
 #include "step/lower.h"
 #include "step/mlp_graph.h"
 #include "step/program.h"

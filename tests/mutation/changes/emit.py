@@ -137,7 +137,7 @@ ROWS = [
      'place.source != nullptr ? std::optional(place.source->name())',
      'place.source != nullptr', 'place.source == nullptr', ''),
     ('emit/findings/formats.cc',
-     'json.BeginArray(JsonLayout::kLines);',
+     'void WriteFindings(JsonWriter& json, std::span<const Finding> findings) {\njson.BeginArray(JsonLayout::kLines);',
      'json.BeginArray(JsonLayout::kLines)', '', ''),
     ('emit/findings/formats.cc',
      'json.EndObject();',

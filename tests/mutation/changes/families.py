@@ -2,8 +2,8 @@
 
 ROWS = [
     ('families/description.cc',
-     'Put(out.blocks, std::move(block), name, BlockName);',
-     'Put(out.blocks, std::move(block), name, BlockName)', '', ''),
+     'PutNamed(out.blocks, std::move(block), name, BlockName);',
+     'PutNamed(out.blocks, std::move(block), name, BlockName)', '', ''),
     ('families/description.cc',
      'ReadBlocks(*blocks, out);',
      'ReadBlocks(*blocks, out)', '', ''),

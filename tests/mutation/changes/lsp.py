@@ -26,7 +26,7 @@ ROWS = [
      'if (!name || workspace.KindOf(document) != FileKind::kRules) return out;',
      '!name || workspace.KindOf(document) != FileKind::kRules', '!(!name || workspace.KindOf(document) != FileKind::kRules)', ''),
     ('lsp/references.cc',
-     'if (Find(item, offset, out)) return true;',
+     'if (FindNodeAt(item, offset, out)) return true;',
      'true', 'false', ''),
     ('lsp/references.cc',
      'if (found.keys.size() == 3 && found.keys[1] != scope.target) continue;',

@@ -1,16 +1,16 @@
 """Small changes to src/schedule."""
 
 ROWS = [
-    ('schedule/assign.cc',
+    ('schedule/schedules.cc',
      'const Score score = {std::max(best[s - 1][a].first, time[b] - time[a]),',
      '1', '2', ''),
-    ('schedule/assign.cc',
+    ('schedule/schedules.cc',
      'if (s == 1 && a > 0) break;',
      's == 1 && a > 0', '!(s == 1 && a > 0)', ''),
-    ('schedule/assign.cc',
+    ('schedule/schedules.cc',
      'out.back() = layers + 2;',
      'layers + 2', 'layers - 2', ''),
-    ('schedule/assign.cc',
+    ('schedule/schedules.cc',
      'time[i + 1] = time[i] + units[i].time;',
      '1', '2', ''),
     ('schedule/channels.cc',

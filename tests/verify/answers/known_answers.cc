@@ -13,12 +13,11 @@
 #include <utility>
 
 #include "dense/attention.h"
-#include "dense/rotary.h"
 #include "exec/attention/rotary.h"
 #include "exec/cache/kv_cache.h"
 #include "exec/kernels/arithmetic.h"
 #include "exec/machine/collectives.h"
-#include "exec/operations/ring.h"
+#include "exec/operations/operation.h"
 #include "exec/pages/page_pool.h"
 #include "verify/answers/known_refusals.h"
 #include "verify/cases/grid.h"

@@ -1,4 +1,4 @@
-#include "verify/cases/features.h"
+#include "verify/cases/case.h"
 
 #include <doctest/doctest.h>
 

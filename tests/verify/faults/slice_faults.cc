@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "exec/attention/staging.h"
-#include "exec/operations/ring.h"
+#include "exec/operations/operation.h"
 #include "source/size.h"
 #include "verify/faults/injection.h"
 

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "exec/machine/sharded.h"
-#include "exec/program/local.h"
+#include "exec/program/run.h"
 #include "meshes.h"
 #include "program/programs.h"
 #include "program/read.h"
-#include "program/runnable.h"
 #include "source/file.h"
 #include "verify/program/proof.h"
 

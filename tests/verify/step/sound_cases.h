@@ -10,7 +10,6 @@
 #include "model/dtype.h"
 #include "model/mesh.h"
 #include "step/program.h"
-#include "verify/step/data.h"
 #include "verify/step/prove.h"
 
 namespace shardc::verify {

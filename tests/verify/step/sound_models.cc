@@ -15,8 +15,6 @@
 #include <utility>
 
 #include "source/size.h"
-#include "step/attention.h"
-#include "step/backward.h"
 #include "step/build.h"
 #include "step/graph_writer.h"
 #include "step/macros.h"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "dense/attention.h"
 #include "dense/narrow.h"
-#include "dense/rotary.h"
 #include "verify/cases/grid.h"
 
 namespace shardc::verify {

@@ -1,8 +1,8 @@
 // Reads the `.metadata` file of a checkpoint of torch.distributed.checkpoint
 // (DCP), which lists the tensors, the saved pieces, and the place of each
 // piece.
-#ifndef SHARDC_STORED_DCP_METADATA_H_
-#define SHARDC_STORED_DCP_METADATA_H_
+#ifndef SHARDC_STORED_DCP_H_
+#define SHARDC_STORED_DCP_H_
 
 #include <cstdint>
 #include <optional>
@@ -68,4 +68,4 @@ bool MergeDcpMetadata(DcpMetadata more, const Place& place, DcpMetadata& into,
 
 }  // namespace shardc::stored
 
-#endif  // SHARDC_STORED_DCP_METADATA_H_
+#endif  // SHARDC_STORED_DCP_H_
