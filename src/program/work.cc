@@ -322,6 +322,11 @@ double ProductFlops(const Op& op, std::span<const Shape> in, const Shape& out) {
     for (size_t d = 1; d < rhs.size(); ++d) {
       each *= static_cast<double>(in[1][AsIndex(rhs[d])]);
     }
+    // A transposed convolution puts zeros between the elements of its operand,
+    // which are not multiplied.
+    for (const int64_t apart : op.Of(Attr::kLhsDilation)) {
+      each /= static_cast<double>(std::max<int64_t>(1, apart));
+    }
   }
   for (const int64_t d : op.Of(Attr::kLhsContract)) {
     each *= static_cast<double>(in[0][AsIndex(d)]);

@@ -151,6 +151,21 @@ TEST_CASE("a product has two operations for each multiply-add") {
         2.0 * 3 * 5 * 8 * 48);
 }
 
+TEST_CASE("a transposed convolution does not multiply the zeros in between") {
+  ProgramText text;
+  const ValueId x = text.Input("data", "x", {4, 8, 8, 8});
+  const ValueId w = text.Input("param", "w", {6, 8, 4, 4});
+  text.Op("conv", {x, w}, {4, 6, 16, 16},
+          R"("lhs":[0,1,2,3],"rhs":[0,1,2,3],"result":[0,1,2,3],)"
+          R"("strides":[1,1],"padding":[[2,2],[2,2]],"lhs_dilation":[2,2],)"
+          R"("groups":1)");
+  const Program program = text.Read();
+  const Shape in[] = {{4, 8, 8, 8}, {6, 8, 4, 4}};
+  // Each of the 8 x 8 elements is multiplied with 4 x 4 taps.
+  CHECK(ProductFlops(program.ops[0], in, {4, 6, 16, 16}) ==
+        2.0 * 4 * 8 * 8 * 8 * 6 * 4 * 4);
+}
+
 TEST_CASE("views and maps that loops compute again are not stored") {
   ProgramText text;
   const ValueId x = text.Input("data", "x", {4, 8});
