@@ -125,10 +125,17 @@ ROWS.update(
             "logical_or": "or",
             "logical_xor": "xor",
             "bitwise_left_shift": "shift_left",
-            "bitwise_right_shift": "shift_right_arithmetic",
+            "__lshift__": "shift_left",
         }.items()
     }
 )
+
+
+@row("bitwise_right_shift", "__rshift__")
+def _right_shift(c: Call, x: Any, by: Any) -> Written:
+    kind = "logical" if c.dtype.startswith("U") else "arithmetic"
+    fn = f"shift_right_{kind}"
+    return c.values.map(fn, [c.v(x, c.dtype), c.v(by, c.dtype)])
 
 
 def _compared(fn: str) -> Row:

@@ -717,8 +717,8 @@ def _placed(fn: str) -> Row:
         dim: int,
         index: Any,
         source: Any,
-        *,
         reduce: str | None = None,
+        *,
         include_self: bool = True,
     ) -> Written:
         fns = {

@@ -23,6 +23,7 @@ state.
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import sys
@@ -38,6 +39,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 import shardc.torch_products  # noqa: F401  (adds rows to the table)
+import shardc.torch_windows  # noqa: F401
 from shardc.program_ops import ELEMENTS, Recorder
 from shardc.program_places import Places
 from shardc.torch_ops import COMPLEX, ROWS, Call, bounds
@@ -353,7 +355,7 @@ class Recording(TorchDispatchMode):
         operands = [x for x in tree_leaves(args) if isinstance(x, torch.Tensor)]
         if name not in COMPLEX and any(x.is_complex() for x in (*operands, *results)):
             row = None
-        if row is not None:
+        if row is not None and _takes(row, args, plain):
             made = row(Call(self.values, result, self.value_of), *args, **plain)
             outs = None if made is None else made if isinstance(made, list) else [made]
         if outs is None:
@@ -506,6 +508,16 @@ class Recording(TorchDispatchMode):
             else:
                 out += self.nonzero(one).unbind(1)
         return out
+
+
+def _takes(row: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a row describes a call with these arguments. Versions of PyTorch have
+    added some."""
+    try:
+        inspect.signature(row).bind(None, *args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 _LAYOUT = ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking")

@@ -52,6 +52,10 @@ struct Seen {
   bool by_data = false, by_position = false;
   bool searched = false, grouped = false, window = false, feature = false;
   bool between_weights = false;  // a dot of two weights contracts it
+  bool by_constant = false;      // of a constant operand of a dot
+  bool within = false;           // follows another factor in a dimension
+  bool leads = false;            // other factors follow it in a dimension
+  bool holds_elements = false;   // the elements of heads follow it
   bool only_parts = false;
   // The smallest size of another side of a weight that a dot contracts or
   // produces together with this factor, in times of the factor's dimension.
@@ -127,6 +131,17 @@ class RoleFinder {
         for (const FactorId factor : table_.Resolve(dim)) SeeSum(factor);
       }
     }
+    for (const Input& input : program_.inputs) {
+      if (input.kind != InputKind::kParam) continue;
+      for (const Factors& dim : ties_.dims[input.value]) {
+        const Factors list = table_.Resolve(dim);
+        for (size_t i = 1; i < list.size(); ++i) {
+          Seen& leader = seen_[list[i - 1]];
+          leader.leads = true;
+          if (!leader.only_parts) seen_[list[i]].within = true;
+        }
+      }
+    }
   }
 
   // A moment of the optimizer has the dimensions of its parameter. A cache of
@@ -178,6 +193,7 @@ class RoleFinder {
       Each(event.factors, [&](Seen& seen) {
         switch (event.use) {
           case Use::kContracted:
+            if (event.own == 0) seen.by_constant = true;
             if (activations) seen.contracted_by_activations = true;
             if (IsWeight(event)) ++seen.contracted;
             if (event.own == kOnParams && event.other == kOnParams) {
@@ -185,6 +201,7 @@ class RoleFinder {
             }
             break;
           case Use::kProduced:
+            if (event.own == 0) seen.by_constant = true;
             if (IsWeight(event)) ++seen.produced;
             break;
           case Use::kBatched:
@@ -232,11 +249,14 @@ class RoleFinder {
     return event.own == kOnParams && IsData(event.other);
   }
 
-  // Whether the factor is a dimension of data, which no weight contracts. A sum
-  // is one if a part is: the tokens of an image after a class token.
+  // Whether the factor is a dimension of data, which no weight contracts: one
+  // of an input, or one that no parameter has, such as the length of a cache
+  // that the program itself begins with zeros. A sum is one if a part is: the
+  // tokens of an image after a class token.
   static bool IsOfData(const Seen& seen, int depth = 0) {
     if (seen.contracted > 0 || seen.produced > 0 || seen.feature) return false;
-    return seen.in_data ||
+    const bool alone = depth == 0 && seen.parts.empty() && !seen.by_constant;
+    return seen.in_data || (alone && !seen.in_param) ||
            (depth < kPartDepth &&
             std::ranges::any_of(seen.parts, [&](const Seen* part) {
               return IsOfData(*part, depth + 1);
@@ -294,11 +314,22 @@ class RoleFinder {
   void SeeSides(std::span<const Event> events) {
     int64_t contracted = 1;
     int64_t produced = 1;
+    std::set<FactorId> sides[2];  // contracted, produced
     for (const Event& event : events) {
       if (!IsWeight(event)) continue;
       const int64_t size = table_.SizeOf(event.factors);
       if (event.use == Use::kContracted) contracted *= size;
       if (event.use == Use::kProduced) produced *= size;
+      auto& side = sides[event.use == Use::kProduced ? 1 : 0];
+      const Factors list = table_.Resolve(event.factors);
+      if (event.use == Use::kProduced || event.use == Use::kContracted) {
+        side.insert(list.begin(), list.end());
+      }
+    }
+    for (const int side : {0, 1}) {
+      for (const FactorId one : sides[side]) {
+        opposite_[one].insert(sides[1 - side].begin(), sides[1 - side].end());
+      }
     }
     for (const Event& event : events) {
       if (!IsWeight(event) ||
@@ -318,20 +349,26 @@ class RoleFinder {
   // query heads of each KV head.
   void FindGroups() {
     // With a single token the queries have no sequence. What the scores pass
-    // then is a group unless a dot contracts it.
-    for (Seen* const seen : one_token_) {
-      if (!seen->contracted_by_activations) seen->passed_with_sequence = true;
-    }
-    std::set<FactorId> alone;  // followed by something that is no group
+    // then is a group if the elements of heads follow it and no dot contracts
+    // it. The values' elements, which a state of linear attention passes, are
+    // none: nothing follows them.
+    std::vector<Factors> all;
     for (const Input& input : program_.inputs) {
       if (input.kind != InputKind::kParam) continue;
-      Factors all;
+      Factors& one = all.emplace_back();
       for (const Factors& dim : ties_.dims[input.value]) {
         const Factors list = table_.Resolve(dim);
-        all.insert(all.end(), list.begin(), list.end());
+        one.insert(one.end(), list.begin(), list.end());
       }
-      AddPairs(all, alone, 0);
     }
+    for (const Factors& one : all) MarkHolders(one, 0);
+    for (Seen* const seen : one_token_) {
+      if (!seen->contracted_by_activations && seen->holds_elements) {
+        seen->passed_with_sequence = true;
+      }
+    }
+    std::set<FactorId> alone;  // followed by something that is no group
+    for (const Factors& one : all) AddPairs(one, alone, 0);
     std::set<std::pair<FactorId, FactorId>> found;
     for (const auto& [head, group] : pairs_) {
       const Seen& seen = seen_[group];
@@ -353,6 +390,33 @@ class RoleFinder {
       }
     }
     for (const FactorId factor : inside_) groups_.erase(factor);
+  }
+
+  // Whether the factor, or one of its parts, is of the elements of heads.
+  bool IsElements(FactorId factor, int depth = 0) {
+    const Seen& seen = seen_[factor];
+    if (seen.contracted_by_activations || seen.passed_by_values) return true;
+    return depth < kPartDepth &&
+           std::ranges::any_of(
+               table_.PartsOf(factor), [&](const Factors& part) {
+                 return !part.empty() && IsElements(part[0], depth + 1);
+               });
+  }
+
+  // Finds the factors that elements of heads follow, in parts as well.
+  void MarkHolders(const Factors& list, int depth) {
+    for (size_t i = 0; i + 1 < list.size(); ++i) {
+      if (IsElements(list[i + 1])) seen_[list[i]].holds_elements = true;
+    }
+    for (size_t i = 0; i < list.size() && depth < kPartDepth; ++i) {
+      for (const Factors& part : table_.PartsOf(list[i])) {
+        Factors next = part;
+        next.insert(next.end(),
+                    list.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                    list.end());
+        MarkHolders(next, depth + 1);
+      }
+    }
   }
 
   void AddPairs(const Factors& list, std::set<FactorId>& alone, int depth) {
@@ -381,14 +445,17 @@ class RoleFinder {
   }
 
   bool IsHead(const Seen& seen) const {
-    return seen.batch && !IsOfData(seen) && !seen.scanned_weight;
+    // Tokens of a block that a weight contracts stay tokens.
+    const bool tokens =
+        seen.in_data && seen.contracted > 0 && seen.produced == 0;
+    return seen.batch && !tokens && !IsOfData(seen) && !seen.scanned_weight;
   }
 
   // Returns the factor that most dots of weights contract and produce. Of equal
   // ones, the first in the parameters; kNone if there is none.
   FactorId FindStream() {
     FactorId best = kNone;
-    int64_t most = 0;
+    std::pair<int64_t, int64_t> highest(0, 0);
     for (const Input& input : program_.inputs) {
       if (input.kind != InputKind::kParam) continue;
       for (const Factors& dim : ties_.dims[input.value]) {
@@ -396,20 +463,24 @@ class RoleFinder {
           const Seen& seen = seen_[factor];
           const bool both = seen.contracted > 0 && seen.produced > 0;
           const int64_t count = seen.contracted + seen.produced;
+          // A block of several projections of one inner width has that width
+          // in many dots, of which one produces it.
+          const std::pair rank(std::min(seen.contracted, seen.produced), count);
           const bool other = IsHead(seen) || groups_.contains(factor) ||
                              seen.searched || seen.scanned_weight ||
-                             seen.contracted_by_activations;
+                             seen.contracted_by_activations || seen.within;
           // An inner width is produced by as many dots as contract it, or more.
           const bool passes = seen.in_data || seen.contracted > seen.produced ||
                               (seen.contracted > 1 && seen.produced > 1);
-          if (both && !other && passes && count > most) {
+          if (both && !other && passes && rank > highest) {
             best = factor;
-            most = count;
+            highest = rank;
           }
         }
       }
     }
-    most_ = most;
+    most_ = highest.second;
+    stream_ = best;
     return best;
   }
 
@@ -418,9 +489,12 @@ class RoleFinder {
     const bool of_data = IsOfData(seen);
     if (seen.only_parts) return kParts;
     if (seen.in_param && seen.scanned_weight) return kLayers;
-    if (seen.in_param && (seen.searched || seen.grouped ||
-                          (seen.weight_batch && !seen.batch && !of_data))) {
-      return kExperts;
+    if (seen.in_param && (seen.searched || seen.grouped)) return kExperts;
+    if (seen.in_param && seen.weight_batch && !seen.batch && !of_data &&
+        !seen.passed_with_sequence) {
+      // The blocks of a weight that is block diagonal are no experts: a
+      // dimension of features holds one block after the other.
+      return seen.leads ? kUnknown : kExperts;
     }
     // Weights of each example: the dimension is neither data's nor theirs.
     if (of_data && seen.in_param && seen.weight_batch) return kUnknown;
@@ -446,7 +520,11 @@ class RoleFinder {
       return kHeads;  // one KV head without a dimension: MQA
     }
     if (!of_data && (seen.contracted_by_activations || seen.passed_by_values)) {
-      return kHeadDim;
+      // A weight makes the elements of heads, or contracts them. The number of
+      // learned queries is not made by one.
+      const bool learned =
+          seen.contracted + seen.produced == 0 && !seen.feature;
+      return learned && !seen.between_weights ? kUnknown : kHeadDim;
     }
     if (of_data) {
       const bool moves = seen.contracted_by_activations || seen.scanned ||
@@ -456,8 +534,10 @@ class RoleFinder {
     }
     if (seen.in_param && seen.by_position) return kPosition;
     const bool both = seen.contracted > 0 && seen.produced > 0;
-    if (both && 2 * (seen.contracted + seen.produced) >= most_ &&
-        seen.contracted > 1 && seen.produced > 1 && most_ > 6) {
+    if (both && !seen.within &&
+        2 * (seen.contracted + seen.produced) >= most_ && seen.contracted > 1 &&
+        seen.produced > 1 && most_ > 6 &&
+        opposite_.at(factor) != std::set{stream_}) {
       return kStream;  // that of another tower
     }
     if (seen.between_weights && !both) return kLatent;
@@ -479,7 +559,11 @@ class RoleFinder {
   std::set<std::pair<FactorId, FactorId>> pairs_;  // heads, and what follows
   std::set<FactorId> kv_, groups_;
   std::set<FactorId> inside_;  // what follows a group
+  // For each factor what weights have on the other side, where it is contracted
+  // or produced.
+  std::map<FactorId, std::set<FactorId>> opposite_;
   int64_t most_ = 0;
+  FactorId stream_ = kNone;
 };
 
 // Returns the roles of all factors that occur in inputs of the program. Factors

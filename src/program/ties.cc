@@ -418,8 +418,12 @@ class Tying {
           Unify(*left, *right);
         }
       } else if (left || right) {
-        Lookup(left ? *left : *right, out_.depends[op.out[0]],
-               out_.depends[op.in[left ? 1 : 0]]);
+        // An index that was computed from data, compared with a constant: that
+        // the token of an argmax ends the text picks no elements.
+        const uint8_t by = out_.depends[op.in[left ? 1 : 0]];
+        const bool tested = (out_.depends[op.in[left ? 0 : 1]] & kOnData) != 0;
+        if (tested && (by & kOnData) == 0) return;
+        Lookup(left ? *left : *right, out_.depends[op.out[0]], by);
       }
       return;
     }

@@ -80,6 +80,13 @@ class Masks {
     return ShapeOf(id) == ShapeOf(op.out[0]);
   }
 
+  // The dimension whose index each element of a value is, and the index of the
+  // first element if it is known.
+  struct Count {
+    size_t dim = 0;
+    std::optional<int64_t> start;
+  };
+
   void Forward(const std::vector<Op>& ops) {
     for (const Op& op : ops) {
       for (const Body& body : op.bodies) {
@@ -89,6 +96,9 @@ class Masks {
           masked_[to] = masked_[from];
           if (ShapeOf(from) == ShapeOf(to)) counts_[to] = counts_[from];
         });
+        for (size_t i = FirstCarried(op, body); i < body.in.size(); ++i) {
+          if (auto& count = counts_[body.in[i]]) count->start.reset();
+        }
         Forward(body.ops);
         for (size_t i = 0; i < std::min(body.out.size(), op.out.size()); ++i) {
           mask_[op.out[i]] = mask_[body.out[i]];
@@ -99,36 +109,45 @@ class Masks {
     }
   }
 
+  // Returns the position of the first input of a body that the turns of a loop
+  // change.
+  static size_t FirstCarried(const Op& op, const Body& body) {
+    if (op.kind == OpKind::kScan) return AsIndex(op.NumberOf(Attr::kConsts));
+    if (op.kind != OpKind::kWhile) return body.in.size();
+    return body.in.size() - std::min(body.in.size(), op.out.size());
+  }
+
   void Step(const Op& op) {
     if (op.kind == OpKind::kIota) {
-      counts_[op.out[0]] = AsIndex(op.NumberOf(Attr::kDim));
+      counts_[op.out[0]] = Count{AsIndex(op.NumberOf(Attr::kDim)), 0};
     }
     if (op.kind == OpKind::kMap) return Map(op);
     if (!IsView(op) && op.kind != OpKind::kBroadcast) return;
     mask_[op.out[0]] = mask_[op.in[0]];
     hides_[op.out[0]] = hides_[op.in[0]];
     masked_[op.out[0]] = masked_[op.in[0]];
-    counts_[op.out[0]] = Moved(op);
+    const auto& count = counts_[op.in[0]];
+    const auto moved = count ? Moved(op, count->dim) : std::nullopt;
+    counts_[op.out[0]] =
+        moved ? std::optional(Count{*moved, count->start}) : std::nullopt;
   }
 
-  // Returns the dimension of a view whose index each element is.
-  std::optional<size_t> Moved(const Op& op) const {
-    const auto from = counts_[op.in[0]];
-    if (!from) return std::nullopt;
+  // Returns which dimension of a view has the indices of an operand's.
+  std::optional<size_t> Moved(const Op& op, size_t from) const {
     if (op.kind == OpKind::kBroadcast) {
-      return AsIndex(op.Of(Attr::kDims)[*from]);
+      return AsIndex(op.Of(Attr::kDims)[from]);
     }
     if (op.kind == OpKind::kTranspose) {
       const auto perm = op.Of(Attr::kPerm);
       for (size_t d = 0; d < perm.size(); ++d) {
-        if (AsIndex(perm[d]) == *from) return d;
+        if (AsIndex(perm[d]) == from) return d;
       }
     }
     // A reshape that only adds or drops dimensions of size 1.
     const Shape& before = ShapeOf(op.in[0]);
     const Shape& after = ShapeOf(op.out[0]);
     const auto nth =
-        std::count_if(before.begin(), before.begin() + AsSigned(*from),
+        std::count_if(before.begin(), before.begin() + AsSigned(from),
                       [](int64_t size) { return size != 1; });
     Shape a;
     Shape b;
@@ -150,9 +169,7 @@ class Masks {
     const ValueId out = op.out[0];
     constexpr std::string_view kComparisons[] = {"ge", "gt", "le", "lt"};
     if (IsAmong(op.word, kComparisons) && op.in.size() == 2) {
-      const auto a = counts_[op.in[0]];
-      const auto b = counts_[op.in[1]];
-      mask_[out] = a && b && *a != *b && ShapeOf(out)[*a] == ShapeOf(out)[*b];
+      mask_[out] = HidesHalf(counts_[op.in[0]], counts_[op.in[1]], out);
       return;
     }
     const auto is_mask = [&](ValueId id) { return mask_[id]; };
@@ -167,9 +184,10 @@ class Masks {
       // An index plus a constant is still an index, but for its start.
       for (size_t i = 0; i < op.in.size(); ++i) {
         const ValueId other = op.in[op.in.size() - 1 - i];
-        if (op.in.size() == 1 || ShapeOf(other).empty() ||
-            CheckedProduct(ShapeOf(other)) == 1) {
+        if (op.in.size() == 1) {
           counts_[out] = counts_[op.in[i]];
+        } else if (CheckedProduct(ShapeOf(other)) == 1 && counts_[op.in[i]]) {
+          counts_[out] = Shifted(*counts_[op.in[i]], other, op.word, i);
         }
       }
     }
@@ -189,6 +207,30 @@ class Masks {
     } else {
       masked_[out] = is_masked(op.in[0]);
     }
+  }
+
+  // The count after a number is added to it, or subtracted from it if it is the
+  // first operand.
+  Count Shifted(Count count, ValueId by, std::string_view fn, size_t operand) {
+    const auto& known = program_.values[by].integers;
+    if (!count.start || known.empty() || (fn == "sub" && operand == 1)) {
+      return {count.dim, std::nullopt};
+    }
+    const auto change = CheckedMul(known[0], fn == "sub" ? -1 : 1);
+    return {count.dim, change ? CheckedAdd(*count.start, *change) : change};
+  }
+
+  // Returns whether the comparison of two counts is true for half of a square.
+  // It is if rows and columns begin at the same index. Blocks of scores that
+  // begin elsewhere are hidden as wholes, or not at all.
+  bool HidesHalf(const std::optional<Count>& a, const std::optional<Count>& b,
+                 ValueId out) const {
+    if (!a || !b || a->dim == b->dim || !a->start || !b->start) return false;
+    const auto negative = CheckedMul(*b->start, -1);
+    const auto apart =
+        negative ? CheckedAdd(*a->start, *negative) : std::nullopt;
+    return apart && *apart >= -1 && *apart <= 1 &&
+           ShapeOf(out)[a->dim] == ShapeOf(out)[b->dim];
   }
 
   // Returns whether a select chooses among constants of which one hides a score
@@ -220,14 +262,16 @@ class Masks {
                                     (read_[op->out[0]] && !shown_[op->out[0]]));
       for (const ValueId id : op->in) {
         read_[id] = true;
-        if (!hides) shown_[id] = true;
+        // What is repeated is read in front of the mask as well.
+        const bool full = hides && CheckedProduct(ShapeOf(id)) ==
+                                       CheckedProduct(ShapeOf(op->out[0]));
+        if (!full) shown_[id] = true;
       }
     }
   }
 
   const Program& program_;
-  // The dimension whose index each element of a value is.
-  std::vector<std::optional<size_t>> counts_;
+  std::vector<std::optional<Count>> counts_;
   // `hides_`: numbers that hide a score to which they are added.
   std::vector<bool> mask_, hides_, masked_, read_, shown_;
 };
@@ -277,6 +321,11 @@ double ProductFlops(const Op& op, std::span<const Shape> in, const Shape& out) {
     const auto rhs = op.Of(Attr::kRhs);
     for (size_t d = 1; d < rhs.size(); ++d) {
       each *= static_cast<double>(in[1][AsIndex(rhs[d])]);
+    }
+    // A transposed convolution puts zeros between the elements of its operand,
+    // which are not multiplied.
+    for (const int64_t apart : op.Of(Attr::kLhsDilation)) {
+      each /= static_cast<double>(std::max<int64_t>(1, apart));
     }
   }
   for (const int64_t d : op.Of(Attr::kLhsContract)) {

@@ -539,6 +539,16 @@ class Evidence(Case):
                                    {"model_type": name, **config})
                 self.assertEqual([one for one in found if one[0] == "SHD223"], [])
 
+    def test_a_config_of_linear_attention(self):
+        """The elements of a value are read from a state as a group's scores are from
+        keys, and the program does not show as many heads."""
+        found = self.found(
+            "steps/linear_attention.program.json.gz",
+            "rules:\n  - match: '.*'\n    spec: Replicated\n",
+            {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 8,
+             "num_key_value_heads": 8, "vocab_size": 96})
+        self.assertEqual([one for one in found if one[0] == "SHD223"], [])
+
     def test_experts_that_the_program_contradicts(self):
         mixtral = "torch_programs/mixtral.program.json.gz"
         rules = "rules:\n  - match: '.*'\n    spec: Replicated\n"

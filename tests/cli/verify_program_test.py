@@ -417,6 +417,16 @@ class Verdicts(Case):
         done = self.proved(self.PROGRAM)
         self.assertIn("gathered at own.py:4: `opaque` needs all of dimension", done.out)
 
+    def test_an_unknown_op_may_have_an_empty_result(self):
+        """As PyTorch's embedding bags have. The other result is computed all the
+        same."""
+        program = copy.deepcopy(self.PROGRAM)
+        program["values"].append({"shape": [0], "dtype": "I64"})
+        program["ops"][1]["out"] = [3, 5]
+        done = self.proved(program)
+        self.assertEqual(done.rc, 0, done)
+        self.assertIn("\nequal but for stand-ins: ", done.out)
+
     def test_constraints_over_other_axes_are_noted(self):
         """A constraint that the mesh can follow reshards its operand."""
         program = copy.deepcopy(self.PROGRAM)

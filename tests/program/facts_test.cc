@@ -287,5 +287,161 @@ TEST_CASE("rotated keys of one KV head do not hide the heads") {
   }
 }
 
+// The blocks of a weight that is block diagonal: x in, blocks of it, out.
+TEST_CASE("the blocks of a block-diagonal weight are no experts") {
+  ProgramText text;
+  const ValueId in = text.Input("param", "in", {16, 24});
+  const ValueId gate = text.Input("param", "gate", {4, 6, 6});
+  const ValueId out = text.Input("param", "out", {24, 16});
+  const ValueId x = text.Input("data", "x", {3, 5, 16});
+  const ValueId h = text.Op("reshape", {text.MatMul(x, in)}, {3, 5, 4, 6});
+  const ValueId gated =
+      text.Op("dot", {h, gate}, {4, 3, 5, 6},
+              R"("lhs_contract":[3],"rhs_contract":[1],"lhs_batch":[2],)"
+              R"("rhs_batch":[0])");
+  const ValueId back =
+      text.Op("transpose", {gated}, {3, 5, 4, 6}, R"("perm":[1,2,0,3])");
+  const ValueId y = text.MatMul(text.Op("reshape", {back}, {3, 5, 24}), out);
+  text.Op("map", {x, y}, {3, 5, 16}, R"("fn":"add")");
+  CHECK(FactsText(text.Read()) ==
+        "in [stream 16] [4 x inner 6]\n"
+        "gate [4] [inner 6] [inner 6]\n"
+        "out [4 x inner 6] [stream 16]\n");
+}
+
+// One token of attention. Its keys are written to zeros, or its queries are
+// multiplied by a part of the keys' weights: `absorbed`.
+std::string OfOneToken(bool absorbed) {
+  ProgramText text;
+  const ValueId wq = text.Input("param", "q", {16, 32});
+  const ValueId wk = text.Input("param", "k", {16, absorbed ? 8 : 16});
+  const ValueId up =
+      absorbed ? text.Input("param", "up", {8, 4, 8}) : ValueId{};
+  const ValueId wo = text.Input("param", "o", {32, 16});
+  const ValueId x = text.Input("data", "x", {3, 16});
+  const ValueId at = text.Input("data", "at", {});
+  const ValueId zero = text.Op("const", {}, {});
+  const Shape one = absorbed ? Shape{3, 1, 8} : Shape{3, 1, 2, 8};
+  const Shape all = absorbed ? Shape{3, 24, 8} : Shape{3, 24, 2, 8};
+  const ValueId zeros = text.Op("broadcast", {zero}, all, R"("dims":[])");
+  const ValueId key = text.Op("reshape", {text.MatMul(x, wk)}, one);
+  const ValueId keys =
+      absorbed
+          ? text.Op("dynamic_update_slice", {zeros, key, zero, at, zero}, all)
+          : text.Op("dynamic_update_slice", {zeros, key, zero, at, zero, zero},
+                    all);
+  ValueId q = text.MatMul(x, wq);
+  ValueId scores = 0;
+  ValueId y = 0;
+  if (absorbed) {
+    q = text.Op(
+        "transpose",
+        {text.Op("dot", {text.Op("reshape", {q}, {3, 4, 8}), up}, {4, 3, 8},
+                 R"("lhs_contract":[2],"rhs_contract":[2],)"
+                 R"("lhs_batch":[1],"rhs_batch":[1])")},
+        {3, 4, 8}, R"("perm":[1,0,2])");
+    scores = text.Op("dot", {q, keys}, {3, 4, 24},
+                     R"("lhs_contract":[2],"rhs_contract":[2],"lhs_batch":[0],)"
+                     R"("rhs_batch":[0])");
+    y = text.Op("dot", {scores, keys}, {3, 4, 8},
+                R"("lhs_contract":[2],"rhs_contract":[1],"lhs_batch":[0],)"
+                R"("rhs_batch":[0])");
+  } else {
+    q = text.Op("reshape", {q}, {3, 2, 2, 8});
+    scores =
+        text.Op("dot", {q, keys}, {3, 2, 2, 24},
+                R"("lhs_contract":[3],"rhs_contract":[3],"lhs_batch":[0,1],)"
+                R"("rhs_batch":[0,2])");
+    y = text.Op("dot", {scores, keys}, {3, 2, 2, 8},
+                R"("lhs_contract":[3],"rhs_contract":[1],"lhs_batch":[0,1],)"
+                R"("rhs_batch":[0,2])");
+  }
+  const ValueId out = text.MatMul(text.Op("reshape", {y}, {3, 32}), wo);
+  text.Op("map", {x, out}, {3, 16}, R"("fn":"add")");
+  return FactsText(text.Read());
+}
+
+TEST_CASE("one token has the heads of its keys, which zeros begin") {
+  CHECK(OfOneToken(false) ==
+        "q [stream 16] [kv_heads 2 x group 2 x head_dim 8]\n"
+        "k [stream 16] [kv_heads 2 x head_dim 8]\n"
+        "o [kv_heads 2 x group 2 x head_dim 8] [stream 16]\n");
+}
+
+TEST_CASE("heads whose keys are multiplied into the queries are no experts") {
+  CHECK(OfOneToken(true) ==
+        "q [stream 16] [heads 4 x inner 8]\n"
+        "k [stream 16] [head_dim 8]\n"
+        "up [head_dim 8] [heads 4] [inner 8]\n"
+        "o [heads 4 x head_dim 8] [stream 16]\n");
+}
+
+TEST_CASE("the values that a state of linear attention passes are no group") {
+  ProgramText text;
+  const ValueId wq = text.Input("param", "q", {16, 24});
+  const ValueId wk = text.Input("param", "k", {16, 24});
+  const ValueId wv = text.Input("param", "v", {16, 40});
+  const ValueId wo = text.Input("param", "o", {40, 16});
+  const ValueId x = text.Input("data", "x", {3, 5, 16});
+  const ValueId q = text.Op("reshape", {text.MatMul(x, wq)}, {3, 5, 4, 6});
+  const ValueId k = text.Op("reshape", {text.MatMul(x, wk)}, {3, 5, 4, 6});
+  const ValueId v = text.Op("reshape", {text.MatMul(x, wv)}, {3, 5, 4, 10});
+  const ValueId state =
+      text.Op("dot", {k, v}, {3, 4, 6, 10},
+              R"("lhs_contract":[1],"rhs_contract":[1],"lhs_batch":[0,2],)"
+              R"("rhs_batch":[0,2])");
+  const ValueId read =
+      text.Op("dot", {q, state}, {3, 4, 5, 10},
+              R"("lhs_contract":[3],"rhs_contract":[2],"lhs_batch":[0,2],)"
+              R"("rhs_batch":[0,1])");
+  const ValueId back =
+      text.Op("transpose", {read}, {3, 5, 4, 10}, R"("perm":[0,2,1,3])");
+  const ValueId y = text.MatMul(text.Op("reshape", {back}, {3, 5, 40}), wo);
+  text.Op("map", {x, y}, {3, 5, 16}, R"("fn":"add")");
+  CHECK(FactsText(text.Read()) ==
+        "q [stream 16] [heads 4 x head_dim 6]\n"
+        "k [stream 16] [heads 4 x head_dim 6]\n"
+        "v [stream 16] [heads 4 x head_dim 10]\n"
+        "o [heads 4 x head_dim 10] [stream 16]\n");
+}
+
+// Two blocks, of which each has projections of an inner width: from the stream,
+// among its own elements, and back.
+TEST_CASE("an inner width of several projections is not the stream") {
+  ProgramText text;
+  const ValueId x = text.Input("data", "x", {3, 5, 16});
+  ValueId y = x;
+  for (const char* const block : {"a", "b"}) {
+    const std::string name(block);
+    const ValueId up = text.Input("param", name + "/up", {16, 32});
+    const ValueId down = text.Input("param", name + "/down", {8, 16});
+    const ValueId h = text.MatMul(y, up);
+    ValueId all = 0;
+    for (const char* const gate : {"1", "2", "3", "4", "5"}) {
+      const ValueId w = text.Input("param", name + "/" + gate, {32, 8});
+      const ValueId z = text.MatMul(h, w);
+      all = all == 0 ? z : text.Op("map", {all, z}, {3, 5, 8}, R"("fn":"mul")");
+    }
+    y = text.Op("map", {y, text.MatMul(all, down)}, {3, 5, 16},
+                R"("fn":"add")");
+  }
+  const std::string facts = FactsText(text.Read());
+  CAPTURE(facts);
+  CHECK(facts.find("a/up [stream 16] [inner 32]\n") != std::string::npos);
+  CHECK(facts.find("b/up [stream 16] [inner 32]\n") != std::string::npos);
+}
+
+TEST_CASE("that a token is a certain one is no lookup of the head") {
+  ProgramText text;
+  const ValueId head = text.Input("param", "head", {16, 24});
+  const ValueId x = text.Input("data", "x", {3, 16});
+  const ValueId next = text.Op("reduce", {text.MatMul(x, head)}, {3},
+                               R"("axes":[1],)"
+                               R"("fn":"argmax")");
+  const ValueId end = text.Op("const", {}, {});
+  text.Op("map", {next, end}, {3}, R"("fn":"eq")");
+  CHECK(FactsText(text.Read()) == "head [in 16] [out 24]\n");
+}
+
 }  // namespace
 }  // namespace shardc::program

@@ -80,6 +80,62 @@ TEST_CASE("scores that are read without the mask as well are not halved") {
   CHECK(Masked(program) == 1);
 }
 
+TEST_CASE("a product whose result is repeated behind the mask is not halved") {
+  ProgramText text;
+  const ValueId x = text.Input("data", "x", {2, 6, 4});
+  const ValueId w = text.Input("param", "w", {4});
+  const ValueId gate = text.Op("dot", {x, w}, {2, 6},
+                               R"("lhs_contract":[2],"rhs_contract":[0],)"
+                               R"("lhs_batch":[],"rhs_batch":[])");
+  const ValueId wide =
+      text.Op("broadcast", {gate}, {2, 6, 6}, R"("dims":[0,2])");
+  const ValueId rows = text.Op("iota", {}, {2, 6, 6}, R"("dim":1)");
+  const ValueId columns = text.Op("iota", {}, {2, 6, 6}, R"("dim":2)");
+  const ValueId mask =
+      text.Op("map", {rows, columns}, {2, 6, 6}, R"("fn":"ge")");
+  const ValueId zero = text.Op("iota", {}, {2, 6, 6}, R"("dim":0)");
+  const ValueId hidden =
+      text.Op("map", {mask, zero, wide}, {2, 6, 6}, R"("fn":"select")");
+  text.Op("dot", {hidden, x}, {2, 6, 4}, kMix);
+  CHECK(Masked(text.Read()) == 1);
+}
+
+// A block of 4 x 4 scores whose rows begin at `row`, and the columns at 8.
+size_t MaskedInBlock(int64_t row) {
+  ProgramText text;
+  const ValueId q = text.Input("data", "q", {2, 4, 4});
+  const ValueId k = text.Input("data", "k", {2, 4, 4});
+  ValueId counts[2] = {};
+  ValueId starts[2] = {};
+  for (const size_t dim : {0, 1}) {
+    const ValueId iota =
+        text.Op("iota", {}, {4, 4}, R"("dim":)" + std::to_string(dim));
+    starts[dim] = text.Op("const", {}, {});
+    counts[dim] = text.Op("map", {iota, starts[dim]}, {4, 4}, R"("fn":"add")");
+  }
+  const ValueId mask =
+      text.Op("map", {counts[0], counts[1]}, {4, 4}, R"("fn":"ge")");
+  const ValueId wide =
+      text.Op("broadcast", {mask}, {2, 4, 4}, R"("dims":[1,2])");
+  const ValueId scores = text.Op("dot", {q, k}, {2, 4, 4}, kScores);
+  const ValueId low = text.Op("iota", {}, {2, 4, 4}, R"("dim":0)");
+  text.Op("map", {wide, low, scores}, {2, 4, 4}, R"("fn":"select")");
+  Program program = text.Read();
+  if (row >= 0) program.values[starts[0]].integers = {row};
+  program.values[starts[1]].integers = {8};
+  return Masked(program);
+}
+
+TEST_CASE("a block of scores is halved on the diagonal only") {
+  CHECK(MaskedInBlock(8) == 1);
+  CHECK(MaskedInBlock(7) == 1);
+  // All of its scores are shown.
+  CHECK(MaskedInBlock(12) == 0);
+  CHECK(MaskedInBlock(INT64_MAX) == 0);
+  // A loop computes where it begins.
+  CHECK(MaskedInBlock(-1) == 0);
+}
+
 TEST_CASE("a product has two operations for each multiply-add") {
   ProgramText text;
   const ValueId x = text.Input("data", "x", {3, 5, 16});
@@ -93,6 +149,21 @@ TEST_CASE("a product has two operations for each multiply-add") {
   const Shape local[] = {{3, 5, 8}, {8, 48}};
   CHECK(ProductFlops(program.ops[0], local, {3, 5, 48}) ==
         2.0 * 3 * 5 * 8 * 48);
+}
+
+TEST_CASE("a transposed convolution does not multiply the zeros in between") {
+  ProgramText text;
+  const ValueId x = text.Input("data", "x", {4, 8, 8, 8});
+  const ValueId w = text.Input("param", "w", {6, 8, 4, 4});
+  text.Op("conv", {x, w}, {4, 6, 16, 16},
+          R"("lhs":[0,1,2,3],"rhs":[0,1,2,3],"result":[0,1,2,3],)"
+          R"("strides":[1,1],"padding":[[2,2],[2,2]],"lhs_dilation":[2,2],)"
+          R"("groups":1)");
+  const Program program = text.Read();
+  const Shape in[] = {{4, 8, 8, 8}, {6, 8, 4, 4}};
+  // Each of the 8 x 8 elements is multiplied with 4 x 4 taps.
+  CHECK(ProductFlops(program.ops[0], in, {4, 6, 16, 16}) ==
+        2.0 * 4 * 8 * 8 * 8 * 6 * 4 * 4);
 }
 
 TEST_CASE("views and maps that loops compute again are not stored") {

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -21,6 +22,7 @@ from interpreter import Interpreter
 import shardc
 import shardc.testing
 from shardc import program
+from shardc.torch_ops import ROWS
 
 F = nn.functional
 
@@ -102,6 +104,12 @@ def convolved(x, w, d):
             F.conv2d(x[:, :, None], w[:, :, None], dilation=(1, 2), bias=w[:, 0, 0]))
 
 
+def pooled(x, y):
+    return (F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.avg_pool1d(x[0], 3, 1),
+            F.avg_pool2d(x, (3, 2), (1, 3), (1, 0), count_include_pad=False),
+            F.avg_pool3d(y, 2, 1), F.avg_pool2d(x, 2, divisor_override=3))
+
+
 class Live(unittest.TestCase):
     def compare(self, fn, *args, grad=False, tolerance=2e-5, **kwargs):
         with torch.set_grad_enabled(grad):
@@ -179,6 +187,41 @@ class Live(unittest.TestCase):
             return x.grad, w.grad, d.grad
 
         self.compare(gradients, x, w, d, grad=True)
+
+    def test_average_pooling_and_its_gradients(self):
+        x, y = drawn(2, 3, 6, 9), drawn(1, 2, 4, 5, 3)
+        made = self.compare(pooled, x, y)
+        self.assertNotIn("conv", {op["op"] for op in made["ops"]})
+
+        def gradients(x, y):
+            x.requires_grad_()
+            y.requires_grad_()
+            sum(one.square().sum() for one in pooled(x, y)).backward()
+            return x.grad, y.grad
+
+        self.compare(gradients, x, y, grad=True)
+        # The last window is not complete.
+        made = program.of_torch(lambda x: F.avg_pool2d(x, 2, ceil_mode=True),
+                                (drawn(1, 1, 5, 5),), {}, "live:function").program
+        self.assertEqual([one["primitive"] for one in made["unknown"]],
+                         ["aten.avg_pool2d.default"])
+
+    def test_packed_weights_and_reduced_scatters(self):
+        """`>>` of bytes, and scatter_reduce, whose reduction has no name in a call."""
+        packed = torch.arange(250, 256, dtype=torch.uint8).reshape(2, 3)
+        signed = torch.arange(-9, -3, dtype=torch.int8)
+        self.compare(lambda x, y: (x >> 4, x & 15, x >> torch.ones_like(x), y >> 1,
+                                   y << 2), packed, signed)
+        x, index = drawn(4, 5), torch.tensor([[0, 1, 1, 3, 2]])
+        for how in ("sum", "amax", "prod"):
+            self.compare(lambda x, i: x.scatter_reduce(0, i, x[1:2] * 2, how), x, index)
+
+    def test_a_row_that_does_not_take_a_call_is_left_out(self):
+        """As if a later version had added an argument: PyTorch's decomposition is
+        recorded."""
+        with mock.patch.dict(ROWS, {"relu": lambda c: None}):
+            made = self.compare(lambda x: x.relu(), drawn(3))
+        self.assertTrue(made["ops"])
 
     def test_a_training_step_has_phases_and_moments(self):
         model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.0), nn.GELU(), nn.Linear(8, 3))

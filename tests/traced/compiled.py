@@ -120,8 +120,12 @@ class Compiled:
                     dims = re.search(r"dim_labels=\w+_(\w+)->", one.rest)
                     each = math.prod(n for n, label in zip(sides[1], dims.group(1))
                                      if label != "o")
+                    # Zeros between the elements of an operand are not multiplied.
+                    apart = re.search(r"lhs_dilate=([\dx]+)", one.rest)
+                    if apart:
+                        each /= math.prod(map(int, apart.group(1).split("x")))
                 total += times * 2 * each * math.prod(xla_hlo.sides(one.shape)[1])
-        return total
+        return int(total)
 
     def memory(self):
         """Bytes of arguments, results and temporaries, and of the values at the peak:

@@ -35,6 +35,7 @@ MAPS = {
     "real": np.real, "imag": np.imag, "complex": lambda a, b: a + 1j * b,
     "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
     "shift_left": np.left_shift, "shift_right_logical": np.right_shift,
+    "shift_right_arithmetic": np.right_shift,
 }
 REDUCES = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
            "and": np.logical_and, "or": np.logical_or}

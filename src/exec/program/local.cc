@@ -857,8 +857,10 @@ class Kernel {
 }  // namespace
 
 void RunProgramOp(const ProgramOp& op) {
-  for (const Buffer& out : *op.out) {
-    if (out.Elements() == 0) return;
+  // An op that is not known may have results with elements next to empty ones.
+  if (std::ranges::all_of(
+          *op.out, [](const Buffer& out) { return out.Elements() == 0; })) {
+    return;
   }
   Kernel kernel(op);
   kernel.Run();
