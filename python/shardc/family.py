@@ -17,6 +17,7 @@ is not built from its default.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -37,6 +38,7 @@ from shardc.command import find_program
 
 SAMPLES, HELD_OUT = 40, 24
 _MOST_SHOWN = 6  # differences
+_AS_SAVED = 6  # configs that are also compared in the form in which the class saves them
 # Programs of the fit of factors, those of a fit that differs from one, and those of the
 # comparison.
 _PROGRAMS, _MOST_PROGRAMS, _HELD_OUT_PROGRAMS = 8, 32, 4
@@ -192,13 +194,18 @@ def held_out(made: Description, number: int, seed: int) -> list[Case]:
     drawer = made.drawer
     drawer.random.seed(seed)
     cases = [(f"random config {n + 1}", drawer.draw()) for n in range(number)]
+    for name, built in cases[:_AS_SAVED]:
+        with contextlib.suppress(Exception):  # whatever the class raises
+            if (saved := subject.saved(built.given)) is not None:
+                cases.append((f"{name} as the class saves it", subject.build(saved)))
+    drawn = len(cases)
     default = drawer.built(drawer.fixed if subject.config_kind else {})
     plain = drawer.built({}) if subject.config_kind else None
     if plain is not None or default is not None:
         cases.append(("the class's default config", plain or default))  # type: ignore[arg-type]
     if subject.example:
         cases.append(("the example config", subject.build(subject.example)))
-    elif len(cases) == number:
+    elif len(cases) == drawn:
         # What is drawn may then be what nobody trains, such as a model without experts.
         raise FamilyError(
             f"{subject.classes} is not built from its default config, so that nothing shows"
@@ -207,14 +214,16 @@ def held_out(made: Description, number: int, seed: int) -> list[Case]:
     return cases
 
 
-def checked(made: Description, cases: Sequence[Case]) -> tuple[list[tuple[Case, str]], int]:
-    """How the program's trees differ from the class's, and how many were compared."""
+def checked(made: Description, cases: Sequence[Case],
+            text: str = "") -> tuple[list[tuple[Case, str]], int]:
+    """How the program's trees differ from the class's, and how many were compared; `text`
+    is another description of the class."""
     found = []
     refused = 0
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, f"{made.subject.model_type}.yaml")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(made.text)
+            file.write(text or made.text)
         for case in cases:
             try:
                 differs = difference(folder, case[1])
@@ -241,9 +250,11 @@ def compared(made: Description, number: int, seed: int
 
 
 def facts_differ(made: Description, text: str,
-                 programs: Sequence[tuple[dict[str, Any], Dims]]) -> list[Wrong]:
-    """How the facts of a description differ from those of programs."""
+                 programs: Sequence[tuple[dict[str, Any], Dims]]) -> tuple[list[Wrong], int]:
+    """How the facts of a description differ from those of programs, and how many programs
+    were compared; the program may refuse the configs of others."""
     found: list[Wrong] = []
+    compared_programs = 0
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
         with open(os.path.join(folder, f"{made.subject.model_type}.yaml"), "w",
@@ -254,11 +265,12 @@ def facts_differ(made: Description, text: str,
                 json.dump(given, file)
             stated = shown_facts("--facts", "--model", path, "--families", folder)
             if stated is not None:
+                compared_programs += 1
                 found += differences(stated, dims)[1]
-    return found
+    return found, compared_programs
 
 
-def stating_facts(made: Description, cases: Sequence[Built]) -> tuple[str, str]:
+def stating_facts(made: Description, cases: Sequence[Case]) -> tuple[str, str]:
     """The text of a description with the factors that all programs confirm, and a note.
     Where one program shows something else, the dimension is left open."""
     text = made.with_facts()
@@ -266,15 +278,22 @@ def stating_facts(made: Description, cases: Sequence[Built]) -> tuple[str, str]:
         return made.text, ("no factors: the class does not run on tokens alone, so that no"
                            " program shows them")
     held_out_programs = list(itertools.islice(
-        ((one.given, dims) for one in cases
-         if (dims := programmed(made.subject, one.given)) is not None), _HELD_OUT_PROGRAMS))
+        ((built.given, dims) for _, built in cases
+         if (dims := programmed(made.subject, built.given)) is not None),
+        _HELD_OUT_PROGRAMS))
     most = _PROGRAMS
     for _ in range(_ROUNDS):
-        wrong = facts_differ(made, text, held_out_programs + [
-            (made.built[at].given, dims) for at, dims in made.programs.items()])
+        wrong = facts_differ(made, text, [(made.built[at].given, dims)
+                                          for at, dims in made.programs.items()])[0]
+        more, counted = facts_differ(made, text, held_out_programs)
+        wrong += more
         if not wrong:
-            note = (f"factors as in {len(held_out_programs)} programs, which took no part in"
-                    " the fit")
+            differs = checked(made, cases, text)[0]
+            if differs or counted == 0:
+                return made.text, "no factors: " + (
+                    f"with them, the tree differs: {differs[0][1]}" if differs else
+                    "the program refuses the configs of all programs")
+            note = f"factors as in {counted} programs, which took no part in the fit"
             return text, "\n  ".join([note, *made.unknown()])
         if most < _MOST_PROGRAMS:
             # A factor of one size in all programs has no value that they show.
@@ -341,7 +360,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
         text = f"# A draft: it differs from the class in {len(differs)} of {number}" \
                f" configs.\n{text}"
     else:
-        text, note = stating_facts(made, [x for _, x in cases])
+        text, note = stating_facts(made, cases)
     os.makedirs(options.output, exist_ok=True)
     path = os.path.join(options.output, f"{subject.model_type}.yaml")
     with open(path, "w", encoding="utf-8") as file:

@@ -305,6 +305,16 @@ class Finder:
         if self._is_written(size, product, products):
             self.writer.factors.update(products)
             return
+        if len(product) == 1 and isinstance(product[0], Place):
+            # A factor by itself has no size of another name, and parts alone have none.
+            value = product[0].value
+            if product[0].role != "parts" and all(
+                    value_of(value, self.table.values[at], counters) ==
+                    value_of(size, self.table.values[at], counters)
+                    for at, counters in node.tensors):
+                own = self._name(product[0])
+                node.sizes = (*node.sizes[:d], ("name", own), *node.sizes[d + 1:])
+            return
         name = next((x for x, (a, b) in self.writer.sizes.items()
                      if a == size and b == text_), None)
         if name is None:
@@ -400,10 +410,15 @@ class Finder:
         names: list[Expression] = [
             ("name", x) for x in sorted(self.table.names, key=lambda x: x not in in_sizes)
             if x not in counts]
+        # A key with the same value in all programs, such as the number of a token, is not
+        # what divides another by two.
+        changing = [x for x in names if len(
+            {str(value_of(x, self.table.values[at], counters))
+             for at, counters in place.sizes}) > 1]
         pool: Iterable[Expression] = itertools.chain(
-            used, names, known,
-            (("//", a, b) for a in names + known for b in names if a != b),
-            (("*", a, b) for a, b in itertools.combinations(names, 2)))
+            used, names, known, (("//", a, 2) for a in names),
+            (("//", a, b) for a in names + known for b in changing if a != b),
+            (("*", a, b) for a, b in itertools.combinations(changing, 2)))
         for x in pool:
             if all(value_of(x, self.table.values[at], counters) == size
                    for (at, counters), size in place.sizes.items()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import dataclasses
 import importlib
 import inspect
@@ -115,6 +116,19 @@ class Subject:
         takes_all = any(p.kind == p.VAR_KEYWORD for p in fields.values())
         return self.config_kind(**{
             key: x for key, x in given.items() if takes_all or key in fields})
+
+    def saved(self, given: dict[str, Any]) -> Optional[dict[str, Any]]:
+        """The config.json that the class writes for a config; None if it writes none. It
+        has other values where the class derives some from others."""
+        if not self.is_transformers:
+            return None
+        try:
+            made = self.config(copy.deepcopy(given)).to_diff_dict()
+            made = json.loads(json.dumps(made))
+        except Exception:  # whatever the class raises
+            return None
+        return {**made, **{key: given[key] for key in ("model_type", "architectures")
+                           if key in given}}
 
     def build(self, given: dict[str, Any]) -> Built:
         """The tree of a config.json, with the expressions of its sizes."""

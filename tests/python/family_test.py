@@ -153,7 +153,10 @@ class Facts(unittest.TestCase):
                         ("up", (2 * inner, width),
                          (("*", 2, names["inner"]), names["width"]),
                          ([{"parts": [[leaf("inner", "inner")]] * 2}],
-                          [leaf(other or "stream", "width")]))):
+                          [leaf(other or "stream", "width")])),
+                        # As the class computes it.
+                        ("norm", (head,), (("//", ("*", names["kv"], names["head"]),
+                                            names["kv"]),), (key[1:],))):
                     tensors.append(trace.Tensor(f"layers.{i}.{name}", shape, "F32",
                                                 expressions))
                     dims[tensors[-1].name] = list(products)
@@ -181,6 +184,11 @@ factors:
 """)
         self.assertIn("qkv: tensor(heads * head + 2 * (kv * head), width)", tree)
         self.assertIn("up: tensor(2 * inner, width)", tree)
+
+    def test_a_factor_by_itself_is_written_by_its_name(self):
+        keys, tree = self.stated()
+        self.assertIn("norm: tensor(head)", tree)
+        self.assertNotIn("size", keys)
 
     def test_only_a_dimension_that_is_left_open_is_unknown(self):
         keys, tree = self.stated(left_open=[("layers.0.up", 0)])

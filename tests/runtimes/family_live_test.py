@@ -98,13 +98,36 @@ class Families(unittest.TestCase):
                 self.assertEqual(ran.returncode, 0, ran.stderr)
                 self.assertIn("equal to", ran.stdout)
 
+    def test_a_config_that_the_class_saves_otherwise_is_compared(self):
+        """Dory's class halves the number of layers of the config.json that it writes."""
+        with tempfile.TemporaryDirectory() as out:
+            ran = self.run_it(out, "dory", "-o", os.path.join(out, "made"))
+            self.assertEqual(ran.returncode, 1)
+            self.assertIn("as the class saves it", ran.stderr)
+
+    def test_facts_are_read_by_the_program(self):
+        with tempfile.TemporaryDirectory() as out:
+            ran = self.run_it(out, "lfm2_moe", "-o", out, "--config",
+                              self.written(out, WITH_KINDS))
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            shown = subprocess.run(
+                [BIN, "explain", "--no-project", "--facts", "--families", out, "--model",
+                 os.path.join(out, "config.json")], text=True, capture_output=True,
+                check=False)
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            self.assertIn("kv_heads 4", shown.stdout)
+
+    def written(self, folder, config):
+        path = os.path.join(folder, "config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        return path
+
     def test_a_type_without_defaults_has_an_example(self):
         """Its kinds of layers are known from the example alone."""
         with tempfile.TemporaryDirectory() as out:
-            path = os.path.join(out, "config.json")
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(WITH_KINDS, file)
-            ran = self.run_it(out, "lfm2_moe", "-o", out, "--config", path)
+            ran = self.run_it(out, "lfm2_moe", "-o", out, "--config",
+                              self.written(out, WITH_KINDS))
             self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertIn("factors as in 4 programs", ran.stdout)
             with open(os.path.join(out, "lfm2_moe.yaml"), encoding="utf-8") as file:
