@@ -880,16 +880,53 @@ def _scan(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
 @_writes("while")
 def _while(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
     outs = [r.of_type(aval) for aval in avals]
+    of_condition, of_body = int(p["cond_nconsts"]), int(p["body_nconsts"])
+    (continues,) = getattr(p["cond_jaxpr"], "jaxpr", p["cond_jaxpr"]).outvars
+    if continues.aval.shape:
+        body = _masked_body(r, b, p, of_condition)
+        ins, of_body = [*ins[:of_condition], *ins], of_condition + of_body
+    else:
+        body = r.body(b, p["body_jaxpr"])
+    condition = r.body(b, p["cond_jaxpr"])
+    if continues.aval.shape:
+        inner = Body()
+        inner.at, inner.passes, inner.ops = b.at, b.passes, condition["ops"]
+        axes = list(range(len(continues.aval.shape)))
+        some = r.derive(inner, "reduce", condition["out"], [], fn="or", axes=axes)
+        condition["out"] = [some]
     return r.write(
         b,
         "while",
         ins,
         outs,
-        condition_consts=int(p["cond_nconsts"]),
-        body_consts=int(p["body_nconsts"]),
-        condition=r.body(b, p["cond_jaxpr"]),
-        body=r.body(b, p["body_jaxpr"]),
+        condition_consts=of_condition,
+        body_consts=of_body,
+        condition=condition,
+        body=body,
     )
+
+
+def _masked_body(r: Recorder, b: Body, p: Any, of_condition: int) -> Op:
+    """The body of a loop with a condition for each example, as vmap makes one: the
+    loop runs while one of them is true, and an example whose own is false keeps what
+    it carries. The constants of the condition are the first inputs."""
+    inner = Body()
+    inner.at, inner.passes = b.at, b.passes
+    given = [
+        [r.of_type(variable.aval) for variable in getattr(one, "jaxpr", one).invars]
+        for one in (p["cond_jaxpr"], p["body_jaxpr"])
+    ]
+    consts, of_body = given[0][:of_condition], given[1]
+    carry = of_body[int(p["body_nconsts"]) :]
+    (runs,) = r.inline(inner, p["cond_jaxpr"], [*consts, *carry])
+    outs = []
+    for old, new in zip(carry, r.inline(inner, p["body_jaxpr"], of_body)):
+        shape = r.shape(old)
+        dims = list(range(len(r.shape(runs))))
+        mask = r.derive(inner, "broadcast", [runs], shape, dims=dims)
+        chosen = [mask, old, new]
+        outs.append(r.derive(inner, "map", chosen, shape, r.dtype(old), fn="select"))
+    return {"in": [*consts, *of_body], "ops": inner.ops, "out": outs}
 
 
 @_writes("cond")

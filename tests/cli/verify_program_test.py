@@ -107,13 +107,20 @@ class Programs(Case):
             return name, repr(done)[:2000]
         sent = [{key: value for key, value in one.items() if key != "seconds"}
                 for one in done.json()["collectives"]]
+        if name.startswith("programs.generate."):
+            # A turn of a loop that runs until texts end.
+            (unknown,) = done.json()["not_known"]
+            if not unknown["what"].startswith("how often the loop at "):
+                return name, f"what is not known is {unknown}"
+            for one in (*sent, *report["collectives"]):
+                one["count"] = one["bytes_per_device"] = 0
         if sent != report["collectives"]:
             return name, "`cost --program` sends something else"
         return name, ""
 
     def test_recorded_programs_equal_the_dense_ones(self):
         jobs = []
-        for record, count in ((PROGRAMS, 38), (STEPS, 33)):
+        for record, count in ((PROGRAMS, 43), (STEPS, 33)):
             names = names_of(record)
             self.assertEqual(len(names), count)
             for i, name in enumerate(names):

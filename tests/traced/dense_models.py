@@ -395,3 +395,43 @@ def t5():
         answers[f"{kind}?.wo"] = f"inner{number} | stream"
     return plain(forward, shapes, batch={**tokens(2, 7), "source": shape(2, 11, dtype=I32)},
                  loss=next_token, high=92, answers=answers)
+
+
+# ---- A loop that generates text from a token, with a cache that zeros begin
+
+
+def generate():
+    kv, group, head, length = 2, 2, 8, 10
+
+    def forward(w, batch):
+        rows = batch["tokens"].shape[0]
+
+        def more(c):
+            return (c[0] < length) & ~jnp.all(c[4])
+
+        def turn(c):
+            i, token, keys, values, done, text = c
+            x = w["emb"][token]
+            q = (x @ w["q"]).reshape(rows, kv, group, head)
+            keys = keys.at[:, i].set((x @ w["k"]).reshape(rows, kv, head))
+            values = values.at[:, i].set((x @ w["v"]).reshape(rows, kv, head))
+            scores = jnp.einsum("bkgd,btkd->bkgt", q, keys)
+            scores = jnp.where(jnp.arange(length) <= i, scores, -1e9)
+            y = jnp.einsum("bkgt,btkd->bkgd", jax.nn.softmax(scores, -1), values)
+            x = x + y.reshape(rows, -1) @ w["o"]
+            x = x + jax.nn.silu(x @ w["up"]) @ w["down"]
+            token = jnp.argmax(x @ w["head"], -1).astype(I32)
+            return i + 1, token, keys, values, done | (token == 0), text.at[:, i].set(token)
+
+        cache = jnp.zeros((rows, length, kv, head))
+        return jax.lax.while_loop(more, turn, (
+            0, batch["tokens"], cache, cache, jnp.zeros(rows, bool),
+            jnp.zeros((rows, length), I32)))[5]
+
+    shapes = {"emb": (96, 40), "q": (40, kv * group * head), "k": (40, kv * head),
+              "v": (40, kv * head), "o": (kv * group * head, 40), "up": (40, 72),
+              "down": (72, 40), "head": (40, 96)}
+    return plain(forward, shapes, batch={"tokens": shape(4, dtype=I32)}, high=96, answers={
+        "emb": "vocab | stream", "q": "stream | kv*group*head_dim",
+        "[kv]": "stream | kv*head_dim", "o": "kv*group*head_dim | stream",
+        "up": "stream | inner", "down": "inner | stream", "head": "stream | out"})

@@ -233,3 +233,15 @@ def constraints(p, b):
     h = lax.with_sharding_constraint(
         x @ p[0], NamedSharding(MESH, P(P.UNCONSTRAINED, ("tp",))))
     return jax.nn.relu(h)
+
+
+@form(shape(6, 6), x=shape(4, 6))
+def examples(p, b):
+    """Loops that run for some examples longer than for others."""
+    most = jnp.abs(p[0]).max()
+
+    def run(row):
+        return lax.while_loop(lambda c: c[1] < jnp.abs(row[0]) * 5 + most,
+                              lambda c: (jnp.tanh(c[0] @ p[0]) + row, c[1] + 1),
+                              (row, 0.0))
+    return jax.vmap(run)(b["x"])

@@ -6,12 +6,12 @@ import other_models as other
 
 MODELS = {one.__name__: one for one in (
     dense.gpt_fused, dense.llama, dense.mqa, dense.parallel, dense.grouped_fused,
-    dense.scan_llama, dense.lora, dense.int8, dense.decode, dense.t5,
+    dense.scan_llama, dense.lora, dense.int8, dense.decode, dense.t5, dense.generate,
     experts.moe_dense, experts.moe_ragged, experts.mla,
     other.dit, other.vit, other.gdn, other.mamba2, other.hybrid, other.odd,
-    other.pooled)}
+    other.pooled, other.griffin, other.gla)}
 # Without gradients only.
-FORWARD = ("int8", "decode")
+FORWARD = ("int8", "decode", "generate")
 
 # The size of each factor in the answers.
 _LLAMA = {"stream": 48, "kv": 2, "group": 3, "head_dim": 8, "inner": 80, "vocab": 112}
@@ -50,5 +50,10 @@ SIZES = {
                "channels": 24, "inner": 120},
     "odd": {"stream": 40, "vocab": 104, "channels": 40, "window": 3, "heads": 3,
             "head_dim": 8, "inner": 68, "inner2": 28, "experts": 4},
+    "generate": {"stream": 40, "kv": 2, "group": 2, "head_dim": 8, "inner": 72,
+                 "vocab": 96, "out": 96},
+    "griffin": {"stream": 40, "vocab": 96, "blocks": 4, "channels": 12, "inner": 72},
+    "gla": {"stream": 40, "vocab": 96, "heads": 4, "head_dim": 6, "head_dim2": 10,
+            "rank": 5},
     "pooled": {"in": 6, "inner": 24, "stream": 20, "out": 10},
 }

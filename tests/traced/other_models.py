@@ -337,3 +337,90 @@ def pooled():
         "pixels": shape(4, 10, 12, 6), "target": shape(4, 10)}, loss=squares,
                  answers={"first": "in | inner", "first_bias": "inner",
                           "second": "inner | stream", "last": "sum(stream,stream) | out"})
+
+
+# ---- Recurrences: block-diagonal gates, and a decayed state of linear attention
+
+
+def griffin():
+    """A gated linear recurrence over channels, whose gates are block diagonal, and a
+    table of embeddings that is the last matrix as well."""
+    blocks, width, taps = 4, 12, 4
+
+    def forward(w, batch):
+        x = w["emb"][batch["tokens"]]
+        b, t, _ = x.shape
+        for i in range(2):
+            one = w.layer(i)
+            h = rms(x, one["norm1"])
+            past = jnp.pad(h @ one["x"], ((0, 0), (taps - 1, 0), (0, 0)))
+            z = sum(past[:, k:k + t] * one["conv"][k] for k in range(taps))
+            each = z.reshape(b, t, blocks, width)
+            open_, keep = (jax.nn.sigmoid(jnp.einsum("btgi,gij->btgj", each, one[name]))
+                           .reshape(z.shape) for name in ("in", "keep"))
+            decay = -8 * keep * jax.nn.softplus(one["decay"])
+            value = jnp.sqrt(1 - jnp.exp(2 * decay) + 1e-6) * open_ * z
+
+            def join(a, c):
+                return a[0] * c[0], c[0] * a[1] + c[1]
+
+            _, y = jax.lax.associative_scan(join, (jnp.exp(decay), value), axis=1)
+            x = x + (y * jax.nn.gelu(h @ one["y"])) @ one["out"]
+            h = rms(x, one["norm2"])
+            x = x + (jax.nn.gelu(h @ one["gate"]) * (h @ one["up"])) @ one["down"]
+        return rms(x, w["norm"]) @ w["emb"].T
+
+    channels = blocks * width
+    shapes = {"emb": (96, 40), "norm": (40,), **layered(2, {
+        "norm1": (40,), "norm2": (40,), "x": (40, channels), "y": (40, channels),
+        "conv": (taps, channels), "in": (blocks, width, width),
+        "keep": (blocks, width, width), "decay": (channels,), "out": (channels, 40),
+        "gate": (40, 72), "up": (40, 72), "down": (72, 40)})}
+    return plain(forward, shapes, batch=tokens(2, 6), loss=next_token, high=96, answers={
+        "emb": "vocab | stream", "norm": "stream", "*.norm[12]": "stream",
+        "*.[xy]": "stream | blocks*channels", "*.conv": "4 | blocks*channels",
+        "*.in": "blocks | channels | channels", "*.keep": "blocks | channels | channels",
+        "*.decay": "blocks*channels", "*.out": "blocks*channels | stream",
+        "*.gate": "stream | inner", "*.up": "stream | inner", "*.down": "inner | stream"})
+
+
+def gla():
+    """Gated linear attention in chunks of 3 tokens, between which a state is carried."""
+    heads, dk, dv, chunk = 4, 6, 10, 3
+
+    def forward(w, batch):
+        x = w["emb"][batch["tokens"]]
+        b, t, _ = x.shape
+        for i in range(2):
+            one = w.layer(i)
+            h = rms(x, one["norm1"])
+            decay = jax.nn.log_sigmoid(h @ one["a"] @ one["b"] + one["bias"]) / 16
+            parts = tuple(jnp.moveaxis(a.reshape(b, t // chunk, chunk, heads, -1), 1, 0)
+                          for a in (h @ one["q"], h @ one["k"], h @ one["v"], decay))
+
+            def turn(state, now):
+                q, k, v, g = now
+                g = jnp.cumsum(g, 1)
+                scores = jnp.einsum("bind,bjnd->bnij", q * jnp.exp(g), k * jnp.exp(-g))
+                y = jnp.einsum("bnij,bjne->bine", jnp.tril(scores), v)
+                y = y + jnp.einsum("bind,bnde->bine", q * jnp.exp(g), state)
+                k = k * jnp.exp(g[:, -1:] - g)
+                state = state * jnp.exp(g[:, -1])[..., None]
+                return state + jnp.einsum("bind,bine->bnde", k, v), y
+
+            _, y = jax.lax.scan(turn, jnp.zeros((b, heads, dk, dv)), parts)
+            y = jnp.moveaxis(y, 0, 1).reshape(b, t, heads, dv)
+            y = rms(y, one["onorm"]).reshape(b, t, -1)
+            x = x + (y * jax.nn.silu(h @ one["g"])) @ one["o"]
+        return x @ w["head"]
+
+    shapes = {"emb": (96, 40), "head": (40, 96), **layered(2, {
+        "norm1": (40,), "q": (40, heads * dk), "k": (40, heads * dk),
+        "v": (40, heads * dv), "a": (40, 5), "b": (5, heads * dk), "bias": (heads * dk,),
+        "onorm": (dv,), "g": (40, heads * dv), "o": (heads * dv, 40)})}
+    return plain(forward, shapes, batch=tokens(2, 6), loss=next_token, high=96, answers={
+        "emb": "vocab | stream", "head": "stream | vocab", "*.norm1": "stream",
+        "*.[qk]": "stream | heads*head_dim", "*.[vg]": "stream | heads*head_dim2",
+        "*.a": "stream | rank", "*.b": "rank | heads*head_dim",
+        "*.bias": "heads*head_dim", "*.onorm": "head_dim2",
+        "*.o": "heads*head_dim2 | stream"})
