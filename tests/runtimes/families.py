@@ -8,6 +8,7 @@ FAMILIES = {
         "num_hidden_layers": 4, "num_dense_layers": 1}),
     "apertus": ("ApertusForCausalLM", {}),
     "arcee": ("ArceeForCausalLM", {}),
+    "aria_text": ("AriaTextForCausalLM", {}),
     "bamba": ("BambaForCausalLM", {"attn_layer_indices": [1]}),
     "bitnet": ("BitNetForCausalLM", {}),
     "bloom": ("BloomForCausalLM", {}),
@@ -38,6 +39,7 @@ FAMILIES = {
     "falcon_h1": ("FalconH1ForCausalLM", {}),
     "falcon_mamba": ("FalconMambaForCausalLM", {}),
     "flex_olmo": ("FlexOlmoForCausalLM", {}),
+    "flint": ("FlintForCausalLM", {}),
     "gemma": ("GemmaForCausalLM", {}),
     "gemma2": ("Gemma2ForCausalLM", {}),
     "gemma3_text": ("Gemma3ForCausalLM", {}),
@@ -63,16 +65,19 @@ FAMILIES = {
     "gpt_oss": ("GptOssForCausalLM", {}),
     "gptj": ("GPTJForCausalLM", {"rotary_dim": 4}),
     "granite": ("GraniteForCausalLM", {}),
+    "granite_swa": ("GraniteSWAForCausalLM", {}),
     "granitemoe": ("GraniteMoeForCausalLM", {}),
     "granitemoehybrid": ("GraniteMoeHybridForCausalLM", {
         "layer_types": ["mamba", "attention", "mamba"]}),
     "granitemoeshared": ("GraniteMoeSharedForCausalLM", {}),
+    "granitemoe_swa": ("GraniteMoeSWAForCausalLM", {}),
     "helium": ("HeliumForCausalLM", {}),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", {
         "head_dim": 10}),
     "hunyuan_v1_moe": ("HunYuanMoEV1ForCausalLM", {
         "head_dim": 10, "moe_topk": 2}),
     "hy_v3": ("HYV3ForCausalLM", {"first_k_dense_replace": 1}),
+    "hyperclovax": ("HyperCLOVAXForCausalLM", {}),
     "jais2": ("Jais2ForCausalLM", {}),
     "jamba": ("JambaForCausalLM", {
         "num_hidden_layers": 4, "attn_layer_period": 2,
@@ -82,9 +87,13 @@ FAMILIES = {
     "kimi_linear": ("KimiLinearForCausalLM", {
         "num_hidden_layers": 4, "first_k_dense_replace": 1,
         "num_experts_per_token": 2}),
+    "kolibri1": ("Kolibri1ForCausalLM", {}),
     "laguna": ("LagunaForCausalLM", {}),
     "lfm2": ("Lfm2ForCausalLM", {
         "layer_types": ["conv", "full_attention", "conv"]}),
+    "lfm2_moe": ("Lfm2MoeForCausalLM", {
+        "layer_types": ["conv", "full_attention", "conv"],
+        "num_dense_layers": 1}),
     "llama": ("LlamaForCausalLM", {}),
     "llama4_text": ("Llama4ForCausalLM", {
         "num_hidden_layers": 4, "interleave_moe_layer_step": 2}),
@@ -93,7 +102,9 @@ FAMILIES = {
     "mamba": ("MambaForCausalLM", {}),
     "mamba2": ("Mamba2ForCausalLM", {
         "num_heads": 8, "head_dim": 12, "n_groups": 2, "state_size": 20}),
+    "mellum": ("MellumForCausalLM", {}),
     "mimo_v2_flash": ("MiMoV2FlashForCausalLM", {}),
+    "minicpm3": ("MiniCPM3ForCausalLM", {}),
     "minimax": ("MiniMaxForCausalLM", {}),
     "minimax_m2": ("MiniMaxM2ForCausalLM", {}),
     "ministral": ("MinistralForCausalLM", {"head_dim": 10}),
@@ -108,6 +119,7 @@ FAMILIES = {
     "olmo2": ("Olmo2ForCausalLM", {}),
     "olmo3": ("Olmo3ForCausalLM", {}),
     "olmoe": ("OlmoeForCausalLM", {}),
+    "openai-gpt": ("OpenAIGPTLMHeadModel", {}),
     "opt": ("OPTForCausalLM", {}),
     "persimmon": ("PersimmonForCausalLM", {}),
     "phi": ("PhiForCausalLM", {}),
@@ -128,6 +140,7 @@ FAMILIES = {
     "stablelm": ("StableLmForCausalLM", {}),
     "starcoder2": ("Starcoder2ForCausalLM", {}),
     "vaultgemma": ("VaultGemmaForCausalLM", {}),
+    "xglm": ("XGLMForCausalLM", {"attention_heads": 6}),
     "youtu": ("YoutuForCausalLM", {}),
     # encoders
     "albert": ("AlbertForMaskedLM", {}),
