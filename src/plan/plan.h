@@ -28,7 +28,7 @@
 namespace shardc {
 
 // KV heads that are replicated over a part of the devices of their axes
-// (kv_replicas.h).
+// (plan/kv_layout.h).
 struct KvReplicas {
   int dim = 0;
   AxisGroup axes;     // the axes of the dimension before the replication

@@ -16,7 +16,7 @@ namespace shardc {
 // The codes of diagnostics: `SHD` and three digits, the first of which is the
 // family. A number is never reused. The codes of family 0 (input, output and
 // the command line) are listed here. Each lint defines its code in its own
-// file. The other codes are in headers such as audit_code.h and stage_code.h.
+// file. The other codes follow further below.
 
 enum class Level { kError, kWarning, kNote };
 
@@ -136,7 +136,7 @@ struct Label {
 };
 
 struct Finding {
-  const Code* code = nullptr;  // points into a table of codes, such as code.h
+  const Code* code = nullptr;  // points into a table of codes
   Level level = Level::kError;
   // A message has no final period, and quotes code in backticks. The code that
   // prints the message escapes control characters.
