@@ -45,7 +45,7 @@ COMMANDS = """suggest plan check explain show show_mesh show_manifest show_rules
   cost report export resolve resolve_attention""".split()
 # What those commands share with each other.
 SHARED = """check_targets command committed_plan compared_program cost_flags fixes inputs
-  main output parser pictured plan_findings ranks schedule_table serving_flags stray
+  main output parser pictured plan_findings ranks serving_flags stray
   suggested target_audit verify_request verify_step""".split()
 LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^floats/bf16_products\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$

@@ -79,7 +79,8 @@ class Table(Case):
         self.assertLessEqual(set(ASKED), served)
         # No pack has rules for state-space layers and linear attention.
         self.assertEqual({tree.model_type for tree, pack, *_ in self.all_rows
-                          if not pack}, {"nemotron_h", "jamba", "qwen3_next"})
+                          if not pack}, {"nemotron_h", "jamba", "qwen3_next",
+                                         "mamba", "falcon_mamba"})
 
     def test_the_page_has_the_table(self):
         self.assertEqual(with_packs(with_table(read_page(), page(self.rows))),
