@@ -24,6 +24,10 @@ void MultiplyInto(std::span<const float>, std::span<const float>,
                   const MatrixSizes&, std::span<float>) {
   std::abort();
 }
+void Mix(float, std::span<const float>, float, std::span<const float>,
+         std::span<float>) {
+  std::abort();
+}
 void PrefillAttention(const AttentionSlice&, const AttentionState&, Scratch&) {
   std::abort();
 }

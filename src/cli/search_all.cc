@@ -9,6 +9,7 @@
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/search_inputs.h"
 #include "cost/fit.h"
 #include "emit/costs/cost_report.h"
 #include "parse/mesh.h"
