@@ -316,15 +316,11 @@ class RoleFinder {
     int64_t produced = 1;
     std::set<FactorId> sides[2];  // contracted, produced
     for (const Event& event : events) {
-      if (!IsWeight(event)) continue;
-      const int64_t size = table_.SizeOf(event.factors);
-      if (event.use == Use::kContracted) contracted *= size;
-      if (event.use == Use::kProduced) produced *= size;
-      auto& side = sides[event.use == Use::kProduced ? 1 : 0];
+      const bool in = event.use == Use::kContracted;
+      if (!IsWeight(event) || (!in && event.use != Use::kProduced)) continue;
+      (in ? contracted : produced) *= table_.SizeOf(event.factors);
       const Factors list = table_.Resolve(event.factors);
-      if (event.use == Use::kProduced || event.use == Use::kContracted) {
-        side.insert(list.begin(), list.end());
-      }
+      sides[in ? 0 : 1].insert(list.begin(), list.end());
     }
     for (const int side : {0, 1}) {
       for (const FactorId one : sides[side]) {
@@ -403,6 +399,13 @@ class RoleFinder {
                });
   }
 
+  // Returns a part with the factors of a list from this index on.
+  static Factors FollowedBy(Factors part, const Factors& list, size_t from) {
+    part.insert(part.end(), list.begin() + static_cast<std::ptrdiff_t>(from),
+                list.end());
+    return part;
+  }
+
   // Finds the factors that elements of heads follow, in parts as well.
   void MarkHolders(const Factors& list, int depth) {
     for (size_t i = 0; i + 1 < list.size(); ++i) {
@@ -410,11 +413,7 @@ class RoleFinder {
     }
     for (size_t i = 0; i < list.size() && depth < kPartDepth; ++i) {
       for (const Factors& part : table_.PartsOf(list[i])) {
-        Factors next = part;
-        next.insert(next.end(),
-                    list.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                    list.end());
-        MarkHolders(next, depth + 1);
+        MarkHolders(FollowedBy(part, list, i + 1), depth + 1);
       }
     }
   }
@@ -423,11 +422,7 @@ class RoleFinder {
     for (size_t i = 0; i < list.size(); ++i) {
       if (table_.IsSum(list[i]) && depth < kPartDepth) {
         for (const Factors& part : table_.PartsOf(list[i])) {
-          Factors next = part;
-          next.insert(next.end(),
-                      list.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                      list.end());
-          AddPairs(next, alone, depth + 1);
+          AddPairs(FollowedBy(part, list, i + 1), alone, depth + 1);
         }
         continue;
       }
