@@ -131,12 +131,12 @@ Rotary::RotatedValue Rotary::RotatedElement(int64_t position,
   const double f = frequencies_[AsIndex(halves ? d % half : d / 2)];
   const double angle = static_cast<double>(position) * f;
   const double x = head[AsIndex(d)], y = head[AsIndex(Partner(d))];
-  const double turned =
+  const double rotated =
       x * std::cos(angle) + (first ? -y : y) * std::sin(angle);
   // `off` bounds the relative error: 4 roundoffs for sin, cos, the products and
   // their sum, and the error of the angle, which is computed in double.
   const double off = 4 * kUnit + std::fabs(angle) * 0x1p-50;
-  return {amplitude_ * turned,
+  return {amplitude_ * rotated,
           amplitude_ * off * (std::fabs(x) + std::fabs(y)) + 0x1p-149};
 }
 

@@ -343,7 +343,7 @@ void MeshPicture::FindHosts() {
   }
   for (int64_t r = 0; r < rows && form != HostForm::kNone; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      // If the cells have this form, this cell is on the same host as `first`.
+      // Hosts have this form if each cell is on the host of its first cell.
       const int64_t first = form == HostForm::kRows
                                 ? At(0, r / cells * cells, 0)
                                 : At(0, r, c / cells * cells);
