@@ -227,12 +227,20 @@ class Recorder:
         (body.at, body.passes), self.path = call, path[:-1]
         return [read(atom) for atom in jaxpr.outvars]
 
-    def body(self, outer: Body, jaxpr: Any) -> Op:
-        """The body of a loop, a branch or a device."""
+    @staticmethod
+    def inside(outer: Body) -> Body:
+        """An empty body at the same place of the user's source."""
         inner = Body()
         inner.at, inner.passes = outer.at, outer.passes
+        return inner
+
+    def inputs_of(self, jaxpr: Any) -> list[int]:
         opened = getattr(jaxpr, "jaxpr", jaxpr)
-        ins = [self.of_type(variable.aval) for variable in opened.invars]
+        return [self.of_type(variable.aval) for variable in opened.invars]
+
+    def body(self, outer: Body, jaxpr: Any) -> Op:
+        """The body of a loop, a branch or a device."""
+        inner, ins = self.inside(outer), self.inputs_of(jaxpr)
         outs = self.inline(inner, jaxpr, ins)
         return {"in": ins, "ops": inner.ops, "out": outs}
 
@@ -881,19 +889,17 @@ def _scan(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
 def _while(r: Recorder, b: Body, p: Any, ins: list[int], avals: Any) -> Any:
     outs = [r.of_type(aval) for aval in avals]
     of_condition, of_body = int(p["cond_nconsts"]), int(p["body_nconsts"])
-    (continues,) = getattr(p["cond_jaxpr"], "jaxpr", p["cond_jaxpr"]).outvars
-    if continues.aval.shape:
+    condition = r.body(b, p["cond_jaxpr"])
+    axes = list(range(len(r.shape(condition["out"][0]))))
+    if axes:
+        inner = r.inside(b)
+        inner.ops = condition["ops"]
+        some = r.derive(inner, "reduce", condition["out"], [], fn="or", axes=axes)
+        condition["out"] = [some]
         body = _masked_body(r, b, p, of_condition)
         ins, of_body = [*ins[:of_condition], *ins], of_condition + of_body
     else:
         body = r.body(b, p["body_jaxpr"])
-    condition = r.body(b, p["cond_jaxpr"])
-    if continues.aval.shape:
-        inner = Body()
-        inner.at, inner.passes, inner.ops = b.at, b.passes, condition["ops"]
-        axes = list(range(len(continues.aval.shape)))
-        some = r.derive(inner, "reduce", condition["out"], [], fn="or", axes=axes)
-        condition["out"] = [some]
     return r.write(
         b,
         "while",
@@ -910,13 +916,9 @@ def _masked_body(r: Recorder, b: Body, p: Any, of_condition: int) -> Op:
     """The body of a loop with a condition for each example, as vmap makes one: the
     loop runs while one of them is true, and an example whose own is false keeps what
     it carries. The constants of the condition are the first inputs."""
-    inner = Body()
-    inner.at, inner.passes = b.at, b.passes
-    given = [
-        [r.of_type(variable.aval) for variable in getattr(one, "jaxpr", one).invars]
-        for one in (p["cond_jaxpr"], p["body_jaxpr"])
-    ]
-    consts, of_body = given[0][:of_condition], given[1]
+    inner = r.inside(b)
+    consts = r.inputs_of(p["cond_jaxpr"])[:of_condition]
+    of_body = r.inputs_of(p["body_jaxpr"])
     carry = of_body[int(p["body_nconsts"]) :]
     (runs,) = r.inline(inner, p["cond_jaxpr"], [*consts, *carry])
     outs = []

@@ -79,6 +79,12 @@ def dims_of(dims: Any, rank: int) -> list[int]:
     return [dim_of(d, rank) for d in given] if rank else []
 
 
+def of_each(given: Any, rank: int) -> list[int]:
+    """One number for each dimension, of which a single one stands for all."""
+    numbers = list(given) if isinstance(given, (tuple, list)) else [given]
+    return [int(n) for n in (numbers * rank if len(numbers) == 1 else numbers)]
+
+
 # ---- Single elements
 
 _UNARY = {

@@ -24,6 +24,7 @@ from shardc.torch_ops import (
     dim_of,
     dims_of,
     filled,
+    of_each,
     row,
     scaled,
     selected,
@@ -379,18 +380,14 @@ def _convolution(
 ) -> Written:
     v, rank = c.values, x.dim()
     spatial = rank - 2
-
-    def each(sizes: Sequence[int]) -> list[int]:
-        return list(sizes) * spatial if len(sizes) == 1 else list(sizes)
-
-    steps = each(dilation)
+    strides, around, steps = (
+        of_each(given, spatial) for given in (stride, padding, dilation)
+    )
     if transposed:
         if groups != 1:
             return None
         # What the gradient of a convolution's operand is.
-        gradient = _Gradient(
-            v, c.v(weight), weight, each(stride), each(padding), steps, 1
-        )
+        gradient = _Gradient(v, c.v(weight), weight, strides, around, steps, 1)
         out = gradient.of_operand(c.v(x), list(x.shape), c.shape)
         if bias is None:
             return out
@@ -403,8 +400,8 @@ def _convolution(
         lhs=list(range(rank)),
         rhs=list(range(rank)),
         result=list(range(rank)),
-        strides=each(stride),
-        padding=[[n, n] for n in each(padding)],
+        strides=strides,
+        padding=[[n, n] for n in around],
         rhs_dilation=steps if set(steps) != {1} else None,
         groups=groups,
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from shardc.torch_ops import ROWS, Call, Row, Written
+from shardc.torch_ops import ROWS, Call, Row, Written, of_each
 from shardc.torch_values import Values
 
 
@@ -31,9 +31,9 @@ class _Windows:
         rank = len(out)
         self.sizes = [int(n) for n in x.shape[-rank:]]
         self.out = list(out)
-        self.kernel = _each(kernel, rank)
-        self.stride = _each(stride, rank) if stride else self.kernel
-        self.padding = _each(padding, rank)
+        self.kernel = of_each(kernel, rank)
+        self.stride = of_each(stride, rank) if stride else self.kernel
+        self.padding = of_each(padding, rank)
         self.first = x.dim() - rank
         sizes = zip(self.sizes, self.kernel, self.stride, self.padding)
         self.fits = self.out == [(n + 2 * p - k) // s + 1 for n, k, s, p in sizes]
@@ -79,12 +79,6 @@ class _Windows:
             start = self.padding[d]
             value = v.slice(value, dim, start, start + self.sizes[d])
         return value
-
-
-def _each(given: Any, rank: int) -> list[int]:
-    """One number for each dimension."""
-    numbers = list(given) if isinstance(given, (tuple, list)) else [given]
-    return [int(n) for n in (numbers * rank if len(numbers) == 1 else numbers)]
 
 
 def _added(v: Values, parts: Sequence[int]) -> int:
