@@ -188,29 +188,34 @@ def difference(folder: str, built: Built) -> Optional[str]:
     return None
 
 
-def held_out(made: Description, number: int, seed: int) -> list[Case]:
-    """Configs that took no part in the fit, and the class's default config."""
-    subject = made.subject
-    drawer = made.drawer
-    drawer.random.seed(seed)
-    cases = [(f"random config {n + 1}", drawer.draw()) for n in range(number)]
-    for name, built in cases[:_AS_SAVED]:
-        with contextlib.suppress(Exception):  # whatever the class raises
-            if (saved := subject.saved(built.given)) is not None:
-                cases.append((f"{name} as the class saves it", subject.build(saved)))
-    drawn = len(cases)
-    default = drawer.built(drawer.fixed if subject.config_kind else {})
-    plain = drawer.built({}) if subject.config_kind else None
-    if plain is not None or default is not None:
-        cases.append(("the class's default config", plain or default))  # type: ignore[arg-type]
+def own_cases(made: Description) -> list[Case]:
+    """The class's default config, and the example config."""
+    subject, drawer = made.subject, made.drawer
+    default = drawer.built({}) if subject.config_kind else None
+    if default is None:
+        default = drawer.built(drawer.fixed if subject.config_kind else {})
+    cases = [] if default is None else [("the class's default config", default)]
     if subject.example:
         cases.append(("the example config", subject.build(subject.example)))
-    elif len(cases) == drawn:
+    if not cases:
         # What is drawn may then be what nobody trains, such as a model without experts.
         raise FamilyError(
             f"{subject.classes} is not built from its default config, so that nothing shows"
             f" what a model of it has: {drawer.errors[-1]} (name an example with `--config"
             " config.json`)")
+    return cases
+
+
+def drawn_cases(made: Description, number: int, seed: int) -> list[Case]:
+    """Configs that took no part in the fit, a few of them also as the class saves them."""
+    subject = made.subject
+    made.drawer.random.seed(seed)
+    cases = [(f"random config {n + 1}", made.drawer.draw()) for n in range(number)]
+    for name, built in cases[:_AS_SAVED]:
+        saved = subject.saved(built.given)
+        if saved is not None:
+            with contextlib.suppress(Exception):  # whatever the class raises
+                cases.append((f"{name} as the class saves it", subject.build(saved)))
     return cases
 
 
@@ -240,8 +245,9 @@ def compared(made: Description, number: int, seed: int
     """The configs that a description was compared with, those that differ, and how many
     are no refusals. A config that differs takes part in another fit, which is compared
     with new ones."""
+    own = own_cases(made)
     for turn in range(1, _REFITS + 2):
-        cases = held_out(made, number, seed + 1000 * turn)
+        cases = drawn_cases(made, number, seed + 1000 * turn) + own
         differs, counted = checked(made, cases)
         if not differs or turn > _REFITS:
             break
