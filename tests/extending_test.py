@@ -28,9 +28,12 @@ PATCHES = os.path.join(ROOT, "docs", "extending")
 # A file and a line of a table.h each.
 RECORDS = ["checkpoint", "format", "importer", "operation"]
 # Files of folders that are listed.
-OTHERS = ["family", "lint", "profile"]
+OTHERS = ["command", "family", "lint", "profile"]
 FOLDERS = {"families/pocket.yaml", "profiles/acme-1.yaml",
-           "src/lint/rules/long_pattern.cc", "texts/diagnostics/SHD119.md"}
+           "src/cli/modes.cc", "src/lint/rules/long_pattern.cc",
+           "texts/commands/modes.md", "texts/diagnostics/SHD119.md"}
+# The list of the commands gets a line.
+COMMANDS = "src/cli/meson.build"
 # The options of this build that make its objects what they are.
 OPTIONS = ["optimization", "debug", "werror", "b_pch", "b_pie", "b_sanitize",
            "b_lundef", "cpp_args", "common_headers", "units"]
@@ -251,14 +254,17 @@ class Extending(unittest.TestCase):
         self.assertLessEqual(FOLDERS, set(self.patched))
         patched = [name for name in self.patched if name not in FOLDERS]
         tables = [name for name in patched if name in self.tree.before]
-        self.assertEqual(len(tables), len(RECORDS))
-        self.assertEqual(len(patched), 2 * len(RECORDS))
+        self.assertEqual(len(tables), len(RECORDS) + 1)
+        self.assertEqual(len(patched), 2 * len(RECORDS) + 1)
         for name in tables:
-            self.assertTrue(name.endswith("/table.h"), name)
+            self.assertTrue(name.endswith("/table.h") or name == COMMANDS,
+                            name)
             before = self.tree.before[name].decode().splitlines()
             now = self.now[name].decode().splitlines()
             self.assertEqual(len(now), len(before) + 1, name)
             self.assertEqual([line for line in now if line in before], before)
+            if name == COMMANDS:
+                continue
             folder = os.path.dirname(name)
             self.assertEqual(
                 [os.path.dirname(other) for other in patched
@@ -290,6 +296,13 @@ class Extending(unittest.TestCase):
         golden = read(self.tree.root, "testdata", "golden", "codes",
                       "SHD119.txt")
         self.assertIn("SHD119 long-pattern", golden)
+
+    @builds
+    def test_the_command_is_run_and_described(self):
+        self.assertEqual(self.tree.shardc("modes").stdout,
+                         "train\nprefill\ndecode\ninsert\n")
+        self.assertIn("list the runtime modes",
+                      self.tree.shardc("--help").stdout)
 
     @builds
     def test_the_format_is_written(self):
@@ -465,6 +478,28 @@ class AnOp(OwnTree, unittest.TestCase):
                          {"forward", "backward"})
         for one in proved:
             self.assertLess(one["error"], one["allowed"])
+
+
+@unittest.skipUnless(shutil.which("patch"), "no patch")
+class ASetting(OwnTree, unittest.TestCase):
+    NAME, SECTION, SOURCES = "setting", "A setting", 2
+
+    @unittest.skipUnless(ALL, "SHARDC_EXTENDING=all runs it")
+    def test_the_setting_changes_the_figure_in_each_command(self):
+        run("ninja", "-C", self.tree.build, TARGETS[0], "tests/cost_test")
+        run(os.path.join(self.tree.build, "tests", "cost_test"),
+            "--no-path-filenames=true", cwd=self.tree.root,
+            env=self.tree.env())
+        inputs = ["--mesh", "fsdp:8", "--rules", "builtin:llama", "--manifest",
+                  "testdata/models/llama-3-8b.hf.manifest.json", "--profile",
+                  "h100-sxm", "--mode", "decode", "--memory", "80GiB",
+                  "--reserved-memory", "2GiB"]
+        self.assertIn("of 78 GiB", self.tree.shardc("cost", *inputs).stdout)
+        done = self.tree.shardc("cost", *inputs[:-1], "2 apples")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--reserved-memory", done.stderr)
+        self.assertIn("--reserved-memory",
+                      self.tree.shardc("search", "--help").stdout)
 
 
 @unittest.skipUnless(shutil.which("patch"), "no patch")

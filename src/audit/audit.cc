@@ -466,7 +466,7 @@ class Auditor {
       return std::nullopt;
     }
     const auto place =
-        cost::PlaceOf(*settings_.mesh, *network_, found.members->axes);
+        cost::SpanOf(*settings_.mesh, *network_, found.members->axes);
     return cost::CollectiveSeconds(*network_, place, found.kind,
                                    static_cast<double>(sent.value()));
   }

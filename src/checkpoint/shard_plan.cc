@@ -33,6 +33,7 @@
 #include "model/mesh.h"
 #include "model/mesh_layout.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -196,9 +197,8 @@ std::optional<int64_t> TensorLayout::PartOn(
     return std::nullopt;
   }
   for (const LaidSlice& slice : slices) {
-    const bool holds = slice.ranks.empty() ||
-                       std::find(slice.ranks.begin(), slice.ranks.end(),
-                                 coordinates[stage_axis]) != slice.ranks.end();
+    const bool holds =
+        slice.ranks.empty() || IsAmong(coordinates[stage_axis], slice.ranks);
     if (holds) return slice.first_part + slice.cut.PartOf(coordinates);
   }
   return std::nullopt;

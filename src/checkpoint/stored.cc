@@ -27,6 +27,7 @@
 #include "source/digest.h"
 #include "source/file.h"
 #include "source/input_file.h"
+#include "source/list.h"
 #include "source/process.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -61,9 +62,7 @@ void AddMetadata(const Metadata& more, Metadata& all) {
   }
 }
 
-bool HasNoElements(const Shape& shape) {
-  return std::find(shape.begin(), shape.end(), 0) != shape.end();
-}
+bool HasNoElements(const Shape& shape) { return IsAmong(0, shape); }
 
 // Returns whether the pieces have neither overlaps nor gaps: each cell of the
 // grid that their edges form is exactly one piece. Uneven shards may be empty,

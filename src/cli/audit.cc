@@ -19,11 +19,13 @@
 #include "cli/program_plan.h"
 #include "cli/target_audit.h"
 #include "cli/version.h"
+#include "cost/setting_rows.h"
 #include "cost/traced_program.h"
 #include "emit/audits/audit_report.h"
 #include "emit/findings/formats.h"
 #include "hlo/program.h"
 #include "lint/run.h"
+#include "model/option_value.h"
 #include "plan/read.h"
 #include "source/file.h"
 #include "source/json.h"
@@ -186,7 +188,7 @@ bool CompareWithTraced(const AuditFlags& flags, Mode mode, const Common& common,
 
 int RunAudit(const AuditFlags& flags, const Common& common,
              Findings& findings) {
-  const auto read = ReadProfile(flags.profile, findings);
+  const auto read = cost::ReadProfile(flags.profile, findings);
   if (read == nullptr && !flags.profile.empty()) return kFailed;
   const DeviceProfile* profile = read.get();
   const auto by = audit::ParseBy(flags.by);
@@ -293,7 +295,7 @@ Options OptionsOf(AuditFlags& flags) {
                "what its ops need under `--plan`, by lines of your code"},
       ModeOption(&flags.mode),
       AllowEditedOption(&flags.allow_edited),
-      ProfileOption(&flags.profile),
+      OptionOfSetting("--profile", &flags.profile),
       {.name = "--select",
        .to = &flags.select,
        .value = "CODE,...",

@@ -1,6 +1,5 @@
 // `shardc calibrate`: fits a device profile to measured training steps, and
 // writes it as a file for `--profile`.
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,9 +14,12 @@
 #include "cli/pictured.h"
 #include "cost/calibrate.h"
 #include "cost/report.h"
+#include "cost/setting_rows.h"
 #include "emit/costs/cost_report.h"
+#include "model/option_value.h"
 #include "parse/operations.h"
 #include "source/file.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -49,14 +51,12 @@ void SetFlags(const MeasuredRun& run, CostFlags& flags, StageFlags& stages,
         **text = value;
       }
       const auto known = option.Choices();
-      if (option.checked &&
-          std::find(known.begin(), known.end(), value) == known.end()) {
+      if (option.checked && !IsAmong(value, known)) {
         findings.Add(code::kUsage, run.places.at(name),
                      ShortQuote(value) + " is none of: " + Join(known, ", "));
       }
     }
-    const bool on = std::find(run.flags.begin(), run.flags.end(),
-                              option.name) != run.flags.end();
+    const bool on = IsAmong(option.name, run.flags);
     if (auto* const* flag = std::get_if<bool*>(&option.to); flag && on) {
       **flag = true;
     }
@@ -119,7 +119,7 @@ std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
   StageFlags stages;
   Findings own;
   SetFlags(*run, flags, stages, own);
-  flags.profile = profile.name;
+  flags.settings["--profile"] = profile.name;
   flags.inputs.trains = true;
   const auto target = TargetOrPlan(flags.inputs, "", own);
   auto settings =
@@ -134,7 +134,7 @@ std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
                         : CompiledWork(staged, Mode::kTrain, own);
   if (work && (stages.Given() || staged.declared)) {
     StageSizes sizes = {Mode::kTrain, settings->batch, settings->length, {}};
-    if (!flags.microbatches.empty())
+    if (!flags.settings["--microbatches"].empty())
       sizes.microbatches = settings->microbatches;
     out.stages = StagesOfCommand(stages, staged.stages(), *staged.compiled,
                                  staged.config(), sizes, own);
@@ -206,7 +206,7 @@ std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
 
 int RunCalibrate(const CalibrateFlags& flags, const Common& common,
                  Findings& findings) {
-  const auto base = ReadProfile(flags.profile, findings);
+  const auto base = cost::ReadProfile(flags.profile, findings);
   if (base == nullptr) return kFailed;
   if (FindDeviceProfile(base->name) == nullptr) {
     findings.Add(code::kUsage, FlagPlace("--profile", flags.profile),
@@ -251,7 +251,7 @@ int RunCalibrate(const CalibrateFlags& flags, const Common& common,
 }
 
 Options OptionsOf(CalibrateFlags& flags) {
-  Option profile = ProfileOption(&flags.profile);
+  Option profile = OptionOfSetting("--profile", &flags.profile);
   profile.value = "NAME";
   profile.help = "accelerator to begin with, such as h100-sxm";
   profile.required = true;

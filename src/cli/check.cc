@@ -18,6 +18,7 @@
 #include "cli/version.h"
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
+#include "model/option_value.h"
 #include "source/file.h"
 #include "source/sink.h"
 #include "source/wording.h"

@@ -32,6 +32,7 @@
 #include "lint/rules/all.h"
 #include "source/finding.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/process.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -476,7 +477,7 @@ FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
   FindingSink out;
   const auto codes = StageCodes();
   for (const Finding& finding : compiled.stage_findings) {
-    if (std::find(codes.begin(), codes.end(), finding.code) == codes.end()) {
+    if (!IsAmong(finding.code, codes)) {
       findings.Add(finding);
     } else if (selection.Selects(*finding.code)) {
       // No parameter uses the stage axis if the stages are refused. A lint

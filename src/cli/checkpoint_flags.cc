@@ -23,6 +23,7 @@
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "match/match.h"
+#include "model/option_value.h"
 #include "plan/read.h"
 #include "source/json_writer.h"
 #include "source/process.h"

@@ -7,6 +7,7 @@
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "model/option_value.h"
 
 namespace shardc::cli {
 namespace {

@@ -16,6 +16,7 @@
 #include "source/input_file.h"
 #include "source/json.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/repository.h"
 #include "source/sink.h"
 #include "source/size.h"
@@ -95,8 +96,7 @@ std::vector<Mode> ModesOf(const Target& target, const Compiled& compiled,
                           const ModelConfig* config) {
   std::vector<Mode> out;
   for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
-    const bool listed = std::find(target.modes.begin(), target.modes.end(),
-                                  mode) != target.modes.end();
+    const bool listed = IsAmong(mode, target.modes);
     const bool usual = target.modes.empty() &&
                        step::HasMode(*compiled.rules.model, config, mode);
     if (usual || listed) out.push_back(mode);

@@ -29,12 +29,14 @@
 #include "cli/plan_findings.h"
 #include "cli/target_audit.h"
 #include "cost/program.h"
+#include "cost/setting_rows.h"
 #include "devices/profiles.h"
 #include "emit/audits/audit_report.h"
 #include "emit/programs/param_facts.h"
 #include "hlo/program.h"
 #include "lint/rules/all.h"
 #include "model/legal_sizes.h"
+#include "model/option_value.h"
 #include "plan/plan.h"
 #include "program/read.h"
 #include "source/file.h"
@@ -175,7 +177,7 @@ bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
   auto read = std::make_unique<ReportedProgram>();
   read->from = AfterLast(file->path, '/');
   read->program = std::move(*program);
-  read->profile = ReadProfile(flags.profile, findings);
+  read->profile = cost::ReadProfile(flags.settings["--profile"], findings);
   const DeviceProfile* profile = read->profile.get();
   if (profile == nullptr && mesh.device) {
     profile = FindDeviceProfile(mesh.device->profile);

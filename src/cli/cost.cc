@@ -14,6 +14,7 @@
 #include "cli/serving_flags.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
+#include "model/option_value.h"
 #include "parse/project.h"
 #include "plan/view.h"
 #include "source/file.h"
@@ -148,7 +149,7 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
               const cost::CostInputs& work, const cost::Settings& settings,
               const Target& target, const Common& common, Findings& findings) {
   StageSizes sizes = {work.mode, settings.batch, settings.length, {}};
-  if (!command.flags.microbatches.empty()) {
+  if (GivesMicrobatches(command.flags, target, work.mode)) {
     sizes.microbatches = settings.microbatches;
   }
   const auto cost =
@@ -201,7 +202,6 @@ int RunCost(const CostCommand& given, const Common& common,
   const auto target =
       TargetOrPlan(command.flags.inputs, command.plan, findings);
   if (!target || !mode) return kFailed;
-  command.flags = WithStepOptions(std::move(command.flags), *target, *mode);
   if (command.stages.Given() && !command.plan.empty()) {
     findings.Add(code::kUsage, FlagPlace("--stages", command.stages.axis),
                  "`--stages` divides the inputs of a plan: a plan file has its "

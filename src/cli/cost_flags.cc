@@ -1,555 +1,105 @@
-// Parses the options of `cost`. Parsing goes on after an invalid option, so
-// that one run reports the errors of all options:
-//
-//   --zero 4 --seq many  ->  two findings
+// Takes the values of settings from the options of `cost` and, where an option
+// is not given, from the keys of the target.
 #include "cli/cost_flags.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <iterator>
 #include <span>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "cost/rates.h"
-#include "devices/profiles.h"
-#include "source/file.h"
+#include "model/option_value.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
-namespace {
 
-// The names of step::Reduction's values, in the same order.
-constexpr std::array<std::string_view, 3> kReductions = {"sharded", "once",
-                                                         "each"};
+SettingFlags::SettingFlags() : values_(cost::SettingRows().size()) {}
 
-constexpr double kLeastCapacity = 0.1, kMostCapacity = 64;
-
-std::string ListOf(std::span<const std::string_view> names) {
-  return Join(names, ", ");
+Option SettingFlags::OptionAt(size_t row) {
+  const cost::SettingRow& of = cost::SettingRows()[row];
+  Option out = OptionOfSetting(of.flag, &values_[row].text);
+  if (of.value.empty()) out.to = &values_[row].on;
+  return out;
 }
 
-void Wrong(std::string_view flag, const std::string& value,
-           std::span<const std::string_view> known, Findings& findings) {
-  findings.Add(code::kUsage, FlagPlace(flag, value),
-               ShortQuote(value) + " is none of: " + ListOf(known),
-               DidYouMean(value, known));
+Options SettingFlags::AsOptions() {
+  Options out;
+  for (size_t row = 0; row < values_.size(); ++row) {
+    out.push_back(OptionAt(row));
+  }
+  return out;
 }
 
-class CostFlagParser {
- public:
-  explicit CostFlagParser(Findings& findings) : findings_(findings) {}
+std::string& SettingFlags::operator[](std::string_view flag) {
+  return values_[static_cast<size_t>(&cost::SettingRowOf(flag) -
+                                     cost::SettingRows().data())]
+      .text;
+}
 
-  void Count(std::string_view flag, const std::string& text,
-             std::optional<int64_t>& to) {
-    if (text.empty()) return;
-    const auto value = ParseInteger(flag, text, 1, findings_);
-    if (value && *value > kMostCount) {
-      findings_.Add(code::kNumber, FlagPlace(flag, text),
-                    "`" + std::string(flag) + "` is more than 2^40");
-    } else {
-      to = value;
+std::vector<cost::GivenSetting> SettingFlags::Given(const Target& target,
+                                                    Mode mode) const {
+  std::vector<cost::GivenSetting> out;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const cost::SettingRow& row = cost::SettingRows()[i];
+    const std::string text = values_[i].on ? "true" : values_[i].text;
+    if (!text.empty()) {
+      out.push_back({row.flag, text, FlagPlace(row.flag, text)});
+      continue;
+    }
+    for (const StepOption& one : target.step_options) {
+      if (one.name == row.flag && HasEffect(row.modes, mode)) {
+        out.push_back({row.flag, one.value, one.place});
+      }
+    }
+    if (row.flag != "--operation") continue;
+    for (const VerifyInput::Named& one : target.verify.operations) {
+      if (one.mode && *one.mode != mode) continue;
+      out.push_back(
+          {row.flag, one.operation, FlagPlace(row.flag, one.operation)});
+      break;
     }
   }
-
-  void Type(std::string_view flag, const std::string& text,
-            std::optional<Dtype>& to) {
-    if (text.empty()) return;
-    to = ParseDtype(text);
-    if (!to || DtypeBits(*to) < 8) {
-      findings_.Add(code::kUsage, FlagPlace(flag, text),
-                    ShortQuote(text) +
-                        " is not a dtype of at least one byte per element, "
-                        "such as bfloat16",
-                    DtypeHelp(text));
-    }
-  }
-
-  // Reads one of the names of an enumeration, in the order of its values.
-  template <typename To>
-  void Choice(std::string_view flag, const std::string& text,
-              std::span<const std::string_view> names, To& to) {
-    if (text.empty()) return;
-    const auto found = std::find(names.begin(), names.end(), text);
-    if (found == names.end()) return Wrong(flag, text, names, findings_);
-    to = static_cast<typename std::decay_t<decltype(Value(to))>>(found -
-                                                                 names.begin());
-  }
-
- private:
-  template <typename Of>
-  static Of Value(const Of& of) {
-    return of;
-  }
-  template <typename Of>
-  static Of Value(const std::optional<Of>& of) {
-    return of.value_or(Of{});
-  }
-
-  static constexpr int64_t kMostCount = int64_t{1} << 40;
-  Findings& findings_;
-};
-
-void ReadOptimizer(const CostFlags& flags, cost::Settings& out,
-                   Findings& findings) {
-  CostFlagParser reader(findings);
-  if (!flags.optimizer.empty()) {
-    const auto* const found =
-        std::find(std::begin(cost::kOptimizerNames),
-                  std::end(cost::kOptimizerNames), flags.optimizer);
-    if (found == std::end(cost::kOptimizerNames)) {
-      Wrong("--optimizer", flags.optimizer, cost::kOptimizerNames, findings);
-    } else {
-      out.optimizer = static_cast<cost::Optimizer>(
-          found - std::begin(cost::kOptimizerNames));
-    }
-  }
-  if (!flags.master_dtype.empty()) {
-    out.master_given = true;
-    if (flags.master_dtype != "none") {
-      reader.Type("--master-dtype", flags.master_dtype, out.master);
-    }
-  }
-  const size_t comma =
-      std::min(flags.moments_dtype.find(','), flags.moments_dtype.size());
-  reader.Type("--moments-dtype", flags.moments_dtype.substr(0, comma),
-              out.first_moment);
-  out.second_moment = out.first_moment;
-  if (comma < flags.moments_dtype.size()) {
-    reader.Type("--moments-dtype", flags.moments_dtype.substr(comma + 1),
-                out.second_moment);
-  }
-  reader.Type("--grad-dtype", flags.grad_dtype, out.gradients);
-  if (!flags.zero.empty()) {
-    const auto stage = ParseInteger("--zero", flags.zero, 0, findings);
-    if (stage && *stage > 3) {
-      findings.Add(code::kUsage, FlagPlace("--zero", flags.zero),
-                   "ZeRO has the stages 0 to 3");
-    }
-    out.zero = static_cast<int>(std::min<int64_t>(stage.value_or(0), 3));
-  }
+  return out;
 }
 
-// Refuses the dtype of scales as that of the operands of matmuls.
-void RefuseScales(std::string_view flag, const std::string& text,
-                  const std::optional<Dtype>& dtype, Findings& findings) {
-  if (dtype != Dtype::kF8E8M0) return;
-  findings.Add(code::kUsage, FlagPlace(flag, text),
-               ShortQuote(text) +
-                   " is the dtype of the scales of blocks, and no matmul has "
-                   "operands of it",
-               "write `--matmul-dtype mxfp8` for 8-bit matmuls with a scale "
-               "for each 32 numbers, or float8_e4m3fn");
+Option OptionOfSetting(std::string_view flag, std::string* to) {
+  const cost::SettingRow& row = cost::SettingRowOf(flag);
+  Option out = {.name = std::string(flag),
+                .to = to,
+                .value = std::string(row.value),
+                .help = std::string(row.help)};
+  if (row.words == nullptr) return out;
+  for (const std::string_view word : row.words()) out.words.emplace_back(word);
+  return out;
 }
-
-void ReadActivations(const CostFlags& flags, cost::Settings& out,
-                     Findings& findings) {
-  CostFlagParser reader(findings);
-  std::optional<Dtype> activations, cache, logits;
-  reader.Type("--dtype", flags.dtype, activations);
-  RefuseScales("--dtype", flags.dtype, activations, findings);
-  reader.Type("--kv-dtype", flags.kv_dtype, cache);
-  reader.Type("--logits-dtype", flags.logits_dtype, logits);
-  out.activations = activations.value_or(out.activations);
-  out.cache = cache.value_or(out.cache);
-  out.logits = logits.value_or(out.logits);
-  ReadRemat(flags.remat, out.remat, findings);
-  reader.Count("--loss-chunk", flags.loss_chunk, out.loss_chunk);
-  if (flags.loss.empty()) return;
-  if (const auto kind = LossNamed(flags.loss)) {
-    out.loss = *kind;
-  } else {
-    Wrong("--loss", flags.loss, kLossNames, findings);
-  }
-}
-
-void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
-                   cost::Settings& out, Findings& findings) {
-  std::string name = flags.operation;
-  for (const VerifyInput::Named& one : target.verify.operations) {
-    if (name.empty() && (!one.mode || *one.mode == mode)) name = one.operation;
-  }
-  if (name.empty()) return;
-  out.operation = exec::FindOperation(name);
-  if (out.operation != nullptr) return;
-  std::vector<std::string_view> known;
-  for (const exec::Operation* operation : exec::Operations()) {
-    known.push_back(operation->name);
-  }
-  Wrong("--operation", name, known, findings);
-}
-
-// Reads `--matmul-dtype`: a dtype, or numbers of 8 or 4 bits with a scale for
-// each of many blocks.
-void ReadProducts(const std::string& text, cost::Settings& out,
-                  Findings& findings) {
-  for (const auto scaling :
-       {cost::Scaling::kMx, cost::Scaling::kBlocks, cost::Scaling::kNv}) {
-    if (text != cost::kScalingNames[static_cast<size_t>(scaling)]) continue;
-    out.matmuls = scaling == cost::Scaling::kNv ? Dtype::kF4 : Dtype::kF8E4M3;
-    out.scaling = scaling;
-    return;
-  }
-  CostFlagParser(findings).Type("--matmul-dtype", text, out.matmuls);
-  if (out.matmuls == Dtype::kF4) {
-    findings.Add(code::kUsage, FlagPlace("--matmul-dtype", text),
-                 ShortQuote(text) +
-                     " has no scales, and no device multiplies "
-                     "such numbers without them",
-                 "write `nvfp4` for 4-bit matmuls with a scale for each 16 "
-                 "numbers");
-  }
-  RefuseScales("--matmul-dtype", text, out.matmuls, findings);
-}
-
-// Reads the options of models with experts.
-void ReadExperts(const CostFlags& flags, cost::Settings& out,
-                 Findings& findings) {
-  CostFlagParser reader(findings);
-  reader.Choice("--dispatcher", flags.dispatcher, cost::kDispatcherNames,
-                out.dispatcher);
-  reader.Choice("--graphs", flags.graphs, cost::kGraphsNames, out.graphs);
-  reader.Choice("--routing", flags.routing, cost::kRoutingNames, out.routing);
-  out.overlap_experts = flags.overlap_experts;
-  const std::string& text = flags.capacity_factor;
-  if (text.empty()) return;
-  double factor = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, factor);
-  if (error != std::errc() || stop != end || !(factor >= kLeastCapacity) ||
-      factor > kMostCapacity) {
-    findings.Add(code::kUsage, FlagPlace("--capacity-factor", text),
-                 ShortQuote(text) + " is no number from 0.1 to 64",
-                 "1.25 lets an expert compute a quarter more than its equal "
-                 "part of the rows");
-    return;
-  }
-  out.capacity_factor = factor;
-}
-
-// Returns the option `--stack NAME`. Shells complete the known names of
-// software stacks.
-Option StackOption(std::string* to) {
-  Option option = {.name = "--stack",
-                   .to = to,
-                   .value = "NAME",
-                   .help =
-                       "training software: compiled, megatron, "
-                       "megatron-2026-02, megatron-2026-06, xla, eager, "
-                       "eager-bf16, hf, megatron-2021 or deepspeed-2021 "
-                       "(default: xla for TPUs, "
-                       "Trainium and parameters of JAX, else compiled)",
-                   .words = {}};
-  for (std::string_view name : cost::StackNames()) {
-    option.words.emplace_back(name);
-  }
-  return option;
-}
-
-}  // namespace
 
 Options OptionsOfCost(CostFlags& flags) {
-  Options options = {
-      ModeOption(&flags.mode),
-      {.name = "--batch",
-       .to = &flags.batch,
-       .value = "N",
-       .help = "rows per step over all devices (default: the target's)"},
-      {.name = "--seq",
-       .to = &flags.length,
-       .value = "N",
-       .help = "tokens per row, in training and prefill"},
-      {.name = "--kv-len",
-       .to = &flags.kv_length,
-       .value = "N",
-       .help = "tokens that the cache can hold (default: the target's)"},
-      {.name = "--microbatches",
-       .to = &flags.microbatches,
-       .value = "N",
-       .help = "number of micro-batches per step (default: that of `stages:`, "
-               "else 1)"},
-      ReduceOption(&flags.reduce),
-      {.name = "--optimizer",
-       .to = &flags.optimizer,
-       .value = "adamw|adafactor|lion|momentum|muon|sgd",
-       .help = "optimizer, for the bytes of its states (default: adamw)"},
-      {.name = "--master-dtype",
-       .to = &flags.master_dtype,
-       .value = "DTYPE|none",
-       .help = "dtype of the optimizer's copy of the parameters (default: "
-               "float32 for narrower parameters)"},
-      {.name = "--moments-dtype",
-       .to = &flags.moments_dtype,
-       .value = "DTYPE[,DTYPE]",
-       .help = "dtypes of the first and the second moments (default: float32)"},
-      {.name = "--grad-dtype",
-       .to = &flags.grad_dtype,
-       .value = "DTYPE",
-       .help = "dtype of gradients (default: that of their parameters)"},
-      {.name = "--offload-optimizer",
-       .to = &flags.offloads_optimizer,
-       .help = "the optimizer's states are in the memory of the host, which "
-               "updates the parameters"},
-      {.name = "--zero",
-       .to = &flags.zero,
-       .value = "0|1|2|3",
-       .help = "ZeRO stage, which shards over replicas: 1 the optimizer's "
-               "states, 2 gradients too, 3 parameters too (default: 0)"},
-      RematOption(&flags.remat),
-      {.name = "--dtype",
-       .to = &flags.dtype,
-       .value = "DTYPE",
-       .help = "dtype of activations (default: bfloat16)"},
-      {.name = "--logits-dtype",
-       .to = &flags.logits_dtype,
-       .value = "DTYPE",
-       .help = "dtype of the logits (default: float32)"},
-      {.name = "--kv-dtype",
-       .to = &flags.kv_dtype,
-       .value = "DTYPE",
-       .help = "dtype of the KV cache; int8 has a float32 scale per token and "
-               "head (default: bfloat16)"},
-      {.name = "--operation",
-       .to = &flags.operation,
-       .value = "NAME",
-       .help = "operation that computes attention (default: the target's, else "
-               "flash_attn2, and flash_decoding in decode)"},
-      ProfileOption(&flags.profile),
-      StackOption(&flags.stack),
-      {.name = "--loss",
-       .to = &flags.loss,
-       .value = "eager|compiled|fused",
-       .help = "how the loss is computed, for the copies of the logits that it "
-               "holds: eager 4, compiled 1.5, fused none (default: as "
-               "the software computes it)"},
-      {.name = "--loss-chunk",
-       .to = &flags.loss_chunk,
-       .value = "N",
-       .help = "tokens of a device whose logits are computed at once (default: "
-               "all of a micro-batch)"},
-      {.name = "--overlap-tp",
-       .to = &flags.overlap_tensor,
-       .help = "tensor-parallel collectives overlap with matmuls, as "
-               "with async TP"},
-      {.name = "--matmul-dtype",
-       .to = &flags.matmul_dtype,
-       .value = "DTYPE",
-       .help = "dtype of the matmuls of layers, such as float8_e4m3fn; "
-               "mxfp8, fp8_blocks and nvfp4 have a scale for each of many "
-               "blocks "
-               "(default: that of activations)"},
-      {.name = "--dispatcher",
-       .to = &flags.dispatcher,
-       .value = "alltoall|deepep|hybridep",
-       .help = "what sends tokens to their experts: alltoall sends a copy for "
-               "each expert, deepep and hybridep one to each device and host "
-               "(default: alltoall)",
-       .words = {std::begin(cost::kDispatcherNames),
-                 std::end(cost::kDispatcherNames)}},
-      {.name = "--ep-overlap",
-       .to = &flags.overlap_experts,
-       .help = "tokens are sent to experts while another micro-batch is "
-               "computed"},
-      {.name = "--graphs",
-       .to = &flags.graphs,
-       .value = "none|partial|step",
-       .help = "CUDA graphs: none, those of attention and of the router, or "
-               "those of the whole step (default: none; XLA: step)",
-       .words = {std::begin(cost::kGraphsNames), std::end(cost::kGraphsNames)}},
-      {.name = "--routing",
-       .to = &flags.routing,
-       .value = "balanced|natural",
-       .help = "whether all experts get equally many tokens, as benchmarks "
-               "force it, or as many as a router sends (default: balanced)",
-       .words = {std::begin(cost::kRoutingNames),
-                 std::end(cost::kRoutingNames)}},
-      {.name = "--capacity-factor",
-       .to = &flags.capacity_factor,
-       .value = "X",
-       .help = "rows that an expert computes at most, as a multiple of its "
-               "equal part; further rows are dropped (default: none are)"},
-      {.name = "--memory",
-       .to = &flags.memory,
-       .value = "SIZE",
-       .help = "memory of a device, such as 80GiB"}};
+  Options options = {ModeOption(&flags.mode)};
+  Append(options, flags.settings.AsOptions());
   Append(options, AllInputs(flags.inputs));
   return options;
 }
 
-CostFlags WithStepOptions(CostFlags flags, const Target& target, Mode mode) {
-  for (const Option& option : OptionsOfCost(flags)) {
-    auto* const* text = std::get_if<std::string*>(&option.to);
-    if (text == nullptr || !(*text)->empty()) continue;
-    const bool applies = option.name == std::string_view("--seq")
-                             ? !IsGeneration(mode)
-                             : mode == Mode::kTrain;
-    for (const StepOption& one : target.step_options) {
-      if (applies && one.name == option.name) **text = one.value;
-    }
-  }
-  return flags;
-}
-
-namespace {
-
-std::optional<cost::Settings> ParseSettings(const CostFlags& flags,
-                                            const Target& target, Mode mode,
-                                            Findings& findings) {
-  const size_t before = findings.errors();
-  cost::Settings out;
-  out.batch = target.batch;
-  out.kv_length = target.kv_len;
-  out.memory = target.memory_bytes;
-  CostFlagParser reader(findings);
-  std::optional<int64_t> microbatches;
-  reader.Count("--batch", flags.batch, out.batch);
-  reader.Count("--seq", flags.length, out.length);
-  reader.Count("--kv-len", flags.kv_length, out.kv_length);
-  reader.Count("--microbatches", flags.microbatches, microbatches);
-  // Prefill and decode do not divide their batch into micro-batches.
-  out.microbatches = mode == Mode::kTrain ? microbatches.value_or(1) : 1;
-  ReadReduction(flags.reduce, out.reduction, findings);
-  ReadOptimizer(flags, out, findings);
-  ReadActivations(flags, out, findings);
-  ReadOperation(flags, target, mode, out, findings);
-  if (!flags.memory.empty()) {
-    out.memory = ParseBytes("--memory", flags.memory, findings);
-  }
-  out.read_profile = ReadProfile(flags.profile, findings);
-  out.profile = out.read_profile.get();
-  out.overlap_tensor = flags.overlap_tensor;
-  ReadProducts(flags.matmul_dtype, out, findings);
-  if (cost::LacksFp4(out)) {
-    findings.Add(code::kUsage, FlagPlace("--matmul-dtype", flags.matmul_dtype),
-                 "the profile has no rate of matmuls in 4 bits",
-                 "write `peaks: {fp4: ...}` in a profile of your own, with "
-                 "`base:`, or choose gb200 or gb300");
-  }
-  out.offloads_optimizer = flags.offloads_optimizer;
-  if (cost::LacksHostMemory(out)) {
-    findings.Add(code::kUsage, FlagPlace("--profile", flags.profile),
-                 "the profile has no rate of the memory of the host, where "
-                 "`--offload-optimizer` holds the optimizer's states",
-                 "write `links: {host: {bandwidth: ...}}` in a profile of your "
-                 "own, with `base:`, or choose h100-sxm or h200-sxm");
-  }
-  ReadExperts(flags, out, findings);
-  if (!flags.stack.empty()) {
-    out.stack = cost::FindStack(flags.stack);
-    if (out.stack == nullptr) {
-      Wrong("--stack", flags.stack, cost::StackNames(), findings);
-    }
-  }
-  if (findings.errors() > before) return std::nullopt;
-  return out;
-}
-
-}  // namespace
-
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings) {
-  Findings own;
-  auto out =
-      ParseSettings(WithStepOptions(flags, target, mode), target, mode, own);
-  findings.NoteReadsOf(own);
-  for (Finding finding : own.all()) {
-    // The place of a finding about an option is in a source that has the
-    // option's name. If the target gives the option, the finding is placed at
-    // the value in the project file.
-    const SourceRef& source = finding.place.source;
-    for (const StepOption& one : target.step_options) {
-      if (source != nullptr && source->name() == one.name &&
-          source->text() == one.value) {
-        finding.place = one.place;
-        break;
-      }
-    }
-    findings.Add(std::move(finding));
-  }
-  return out;
+  cost::Settings base;
+  base.batch = target.batch;
+  base.kv_length = target.kv_len;
+  base.memory = target.memory_bytes;
+  return cost::ReadSettings(flags.settings.Given(target, mode), mode,
+                            std::move(base), findings);
 }
 
-Option ProfileOption(std::string* to) {
-  Option option = {
-      .name = "--profile",
-      .to = to,
-      .value = "NAME|FILE",
-      .help =
-          "accelerator, such as h100-sxm, or a file that describes one "
-          "(default: the mesh's)",
-      .words = {}};
-  for (std::string_view name : DeviceNames()) option.words.emplace_back(name);
-  return option;
-}
-
-std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
-                                                 Findings& findings) {
-  if (name.empty()) return nullptr;
-  if (const DeviceProfile* known = FindDeviceProfile(name)) {
-    return {std::shared_ptr<const void>(), known};
-  }
-  if (name.find_first_of("./") == std::string::npos) {
-    Wrong("--profile", name, DeviceNames(), findings);
-    return nullptr;
-  }
-  SourceRef source = ReadSource(name, findings);
-  if (source == nullptr) return nullptr;
-  auto own = ParseProfile(std::move(source), findings);
-  if (own == nullptr) return nullptr;
-  return {own, &own->profile};
-}
-
-Option ReduceOption(std::string* to) {
-  return {.name = "--reduce",
-          .to = to,
-          .value = "sharded|once|each",
-          .help =
-              "when gradients of micro-batches are reduced: over axes that "
-              "shard them in each and over others once, all once, or all in "
-              "each (default: sharded)",
-          .words = {kReductions.begin(), kReductions.end()}};
-}
-
-bool ReadReduction(const std::string& text, step::Reduction& out,
-                   Findings& findings) {
-  if (text.empty()) return true;
-  const auto* const found =
-      std::find(kReductions.begin(), kReductions.end(), text);
-  if (found == kReductions.end()) {
-    Wrong("--reduce", text, kReductions, findings);
-    return false;
-  }
-  out = static_cast<step::Reduction>(found - kReductions.begin());
-  return true;
-}
-
-Option RematOption(std::string* to) {
-  return {.name = "--remat",
-          .to = to,
-          .value = "POLICY",
-          .help =
-              "rematerialisation policy, such as nothing_saveable or "
-              "'save_only_these_names(q_proj,context)' (default: "
-              "everything_saveable)"};
-}
-
-bool ReadRemat(const std::string& text, step::Remat& out, Findings& findings) {
-  if (text.empty()) return true;
-  step::RematRefusal refusal;
-  auto policy = step::ParseRemat(text, refusal);
-  if (!policy) {
-    findings.Add(code::kUsage, FlagPlace("--remat", text), refusal.why,
-                 refusal.help);
-    return false;
-  }
-  out = std::move(*policy);
-  return true;
+bool GivesMicrobatches(const CostFlags& flags, const Target& target,
+                       Mode mode) {
+  const auto given = flags.settings.Given(target, mode);
+  return std::any_of(given.begin(), given.end(),
+                     [](const cost::GivenSetting& one) {
+                       return one.flag == "--microbatches";
+                     });
 }
 
 // Converts the options of pipeline stages to a request. The number of ranks is

@@ -7,9 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "cost/setting_rows.h"
 #include "cost/settings.h"
 #include "model/mesh.h"
 #include "model/project.h"
@@ -18,33 +21,47 @@
 #include "plan/stage_units.h"
 #include "plan/staged_plan.h"
 #include "source/finding.h"
-#include "step/accumulate.h"
-#include "step/recompute.h"
 
 namespace shardc::cli {
 
 // The largest number of devices for which `search` tries meshes.
 inline constexpr int64_t kMostDevices = 1 << 20;
 
+// The values of the options of cost::SettingRows().
+class SettingFlags {
+ public:
+  SettingFlags();
+  // Returns the options that store their values in this object.
+  Options AsOptions();
+  // The value of an option such as "--batch"; empty if it is not given.
+  std::string& operator[](std::string_view flag);
+  const std::string& operator[](std::string_view flag) const {
+    return const_cast<SettingFlags&>(*this)[flag];
+  }
+  // Returns the values of the options and, for options that are not given, of
+  // the keys of the target that have an effect in the mode.
+  std::vector<cost::GivenSetting> Given(const Target& target, Mode mode) const;
+
+ private:
+  Option OptionAt(size_t row);
+  struct Value {
+    std::string text;
+    bool on = false;  // of an option without a value
+  };
+  std::vector<Value> values_;
+};
+
+// Returns the option of a setting, for commands that have few of them.
+Option OptionOfSetting(std::string_view flag, std::string* to);
+
 struct CostFlags {
   InputFlags inputs;
   std::string mode = "train";
-  std::string batch, length, kv_length, microbatches, reduce;
-  std::string optimizer, master_dtype, moments_dtype, grad_dtype, zero;
-  std::string dtype, kv_dtype, logits_dtype, remat;
-  std::string operation;
-  std::string profile, memory, stack, matmul_dtype, loss, loss_chunk;
-  std::string dispatcher, graphs, capacity_factor, routing;
-  bool overlap_tensor = false, overlap_experts = false;
-  bool offloads_optimizer = false;
+  SettingFlags settings;
 };
 
 // Returns the options that fill CostFlags, with the input options at the end.
 Options OptionsOfCost(CostFlags& flags);
-// Returns the options with the step options of the target (`seq`, `remat` ...)
-// in place of those that are not given. Options of training are taken from the
-// target only in training, and `--seq` is not taken in generation.
-CostFlags WithStepOptions(CostFlags flags, const Target& target, Mode mode);
 
 // Returns the settings that the options describe. The step options, the batch,
 // the length of the KV cache, the memory of a device and the attention
@@ -53,31 +70,8 @@ CostFlags WithStepOptions(CostFlags flags, const Target& target, Mode mode);
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);
-
-// Returns the option `--profile NAME|FILE`. Shells complete the names of the
-// known accelerators.
-Option ProfileOption(std::string* to);
-// Returns the profile of a known accelerator, or reads a profile from a file.
-// Returns null for an empty name. If `name` is neither a known accelerator nor
-// a file with a profile, adds a finding and returns null.
-std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
-                                                 Findings& findings);
-
-// Returns the option `--reduce WHEN`, for commands that divide a batch into
-// micro-batches. Its value selects when the gradients of micro-batches are
-// reduced, for example `once` after all micro-batches.
-Option ReduceOption(std::string* to);
-// Parses the value of `--reduce`. Returns false after a finding if the value is
-// unknown. An empty text leaves `out` unchanged.
-bool ReadReduction(const std::string& text, step::Reduction& out,
-                   Findings& findings);
-
-// Returns the option `--remat POLICY`, for commands that evaluate training
-// steps. The policy selects which activations the backward pass recomputes.
-Option RematOption(std::string* to);
-// Parses the value of `--remat`. Returns false after a finding if the policy is
-// unknown. An empty text leaves `out` unchanged.
-bool ReadRemat(const std::string& text, step::Remat& out, Findings& findings);
+// Returns whether an option or the target gives the number of micro-batches.
+bool GivesMicrobatches(const CostFlags& flags, const Target& target, Mode mode);
 
 // The values of the options. An option that is not given is empty, except
 // `p2p`.

@@ -1,7 +1,6 @@
 // `shardc diff`: prints the differences between two plans, a plan and the plan
 // of the current inputs, two modes of one plan, two step programs, or the
 // sharding of a checkpoint and a plan.
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include "source/file.h"
 #include "source/finding.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/wording.h"
 #include "stored/tree.h"
 
@@ -155,8 +155,7 @@ std::optional<PlanDifference> Between(const DiffFlags& flags,
   for (const Mode mode : *modes) {
     // A plan always has the specs of train, even if its list of modes lacks
     // train.
-    if (mode == Mode::kTrain ||
-        std::find(planned.begin(), planned.end(), mode) != planned.end()) {
+    if (mode == Mode::kTrain || IsAmong(mode, planned)) {
       continue;
     }
     findings.Add(code::kUsage, {},

@@ -20,6 +20,7 @@
 #include "emit/emit.h"
 #include "emit/exports/exporter.h"
 #include "importers/rules/exact.h"
+#include "model/option_value.h"
 #include "plan/lowered_step.h"
 #include "plan/planned_stages.h"
 #include "program/facts.h"

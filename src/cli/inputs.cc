@@ -16,9 +16,11 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "model/option_value.h"
 #include "plan/stage_units.h"
 #include "schedule/schedules.h"
 #include "source/finding.h"
+#include "source/list.h"
 #include "source/wording.h"
 #include "target/choose.h"
 
@@ -463,8 +465,7 @@ std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings) {
 }
 
 bool CheckMode(std::span<const Mode> planned, Mode mode, Findings& findings) {
-  if (mode == Mode::kTrain ||
-      std::find(planned.begin(), planned.end(), mode) != planned.end()) {
+  if (mode == Mode::kTrain || IsAmong(mode, planned)) {
     return true;
   }
   findings.Add(code::kUsage, {},
@@ -595,31 +596,6 @@ bool TakesFlags(std::string_view name, std::string_view flags,
   return true;
 }
 
-// Explains short names of dtypes. Options accept the names of NumPy and JAX.
-// Configurations of PyTorch and of inference engines use shorter names, in
-// lower or upper case:
-//
-//   bf16 -> bfloat16     FP16 -> float16     fp8 -> float8_e4m3fn
-
-std::string DtypeHelp(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 10>
-      kNames = {{{"bf16", "bfloat16"},
-                 {"f16", "float16"},
-                 {"fp16", "float16"},
-                 {"half", "float16"},
-                 {"f32", "float32"},
-                 {"fp32", "float32"},
-                 {"float", "float32"},
-                 {"f8", "float8_e4m3fn"},
-                 {"fp8", "float8_e4m3fn"},
-                 {"i8", "int8"}}};
-  const std::string folded = FoldCase(text);
-  for (const auto& [written, name] : kNames) {
-    if (folded == written) return "write `" + std::string(name) + "`";
-  }
-  return {};
-}
-
 namespace {
 
 // Makes or reads the table of a schedule. An argument that contains none of
@@ -683,8 +659,7 @@ std::optional<schedule::Table> ScheduleTable(const ScheduleChoice& choice,
 int StageStatus(const Findings& findings) {
   const auto codes = StageCodes();
   for (const Finding& finding : findings.all()) {
-    if (finding.level == Level::kError &&
-        std::find(codes.begin(), codes.end(), finding.code) == codes.end()) {
+    if (finding.level == Level::kError && !IsAmong(finding.code, codes)) {
       return kFailed;
     }
   }

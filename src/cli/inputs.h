@@ -150,10 +150,6 @@ bool TakesFlags(std::string_view name, std::string_view flags,
                 std::span<const std::pair<std::string_view, bool>> given,
                 Findings& findings);
 
-// Returns "write `bfloat16`" for `bf16`. Returns an empty string for a word
-// that is not a dtype's short name.
-std::string DtypeHelp(std::string_view text);
-
 // Makes or reads the table of a pipeline schedule. A flag or an argument gives
 // the name of a built-in schedule, or the path of a file.
 

@@ -13,6 +13,7 @@
 #include "emit/kv/kv_map.h"
 #include "kv/map.h"
 #include "kv/side.h"
+#include "model/option_value.h"
 #include "parse/project.h"
 #include "plan/kv_layout.h"
 #include "source/wording.h"

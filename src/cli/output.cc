@@ -1,9 +1,6 @@
 // Writes the output of commands. A result is written to stdout or to a
 // temporary file, which is renamed when it is complete. Progress and findings
-// are written to stderr. This file also parses the sizes and counts of options.
-// For example:
-//
-//   --memory 1.5GiB  ->  1,610,612,736     --memory 1.5  ->  a finding
+// are written to stderr.
 #include "cli/output.h"
 
 #include <sys/stat.h>
@@ -11,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -25,7 +21,6 @@
 #include "source/file.h"
 #include "source/repository.h"
 #include "source/sink.h"
-#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -152,43 +147,6 @@ bool PutOut(const Write& write, Findings& findings) {
 
 bool PutOut(std::string_view text, Findings& findings) {
   return PutResult(text, "-", findings);
-}
-
-Place FlagPlace(std::string_view flag, const std::string& value) {
-  return {MakeSource(std::string(flag), value), 0, value.size()};
-}
-
-std::optional<int64_t> ParseInteger(std::string_view flag,
-                                    const std::string& text, int64_t least,
-                                    Findings& findings) {
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  const bool leading_zero =
-      text.size() > 1 && (text[0] == '0' || text.starts_with("-0"));
-  if (error == std::errc() && stop == end && value >= least && !leading_zero) {
-    return value;
-  }
-  const bool too_large = error == std::errc::result_out_of_range &&
-                         stop == end && text[0] != '-' && !leading_zero;
-  findings.Add(code::kNumber, FlagPlace(flag, text),
-               too_large ? "`" + text + "` is larger than " +
-                               std::to_string(INT64_MAX) +
-                               ", the largest number that is read"
-                         : "`" + text + "` is not a whole number from " +
-                               std::to_string(least) + " on");
-  return std::nullopt;
-}
-
-std::optional<int64_t> ParseBytes(std::string_view flag,
-                                  const std::string& text, Findings& findings) {
-  const auto bytes = ParseByteSize(text);
-  if (!bytes) {
-    findings.Add(code::kNumber, FlagPlace(flag, text),
-                 NotByteSize("`" + std::string(flag) + "`", ShortQuote(text)),
-                 std::string(kByteSizeHelp));
-  }
-  return bytes;
 }
 
 namespace {

@@ -1,5 +1,4 @@
-// Writes results to stdout or to a file and messages to stderr, and parses the
-// numbers of options.
+// Writes results to stdout or to a file and messages to stderr.
 #ifndef SHARDC_CLI_OUTPUT_H_
 #define SHARDC_CLI_OUTPUT_H_
 
@@ -68,21 +67,6 @@ bool PutResults(const ResultFile& first, const ResultFile& second,
 // Returns whether two output paths name the same regular file, or would name it
 // once it exists.
 bool AreOneFile(const std::string& a, const std::string& b);
-
-// Returns a place for a finding about an option's value. A place is always in a
-// file. Here, the option's name stands for the file's name, and the value for
-// the file's content.
-Place FlagPlace(std::string_view flag, const std::string& value);
-
-// Parses a decimal integer. CLI11 is not used for this, because it reads 010 as
-// octal and -1 as 2^64 - 1. Returns nullopt, after a finding, if the text is
-// not an integer or if the number is less than `least`.
-std::optional<int64_t> ParseInteger(std::string_view flag,
-                                    const std::string& text, int64_t least,
-                                    Findings& findings);
-// Parses a size in bytes (source/size.h). Returns nullopt after a finding.
-std::optional<int64_t> ParseBytes(std::string_view flag,
-                                  const std::string& text, Findings& findings);
 
 // While an object exists, SIGINT, SIGTERM and SIGHUP remove incomplete files
 // and print `text` on standard error. The process then ends by the signal, as

@@ -20,6 +20,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/version.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -101,9 +102,7 @@ std::vector<std::string> HeadingsOf(const Options& options) {
   std::vector<std::string> out = {""};
   for (const Option& option : options) {
     if (option.IsArgument()) continue;
-    if (std::find(out.begin(), out.end(), option.group) == out.end()) {
-      out.push_back(option.group);
-    }
+    AddOnce(out, option.group);
   }
   return out;
 }
@@ -221,7 +220,7 @@ constexpr const char* kLibraries = "--libraries";
 CLI::Validator OneOf(const Strings& choices) {
   return CLI::Validator(
       [choices](std::string& value) {
-        if (std::find(choices.begin(), choices.end(), value) != choices.end()) {
+        if (IsAmong(value, choices)) {
           return std::string();
         }
         std::string known = Join(choices, ", ");
@@ -311,7 +310,7 @@ Parser::Parser(Common& common, const Strings& words) {
     const std::string_view last =
         command.name.substr(space == std::string_view::npos ? 0 : space + 1);
     const auto is_typed = [&](std::string_view word) {
-      return std::find(words.begin(), words.end(), word) != words.end();
+      return IsAmong(word, words);
     };
     if (!is_typed(first) || !is_typed(last)) continue;
     CLI::App* parent = &app;
@@ -450,14 +449,13 @@ void ReportStray(const Parser::Entry& entry, Findings& findings) {
 std::optional<Strings> WithOptionsOfFiles(const Parser::Entry& entry,
                                           const Strings& given) {
   Strings plain = entry.app->remaining();
-  if (std::find(given.begin(), given.end(), "--") != given.end()) return {};
+  if (IsAmong("--", given)) return {};
   // An argument that is one of a few words, such as the picture of `show`.
   for (const Option& option : entry.options) {
     const auto* const to = std::get_if<std::string*>(&option.to);
     if (!option.IsArgument() || to == nullptr || (*to)->empty()) continue;
     const Strings choices = option.Choices();
-    if (!choices.empty() &&
-        std::find(choices.begin(), choices.end(), **to) == choices.end()) {
+    if (!choices.empty() && !IsAmong(**to, choices)) {
       plain.push_back(**to);
     }
   }
@@ -467,8 +465,7 @@ std::optional<Strings> WithOptionsOfFiles(const Parser::Entry& entry,
   for (const std::string& word : plain) {
     const auto flag = OptionOfFile(word, entry.options);
     // An option of one value that is given already has another file.
-    if (flag && *flag != "--rules" &&
-        std::find(words.begin(), words.end(), *flag) != words.end()) {
+    if (flag && *flag != "--rules" && IsAmong(*flag, words)) {
       continue;
     }
     const auto at = std::find(words.rbegin(), words.rend(), word);
@@ -484,7 +481,7 @@ std::optional<Strings> WithOptionsOfFiles(const Parser::Entry& entry,
 // CLI11 treats all words after `--` as arguments.
 bool StrayFollowsDashes(const Parser::Entry& entry, const Strings& words,
                         const CLI::ParseError& error) {
-  if (std::find(words.begin(), words.end(), "--") == words.end()) return false;
+  if (!IsAmong("--", words)) return false;
   const Strings stray = entry.app->remaining();
   return stray.empty()
              ? dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr

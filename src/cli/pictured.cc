@@ -26,6 +26,7 @@
 #include "cost/settings.h"
 #include "cost/stage_cost.h"
 #include "lint/analysis/facts.h"
+#include "model/option_value.h"
 #include "plan/kv_layout.h"
 #include "plan/staged_plan.h"
 #include "source/wording.h"
@@ -287,21 +288,9 @@ MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices) {
 
 namespace {
 
-bool ReadDtype(std::string_view flag, const std::string& text,
-               std::optional<Dtype>& out, Findings& findings) {
-  if (text.empty()) return true;
-  out = ParseDtype(text);
-  if (out && DtypeBits(*out) >= 8) return true;
-  findings.Add(code::kUsage, FlagPlace(flag, text),
-               ShortQuote(text) +
-                   " is not a dtype of at least one byte per element, such as "
-                   "bfloat16",
-               DtypeHelp(text));
-  return false;
-}
-
+// Returns the settings of the request's step, with the dtypes of `given`.
 cost::Settings SettingsOf(const verify::StepRequest& request,
-                          const StepDtypes& dtypes) {
+                          const cost::Settings& given) {
   cost::Settings out;
   out.batch = request.batch;
   if (IsGeneration(request.mode)) {
@@ -309,9 +298,9 @@ cost::Settings SettingsOf(const verify::StepRequest& request,
   } else {
     out.length = request.length;
   }
-  out.activations = dtypes.activations;
-  out.cache = dtypes.cache;
-  out.gradients = dtypes.gradients;
+  out.activations = given.activations;
+  out.cache = given.cache;
+  out.gradients = given.gradients;
   out.operation = request.operation;
   if (request.mode != Mode::kTrain) return out;
   out.remat = request.remat;
@@ -323,62 +312,54 @@ cost::Settings SettingsOf(const verify::StepRequest& request,
 
 }  // namespace
 
-Options StepDtypeOptions(StepDtypeFlags& flags) {
-  return {{.name = "--activation-dtype",
-           .to = &flags.activations,
-           .value = "DTYPE",
-           .help = "dtype of activations, for the bytes (default: bfloat16)"},
-          {.name = "--grad-dtype",
-           .to = &flags.gradients,
-           .value = "DTYPE",
-           .help = "dtype of gradients, for the bytes (default: that of their "
-                   "parameters)"},
-          {.name = "--kv-dtype",
-           .to = &flags.cache,
-           .value = "DTYPE",
-           .help = "dtype of the KV cache, for the bytes (default: bfloat16)"},
-          {.name = "--zero",
-           .to = &flags.zero,
-           .value = "0|1|2|3",
-           .help = "ZeRO stage, which shards over replicas: 1 the optimizer's "
-                   "states, 2 gradients too, 3 parameters too (default: 0)"}};
+Options StepSettingOptions(StepSettingFlags& flags) {
+  Option activations = OptionOfSetting("--dtype", &flags.activations);
+  // `--dtype` is that of the proof.
+  activations.name = "--activation-dtype";
+  Options out = {std::move(activations),
+                 OptionOfSetting("--grad-dtype", &flags.gradients),
+                 OptionOfSetting("--kv-dtype", &flags.cache)};
+  for (Option& option : out) {
+    const size_t end =
+        std::min(option.help.find(" (default"), option.help.find(';'));
+    option.help.insert(end, ", for the bytes");
+  }
+  out.push_back(OptionOfSetting("--zero", &flags.zero));
+  return out;
 }
 
-std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
-                                         verify::StepRequest& request,
-                                         Findings& findings) {
-  StepDtypes out;
-  std::optional<Dtype> activations, cache;
-  if (!ReadDtype("--activation-dtype", flags.activations, activations,
-                 findings) ||
-      !ReadDtype("--grad-dtype", flags.gradients, out.gradients, findings) ||
-      !ReadDtype("--kv-dtype", flags.cache, cache, findings)) {
-    return std::nullopt;
-  }
-  out.activations = activations.value_or(out.activations);
-  out.cache = cache.value_or(out.cache);
-  request.element_bytes = DtypeBits(out.activations) / 8;
-  request.cache_bytes = DtypeBits(out.cache) / 8;
-  if (out.gradients) request.gradient_bytes = DtypeBits(*out.gradients) / 8;
-  if (flags.zero.empty()) return out;
-  const auto stage = ParseInteger("--zero", flags.zero, 0, findings);
-  if (!stage) return std::nullopt;
-  constexpr int64_t kMostStage = 3;
-  if (*stage > kMostStage) {
-    findings.Add(code::kUsage, FlagPlace("--zero", flags.zero),
-                 "ZeRO has the stages 0 to 3");
-    return std::nullopt;
-  }
-  request.zero = static_cast<int>(*stage);
+std::optional<cost::Settings> ReadSettingsOfStep(const StepSettingFlags& flags,
+                                                 verify::StepRequest& request,
+                                                 Findings& findings) {
+  const auto given = [](std::string_view row, std::string_view flag,
+                        const std::string& text) {
+    return cost::GivenSetting{row, text, FlagPlace(flag, text)};
+  };
+  const cost::GivenSetting all[] = {
+      given("--dtype", "--activation-dtype", flags.activations),
+      given("--grad-dtype", "--grad-dtype", flags.gradients),
+      given("--kv-dtype", "--kv-dtype", flags.cache),
+      given("--zero", "--zero", flags.zero),
+      given("--reduce", "--reduce", flags.reduce),
+      given("--remat", "--remat", flags.remat)};
+  const auto out =
+      cost::ReadSettings(all, Mode::kTrain, cost::Settings(), findings);
+  if (!out) return std::nullopt;
+  request.element_bytes = DtypeBits(out->activations) / 8;
+  request.cache_bytes = DtypeBits(out->cache) / 8;
+  if (out->gradients) request.gradient_bytes = DtypeBits(*out->gradients) / 8;
+  request.zero = out->zero;
+  request.remat = out->remat;
+  if (!flags.reduce.empty()) request.reduction = out->reduction;
   return out;
 }
 
 std::optional<verify::StepMemory> MemoryOfStep(
-    const verify::StepRequest& request, const StepDtypes& dtypes,
+    const verify::StepRequest& request, const cost::Settings& given,
     const std::optional<ModelConfig>& model) {
-  const cost::Memory memory = MemoryOf(
-      cost::MakeCostInputs(*request.compiled, model, request.mode),
-      WithLossOf(request.compiled->rules, SettingsOf(request, dtypes)));
+  const cost::Memory memory =
+      MemoryOf(cost::MakeCostInputs(*request.compiled, model, request.mode),
+               WithLossOf(request.compiled->rules, SettingsOf(request, given)));
   if (!memory.unknown.empty() || !memory.most.total) return std::nullopt;
   verify::StepMemory out;
   out.total = *memory.most.total;

@@ -81,26 +81,22 @@ std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
 
 MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices);
 
-// The options of a step's dtypes and of its ZeRO stage. They have the same
-// meaning as in `cost`.
-struct StepDtypeFlags {
-  std::string activations, gradients, cache, zero;
+// The options of a step that are settings of `cost`, with the same meaning.
+struct StepSettingFlags {
+  std::string activations, gradients, cache, zero, remat, reduce;
 };
-struct StepDtypes {
-  Dtype activations = Dtype::kBF16, cache = Dtype::kBF16;
-  std::optional<Dtype> gradients = {};
-};
-Options StepDtypeOptions(StepDtypeFlags& flags);
-// Sets the dtype sizes and the ZeRO stage of the request, and returns the
-// dtypes. Returns nullopt after findings.
-std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
-                                         verify::StepRequest& request,
-                                         Findings& findings);
+// Returns the options of dtypes and of the ZeRO stage.
+Options StepSettingOptions(StepSettingFlags& flags);
+// Sets the members of the request that the settings determine, and returns the
+// settings. Returns nullopt after findings.
+std::optional<cost::Settings> ReadSettingsOfStep(const StepSettingFlags& flags,
+                                                 verify::StepRequest& request,
+                                                 Findings& findings);
 
 // Returns the memory of the request's step, or nullopt if `cost` cannot
 // estimate it.
 std::optional<verify::StepMemory> MemoryOfStep(
-    const verify::StepRequest& request, const StepDtypes& dtypes,
+    const verify::StepRequest& request, const cost::Settings& given,
     const std::optional<ModelConfig>& model);
 
 }  // namespace shardc::cli

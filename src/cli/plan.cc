@@ -24,6 +24,7 @@
 #include "emit/plans/plan_diff.h"
 #include "emit/verify/step_json.h"
 #include "lint/baseline.h"
+#include "model/option_value.h"
 #include "plan/fingerprint.h"
 #include "source/file.h"
 #include "source/process.h"

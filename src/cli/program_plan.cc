@@ -12,6 +12,7 @@
 #include "cli/plan_findings.h"
 #include "cost/traced_program.h"
 #include "model/mesh_layout.h"
+#include "model/option_value.h"
 #include "plan/mesh_purposes.h"
 #include "plan/read.h"
 #include "program/read.h"

@@ -26,6 +26,7 @@
 #include "emit/report/page.h"
 #include "emit/report/report.h"
 #include "model/mesh.h"
+#include "model/option_value.h"
 #include "picture/fold.h"
 #include "plan/difference/plan_difference.h"
 #include "plan/planned_stages.h"
@@ -384,8 +385,9 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
                     Gathered& to, Findings& findings) {
   if (to.planned->compiled == nullptr) return true;
   LintFlags flags;
-  if (!command.flags.memory.empty()) {
-    flags.memory = ParseBytes("--memory", command.flags.memory, findings);
+  if (!command.flags.settings["--memory"].empty()) {
+    flags.memory =
+        ParseBytes("--memory", command.flags.settings["--memory"], findings);
     if (!flags.memory) return false;
   }
   // The lints must use the same sizes of the step as the page's costs.

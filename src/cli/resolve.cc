@@ -15,6 +15,7 @@
 #include "cli/plan_findings.h"
 #include "emit/plans/rules_file.h"
 #include "legalize/legalize.h"
+#include "model/option_value.h"
 #include "parse/rules.h"
 #include "source/size.h"
 #include "source/wording.h"

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "model/option_value.h"
 #include "resolve/resolve.h"
 #include "source/json_writer.h"
 

@@ -13,6 +13,7 @@
 #include "cli/pictured.h"
 #include "emit/report/page.h"
 #include "emit/schedules/schedule_report.h"
+#include "model/option_value.h"
 #include "schedule/table.h"
 #include "source/wording.h"
 

@@ -24,12 +24,14 @@
 #include "cli/verify_request.h"
 #include "cli/verify_step.h"
 #include "cost/memory.h"
+#include "cost/setting_rows.h"
 #include "emit/costs/cost_report.h"
 #include "emit/costs/search_report.h"
 #include "emit/emit.h"
 #include "emit/plans/input_text.h"
 #include "emit/plans/rules_file.h"
 #include "emit/report/report.h"
+#include "model/option_value.h"
 #include "plan/compile.h"
 #include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"
@@ -130,7 +132,8 @@ std::string SettingsAsFlags(const cost::Settings& settings,
     const auto optimizer = static_cast<size_t>(given.optimizer);
     out += " --optimizer " + std::string(cost::kOptimizerNames[optimizer]);
   }
-  for (const std::string& flag : cost::FlagsOfChanges(given, true)) {
+  for (const std::string& flag :
+       cost::StatedSettings(given, Mode::kTrain, cost::Stated::kChanges)) {
     out += " " + flag;
   }
   const auto memory = OwnMemory(inputs);

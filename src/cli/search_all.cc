@@ -1,7 +1,6 @@
 // `shardc search --all`: lists, for each axis, the sizes that are legal for a
 // model under its rules. With --devices, also lists the meshes that fit, the
 // fastest first. Nothing else than the mesh is searched.
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,7 +11,9 @@
 #include "cli/search_inputs.h"
 #include "cost/fit.h"
 #include "emit/costs/cost_report.h"
+#include "model/option_value.h"
 #include "parse/mesh.h"
+#include "source/list.h"
 #include "source/process.h"
 #include "source/wording.h"
 #include "target/open.h"
@@ -81,7 +82,7 @@ std::optional<cost::FitInputs> ReadInputs(const SearchFlags& flags,
   }
   if (flags.every.stages.Given() || (declared && !flags.every.stages.None())) {
     StageSizes sizes = {mode, settings->batch, settings->length, {}};
-    if (!WithStepOptions(flags.cost, target, mode).microbatches.empty()) {
+    if (GivesMicrobatches(flags.cost, target, mode)) {
       sizes.microbatches = settings->microbatches;
     }
     const StageDeclaration* const file = declared ? &*declared : nullptr;
@@ -110,7 +111,7 @@ std::vector<std::string> NamedAxes(const cost::FitInputs& inputs,
   const auto usual = cost::UsualAxes(inputs.rules, true, true);
   std::erase_if(axes, [&](const std::string& axis) {
     return (inputs.stages && inputs.stages->axis == axis) ||
-           std::find(usual.begin(), usual.end(), axis) != usual.end();
+           IsAmong(axis, usual);
   });
   return axes;
 }
@@ -172,8 +173,7 @@ int Fit(const SearchFlags& flags, const cost::FitInputs& inputs,
       std::erase(axes, inputs.stages->axis);
       axes.insert(axes.begin(), inputs.stages->axis);
     }
-  } else if (inputs.stages && std::find(axes.begin(), axes.end(),
-                                        inputs.stages->axis) == axes.end()) {
+  } else if (inputs.stages && !IsAmong(inputs.stages->axis, axes)) {
     findings.Add(code::kUsage, FlagPlace("--axes", flags.every.axes.front()),
                  "the model is divided into stages over `" +
                      inputs.stages->axis + "`, which `--axes` leaves out",
@@ -192,8 +192,7 @@ int Fit(const SearchFlags& flags, const cost::FitInputs& inputs,
   report.mode = inputs.mode;
   report.settings = inputs.settings;
   report.usual_microbatches =
-      inputs.stages &&
-      WithStepOptions(flags.cost, target, inputs.mode).microbatches.empty();
+      inputs.stages && !GivesMicrobatches(flags.cost, target, inputs.mode);
   std::vector<Mesh> alone;
   std::vector<std::string> alone_axes;
   for (const std::string& axis : axes) {

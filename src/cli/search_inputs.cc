@@ -14,11 +14,13 @@
 #include "cost/fit.h"
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
+#include "model/option_value.h"
 #include "parse/project.h"
 #include "parse/rules.h"
 #include "plan/compile.h"
 #include "plan/lowered_step.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/process.h"
 #include "source/wording.h"
 #include "target/choose.h"
@@ -180,7 +182,7 @@ void Assume(const SearchFlags& flags, SearchInputs& inputs) {
     inputs.assumed.push_back("--seq " + std::to_string(kUsualLength));
   }
   if (inputs.has_stages) inputs.assumed.emplace_back("--stages none");
-  if (flags.cost.optimizer.empty() &&
+  if (flags.cost.settings["--optimizer"].empty() &&
       settings.optimizer == cost::Optimizer::kAdamW) {
     inputs.assumed.emplace_back("--optimizer adamw");
   }
@@ -459,9 +461,9 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
   request.options.threads = 1;
   request.manifest = std::move(*manifest);
   request.devices = *devices;
-  request.remat_fixed = !flags.cost.remat.empty();
-  request.microbatches_fixed = !flags.cost.microbatches.empty();
-  request.zero_fixed = !flags.cost.zero.empty();
+  request.remat_fixed = !flags.cost.settings["--remat"].empty();
+  request.microbatches_fixed = !flags.cost.settings["--microbatches"].empty();
+  request.zero_fixed = !flags.cost.settings["--zero"].empty();
   if (mesh && mesh->device) request.device = *mesh->device;
   if (!SetProfile(mesh ? &*mesh : nullptr, request.settings, findings)) {
     return nullptr;
@@ -486,9 +488,9 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
   out->manifest_path = target.manifest;
   out->naming = flags.naming;
   out->header_only = flags.cost.inputs.header_only;
-  out->profile = flags.cost.profile.empty()
+  out->profile = flags.cost.settings["--profile"].empty()
                      ? std::string(request.settings.profile->name)
-                     : flags.cost.profile;
+                     : flags.cost.settings["--profile"];
   Assume(flags, *out);
   return out;
 }

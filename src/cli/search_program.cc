@@ -19,6 +19,7 @@
 #include "cost/memory.h"
 #include "cost/traced_program.h"
 #include "emit/costs/cost_report.h"
+#include "model/option_value.h"
 #include "source/wording.h"
 #include "verify/program/proof.h"
 

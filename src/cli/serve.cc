@@ -19,9 +19,11 @@
 #include "cli/kv_report.h"
 #include "cli/output.h"
 #include "cli/search_project.h"
+#include "cost/setting_rows.h"
 #include "emit/costs/search_report.h"
 #include "emit/emit.h"
 #include "emit/kv/kv_map.h"
+#include "model/option_value.h"
 #include "plan/view.h"
 #include "search/serving.h"
 #include "source/wording.h"
@@ -204,8 +206,8 @@ std::string CostCommandsOf(const std::vector<ServedTarget>& targets,
            std::to_string(*target.side->report.request.slots);
     if (mode == Mode::kDecode) out += " --osl " + engine.output;
     if (!engine.format.empty()) out += " --served-dtype " + engine.format;
-    for (const std::string& flag :
-         cost::FlagsOfChanges(inputs.request.settings, false)) {
+    for (const std::string& flag : cost::StatedSettings(
+             inputs.request.settings, Mode::kDecode, cost::Stated::kChanges)) {
       out += " " + flag;
     }
     if (target.side->serves != search::Serves::kBoth) {

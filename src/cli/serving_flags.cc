@@ -9,6 +9,7 @@
 
 #include "cli/output.h"
 #include "devices/serving.h"
+#include "model/option_value.h"
 #include "source/file.h"
 #include "source/wording.h"
 
@@ -143,10 +144,8 @@ std::optional<cost::ServingRequest> ServingRequestOf(const ServingFlags& flags,
                  "`" + std::string(asked) + "` is for serving",
                  "give `--mode decode` or `--mode prefill`");
   }
-  for (const auto& [name, value] :
-       {std::pair<std::string_view, const std::string&>{"--batch", step.batch},
-        {"--seq", step.length},
-        {"--kv-len", step.kv_length}}) {
+  for (const std::string_view name : {"--batch", "--seq", "--kv-len"}) {
+    const std::string& value = step.settings[name];
     if (value.empty()) continue;
     findings.Add(code::kUsage, FlagPlace(name, value),
                  "`" + std::string(name) + "` is the size of one step, and `" +

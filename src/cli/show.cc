@@ -3,7 +3,6 @@
 // inputs:
 //
 //   shardc show layout model.embed_tokens.weight --plan plan.json
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -21,10 +20,12 @@
 #include "emit/pictures/line.h"
 #include "model/mesh.h"
 #include "model/name.h"
+#include "model/option_value.h"
 #include "picture/array.h"
 #include "picture/fold.h"
 #include "plan/staged_plan.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/sink.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -63,8 +64,7 @@ std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
   const auto& planned = of.planned.table.classes.plan.modes;
   const std::string& text = of.command.flags.mode;
   if (text.empty()) {
-    const bool there =
-        std::find(planned.begin(), planned.end(), otherwise) != planned.end();
+    const bool there = IsAmong(otherwise, planned);
     return there || planned.empty() ? otherwise : planned.front();
   }
   const auto mode = ParseModeFlag(text, findings);

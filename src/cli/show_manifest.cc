@@ -2,13 +2,14 @@
 // or a tree that is built from a config.json:
 //
 //   --model config.json --naming flax  ->  model/layers/0/self_attn/...
-#include <algorithm>
 
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "emit/plans/input_text.h"
 #include "families/families.h"
+#include "model/option_value.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -32,8 +33,7 @@ std::optional<Manifest> Build(const ManifestFlags& flags, Findings& findings) {
   }
   const std::string& naming = flags.naming;
   const auto& known = families::kNamings;
-  if (!naming.empty() &&
-      std::find(known.begin(), known.end(), naming) == known.end()) {
+  if (!naming.empty() && !IsAmong(naming, known)) {
     findings.Add(code::kUsage, FlagPlace("--naming", naming),
                  "there is no naming `" + naming + "`",
                  DidYouMean(naming, known,

@@ -15,6 +15,7 @@
 #include "families/families.h"
 #include "model/legal_sizes.h"
 #include "model/name.h"
+#include "model/option_value.h"
 #include "parse/project.h"
 #include "program/facts.h"
 #include "search/rule_options.h"

@@ -28,7 +28,9 @@
 #include "emit/emit.h"
 #include "emit/plans/rules_file.h"
 #include "lint/run.h"
+#include "model/option_value.h"
 #include "parse/rules.h"
+#include "source/list.h"
 #include "source/wording.h"
 #include "suggest/dims.h"
 #include "suggest/mesh.h"
@@ -53,16 +55,14 @@ bool IsOfMesh(const Finding& finding, const suggest::MeshAxes& mesh) {
   // parallelism, replicated tensors are intended.
   if (mesh.devices() == mesh.dp && finding.code->number == 207) return true;
   constexpr std::array<int, 5> kMesh = {301, 302, 303, 501, 502};
-  return std::find(kMesh.begin(), kMesh.end(), finding.code->number) !=
-         kMesh.end();
+  return IsAmong(finding.code->number, kMesh);
 }
 
 // Returns whether a finding is about the names, the vocabulary or the
 // configuration of the model, so that no rules could avoid it.
 bool IsOfModel(const Finding& finding) {
   constexpr std::array<int, 3> kModel = {120, 217, 223};
-  return std::find(kModel.begin(), kModel.end(), finding.code->number) !=
-         kModel.end();
+  return IsAmong(finding.code->number, kModel);
 }
 
 void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,

@@ -441,7 +441,7 @@ std::optional<StepFigures> FiguresOfTarget(const Target& target,
         CostOf(compiled.compiled.get(), compiled.model, *work, *settings));
   }
   StageSizes sizes = {mode, settings->batch, settings->length, {}};
-  if (!WithStepOptions({}, target, mode).microbatches.empty()) {
+  if (GivesMicrobatches({}, target, mode)) {
     sizes.microbatches = settings->microbatches;
   }
   const auto cost =

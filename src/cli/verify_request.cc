@@ -22,9 +22,11 @@
 #include "cli/output.h"
 #include "exec/operations/operation.h"
 #include "model/mesh_layout.h"
+#include "model/option_value.h"
 #include "parse/operations.h"
 #include "parse/project.h"
 #include "resolve/resolve.h"
+#include "source/list.h"
 #include "source/sink.h"
 #include "source/wording.h"
 #include "verify/cases/matrix.h"
@@ -46,9 +48,7 @@ bool ParseEach(const std::vector<std::string>& texts, std::vector<T>& out,
                    DtypeHelp(text));
       return false;
     }
-    if (std::find(out.begin(), out.end(), *value) == out.end()) {
-      out.push_back(*value);
-    }
+    AddOnce(out, *value);
   }
   return true;
 }
@@ -59,11 +59,6 @@ std::optional<Dtype> RealDtype(const std::string& text) {
     return dtype;
   }
   return std::nullopt;
-}
-
-template <class T>
-void AddOnce(std::vector<T>& to, T value) {
-  if (std::find(to.begin(), to.end(), value) == to.end()) to.push_back(value);
 }
 
 // Records that the target lists this mode for the operation.
@@ -169,10 +164,7 @@ bool ChooseFeatures(const std::vector<std::string>& names,
                          : DidYouMean(name, known, "there are: " + list));
       return false;
     }
-    if (std::find(request.more.begin(), request.more.end(), *feature) ==
-        request.more.end()) {
-      request.more.push_back(*feature);
-    }
+    AddOnce(request.more, *feature);
   }
   request.named = !names.empty();
   return true;
@@ -284,8 +276,7 @@ bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
     }
     request.kv_dtype = dtype;
   }
-  const bool sharp = std::find(request.dtypes.begin(), request.dtypes.end(),
-                               Dtype::kF32) != request.dtypes.end();
+  const bool sharp = IsAmong(Dtype::kF32, request.dtypes);
   if (!sharp) {
     request.remarks.emplace_back(
         "float32 is the sharper judge: in 16 bits an error may be as large as "

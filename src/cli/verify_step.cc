@@ -33,12 +33,14 @@
 #include "emit/verify/verify_json.h"
 #include "model/dtype.h"
 #include "model/mesh_layout.h"
+#include "model/option_value.h"
 #include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"
 #include "plan/read.h"
 #include "program/read.h"
 #include "source/file.h"
 #include "source/finding.h"
+#include "source/list.h"
 #include "source/process.h"
 #include "source/sink.h"
 #include "source/size.h"
@@ -84,12 +86,11 @@ bool ReadProofDtypes(const Strings& texts, std::vector<Dtype>& out,
 struct StepFlags {
   InputFlags inputs;
   Strings modes, operations, dtypes;
-  std::string batch, length, policy, part, remat, microbatches, reduce, seed,
-      dump;
+  std::string batch, length, policy, part, microbatches, seed, dump;
   // A traced program to prove in place of the model that the rules describe, a
   // plan to prove it under, and a program whose results must be the same.
   std::string program, plan, reference;
-  StepDtypeFlags step_dtypes;
+  StepSettingFlags settings;
   bool keep_gathered = false, reduce_each = false, full = false;
   StageFlags stages;
 };
@@ -97,7 +98,7 @@ struct StepFlags {
 struct StepSettings {
   std::vector<Mode> modes;
   std::vector<Dtype> dtypes;
-  StepDtypes step_dtypes;
+  cost::Settings given;
   verify::StepRequest request;
 };
 
@@ -105,7 +106,7 @@ struct StepSettings {
 // modes.
 bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
                 Findings& findings) {
-  const bool reduces = flags.reduce_each || !flags.reduce.empty();
+  const bool reduces = flags.reduce_each || !flags.settings.reduce.empty();
   if (reduces && flags.microbatches.empty()) {
     findings.Add(
         code::kUsage, {},
@@ -114,19 +115,20 @@ bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
         "give their number with `--microbatches`, or leave it out");
     return false;
   }
-  if (flags.reduce_each && !flags.reduce.empty() && flags.reduce != "each") {
-    findings.Add(code::kUsage, FlagPlace("--reduce", flags.reduce),
+  if (flags.reduce_each && !flags.settings.reduce.empty() &&
+      flags.settings.reduce != "each") {
+    findings.Add(code::kUsage, FlagPlace("--reduce", flags.settings.reduce),
                  "`--reduce-each` and `--reduce` differ", "give one of them");
     return false;
   }
-  if (std::find(modes.begin(), modes.end(), Mode::kTrain) != modes.end()) {
+  if (IsAmong(Mode::kTrain, modes)) {
     return true;
   }
   const std::pair<std::string_view, bool> of_training[] = {
-      {"--remat", !flags.remat.empty()},
+      {"--remat", !flags.settings.remat.empty()},
       {"--microbatches", !flags.microbatches.empty()},
-      {"--zero", !flags.step_dtypes.zero.empty()},
-      {"--grad-dtype", !flags.step_dtypes.gradients.empty()},
+      {"--zero", !flags.settings.zero.empty()},
+      {"--grad-dtype", !flags.settings.gradients.empty()},
       {"--keep-gathered", flags.keep_gathered},
       {"--stages", flags.stages.Given()}};
   for (const auto& [name, given] : of_training) {
@@ -171,12 +173,10 @@ std::optional<StepSettings> ReadStepSettings(const StepFlags& flags,
   if (flags.policy == "cost") request.policy = step::Policy::kCost;
   request.keep_gathered = flags.keep_gathered;
   if (flags.reduce_each) request.reduction = step::Reduction::kEach;
-  const auto step_dtypes = ReadStepDtypes(flags.step_dtypes, request, findings);
-  if (!step_dtypes) return std::nullopt;
-  out.step_dtypes = *step_dtypes;
-  if (!ReadReduction(flags.reduce, request.reduction, findings) ||
-      !ReadRemat(flags.remat, request.remat, findings) ||
-      !ReadCountOption("--microbatches", flags.microbatches,
+  const auto given = ReadSettingsOfStep(flags.settings, request, findings);
+  if (!given) return std::nullopt;
+  out.given = *given;
+  if (!ReadCountOption("--microbatches", flags.microbatches,
                        request.microbatches, findings)) {
     return std::nullopt;
   }
@@ -303,13 +303,13 @@ Options OptionsOf(StepFlags& flags) {
        {.name = "--keep-gathered",
         .to = &flags.keep_gathered,
         .help = "in training, keep gathered parameters for the backward pass"},
-       RematOption(&flags.remat),
+       OptionOfSetting("--remat", &flags.settings.remat),
        {.name = "--microbatches",
         .to = &flags.microbatches,
         .value = "N",
         .help = "in training, split the batch into N parts and add their "
                 "gradients (default: that of `stages:`, else 1)"},
-       ReduceOption(&flags.reduce),
+       OptionOfSetting("--reduce", &flags.settings.reduce),
        {.name = "--reduce-each",
         .to = &flags.reduce_each,
         .help = "the same as `--reduce each`"},
@@ -345,7 +345,7 @@ Options OptionsOf(StepFlags& flags) {
         .to = &flags.dump,
         .value = "DIR",
         .help = "write each step's tensors and settings to this folder"}});
-  Append(options, StepDtypeOptions(flags.step_dtypes));
+  Append(options, StepSettingOptions(flags.settings));
   Append(options, OptionsOf(flags.stages));
   return options;
 }
@@ -359,9 +359,7 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
   auto settings = ReadStepSettings(flags, *target, common, ranks, findings);
   auto out = std::make_unique<StepInputFiles>();
   InputFlags inputs = flags.inputs;
-  inputs.trains =
-      settings && std::find(settings->modes.begin(), settings->modes.end(),
-                            Mode::kTrain) != settings->modes.end();
+  inputs.trains = settings && IsAmong(Mode::kTrain, settings->modes);
   StagedTarget opened =
       CompileStaged(flags.stages, inputs, *target, common, findings);
   out->model = std::move(opened.model);
@@ -380,8 +378,7 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
       .flags = flags.stages,
       .microbatches_given = !flags.microbatches.empty(),
       .declared = opened.stages(),
-      .trains =
-          std::find(modes.begin(), modes.end(), Mode::kTrain) != modes.end(),
+      .trains = IsAmong(Mode::kTrain, modes),
       .usual_batch = usual.batch};
   if (!DivideStep(division, *out->compiled, out->model, request, out->stages,
                   findings)) {
@@ -427,7 +424,7 @@ int VerifySteps(const StepFlags& flags, const Common& common,
       if (!report) return kFailed;
       if (request.stages == nullptr) {
         report->memory =
-            MemoryOfStep(request, work->settings.step_dtypes, work->model);
+            MemoryOfStep(request, work->settings.given, work->model);
       }
       if (dumps && written) {
         written = WriteDump(flags.dump, reports.size(), *report, findings);

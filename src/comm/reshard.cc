@@ -25,6 +25,7 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/mesh_layout.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc {
@@ -199,9 +200,7 @@ bool AnyChangesDim(const Mesh& mesh, const Spec& from, const Spec& to) {
 // that `out` already contains.
 void AddAxes(const AxisGroup& axes, size_t begin, AxisGroup& out) {
   for (size_t i = begin; i < axes.size(); ++i) {
-    if (std::find(out.begin(), out.end(), axes[i]) == out.end()) {
-      out.push_back(axes[i]);
-    }
+    AddOnce(out, axes[i]);
   }
 }
 
@@ -368,8 +367,7 @@ AxisGroup JointMesh::NamesBefore(const AxisGroup& joint) const {
   for (size_t i = 0; i < parts_before_.size(); ++i) {
     const bool part =
         std::any_of(joint.begin(), joint.end(), [&](const std::string& axis) {
-          return std::find(parts_before_[i].begin(), parts_before_[i].end(),
-                           axis) != parts_before_[i].end();
+          return IsAmong(axis, parts_before_[i]);
         });
     if (part) out.push_back(before_.axes[i].name);
   }

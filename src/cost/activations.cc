@@ -23,6 +23,7 @@
 #include "cost/rates.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::cost {
@@ -266,9 +267,8 @@ class Layers {
     }
     if (!param.placed_along.empty()) axes.push_back(param.placed_along);
     const AxisGroup tokens = work_.TokenAxes();
-    std::erase_if(axes, [&](const std::string& axis) {
-      return std::find(tokens.begin(), tokens.end(), axis) != tokens.end();
-    });
+    std::erase_if(
+        axes, [&](const std::string& axis) { return IsAmong(axis, tokens); });
     return ShareOf(Times(tokens_.All(), chosen), work_.Parts(axes));
   }
 

@@ -26,6 +26,7 @@
 #include "cost/expected.h"
 #include "cost/pipeline.h"
 #include "cost/rates.h"
+#include "source/list.h"
 
 namespace shardc::cost {
 namespace {
@@ -233,8 +234,7 @@ class Fitting {
   // Returns log(figure / base) / width^2, or 0 for a figure without a width.
   // `factor` is 1 / width^2.
   double FromBase(Figure figure, double& factor) const {
-    const bool free =
-        std::find(free_.begin(), free_.end(), figure) != free_.end();
+    const bool free = IsAmong(figure, free_);
     const double width = free ? 0 : DefOf(figure).width;
     factor = width > 0 ? 1 / (width * width) : 0;
     return factor * std::log(FigureOf(profile_.efficiency, figure) /
@@ -327,12 +327,6 @@ std::optional<Figure> AttentionFigure(const MeasuredStep& step) {
       break;
   }
   return std::nullopt;
-}
-
-void AddOnce(std::vector<Figure>& to, Figure figure) {
-  if (std::find(to.begin(), to.end(), figure) == to.end()) {
-    to.push_back(figure);
-  }
 }
 
 // Returns which figures a step may change. A step with experts changes those of

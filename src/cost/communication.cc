@@ -32,6 +32,7 @@
 #include "cost/memory.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::cost {
@@ -42,14 +43,13 @@ namespace {
 constexpr int64_t kStatistics = 3;
 
 bool Meets(const AxisGroup& a, const AxisGroup& b) {
-  return std::any_of(a.begin(), a.end(), [&](const std::string& axis) {
-    return std::find(b.begin(), b.end(), axis) != b.end();
-  });
+  return std::any_of(a.begin(), a.end(),
+                     [&](const std::string& axis) { return IsAmong(axis, b); });
 }
 
 AxisGroup Both(AxisGroup a, const AxisGroup& b) {
   for (const std::string& axis : b) {
-    if (std::find(a.begin(), a.end(), axis) == a.end()) a.push_back(axis);
+    AddOnce(a, axis);
   }
   return a;
 }
@@ -57,7 +57,7 @@ AxisGroup Both(AxisGroup a, const AxisGroup& b) {
 AxisGroup Common(const AxisGroup& a, const AxisGroup& b) {
   AxisGroup out;
   for (const std::string& axis : a) {
-    if (std::find(b.begin(), b.end(), axis) != b.end()) out.push_back(axis);
+    if (IsAmong(axis, b)) out.push_back(axis);
   }
   return out;
 }
@@ -635,14 +635,6 @@ Communication CommunicationWithoutAttention(const CostInputs& work,
 //
 //   [fsdp, tp]  ->  kept [null, tp], gathered over fsdp
 
-namespace {
-
-bool IsAmong(const AxisGroup& axes, const std::string& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
-}  // namespace
-
 AxisGroup CostInputs::TokenAxes() const {
   AxisGroup out = DropTrivial(mesh, Batch());
   for (const std::string& axis : DropTrivial(mesh, Length())) {
@@ -652,8 +644,8 @@ AxisGroup CostInputs::TokenAxes() const {
 }
 
 bool CostInputs::Keeps(const std::string& axis) const {
-  const bool shards_tokens = IsAmong(Batch(), axis) || IsAmong(Length(), axis);
-  return !shards_tokens || IsAmong(query[2], axis);
+  const bool shards_tokens = IsAmong(axis, Batch()) || IsAmong(axis, Length());
+  return !shards_tokens || IsAmong(axis, query[2]);
 }
 
 AxisGroup CostInputs::Kept(const AxisGroup& axes) const {
@@ -678,7 +670,7 @@ void CostInputs::ForAxesAt(const ParamClass& param, int dim,
   bool experts = param.MayCountExperts(dim);
   for (const std::string& axis : param.AxesAt(dim)) {
     if (mesh.SizeOf(axis) <= 1) continue;
-    experts = experts && (!expert_axes || IsAmong(*expert_axes, axis));
+    experts = experts && (!expert_axes || IsAmong(axis, *expert_axes));
     take(axis, experts || Keeps(axis));
   }
 }

@@ -31,6 +31,7 @@
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::cost {
@@ -436,9 +437,8 @@ class StepTime {
   double HeadParts() const {
     AxisGroup axes = work_.query[2];
     const AxisGroup tokens = work_.TokenAxes();
-    std::erase_if(axes, [&](const std::string& axis) {
-      return std::find(tokens.begin(), tokens.end(), axis) != tokens.end();
-    });
+    std::erase_if(
+        axes, [&](const std::string& axis) { return IsAmong(axis, tokens); });
     return Real(work_.Parts(axes));
   }
 

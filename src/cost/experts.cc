@@ -25,6 +25,7 @@
 
 #include "comm/collective.h"
 #include "source/json.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::cost {
@@ -69,11 +70,7 @@ const ParamClass* ExpertsOf(const CostInputs& work) {
 
 AxisGroup ExpertAxes(const CostInputs& work, const ParamClass& param) {
   AxisGroup out;
-  const auto add = [&](const std::string& axis) {
-    if (std::find(out.begin(), out.end(), axis) == out.end()) {
-      out.push_back(axis);
-    }
-  };
+  const auto add = [&](const std::string& axis) { AddOnce(out, axis); };
   const int rank = static_cast<int>(param.type.shape->size());
   for (int d = 0; d < rank; ++d) {
     if (!param.MayCountExperts(d)) continue;
@@ -83,8 +80,7 @@ AxisGroup ExpertAxes(const CostInputs& work, const ParamClass& param) {
   }
   if (work.expert_axes) {
     std::erase_if(out, [&](const std::string& axis) {
-      return std::find(work.expert_axes->begin(), work.expert_axes->end(),
-                       axis) == work.expert_axes->end();
+      return !IsAmong(axis, *work.expert_axes);
     });
   }
   if (!param.placed_along.empty()) out.push_back(param.placed_along);
@@ -136,14 +132,13 @@ ExpertLayers::ExpertLayers(const CostInputs& work, const Settings& settings,
   experts_ = Real(work.Experts());
   const AxisGroup axes = ExpertAxes(work, *experts);
   const AxisGroup split = work.TokenAxes();
-  const bool sends =
-      std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) {
-        return std::find(split.begin(), split.end(), axis) != split.end();
-      });
+  const bool sends = std::any_of(
+      axes.begin(), axes.end(),
+      [&](const std::string& axis) { return IsAmong(axis, split); });
   // The rates of dispatchers were measured in switched networks.
   if (sends && !IsTorus(network_.fabric)) {
     axes_ = axes;
-    place_ = PlaceOf(work.WholeMesh(), network_, DropTrivial(work.mesh, axes));
+    place_ = SpanOf(work.WholeMesh(), network_, DropTrivial(work.mesh, axes));
   }
   if (place_.domains > 1) {
     const auto config = ConfigOf(work.model);
@@ -157,11 +152,9 @@ ExpertLayers::ExpertLayers(const CostInputs& work, const Settings& settings,
 
 bool ExpertLayers::IsDispatch(const Transfer& one) const {
   return one.part == "experts" && !axes_.empty() &&
-         std::all_of(one.axes.begin(), one.axes.end(),
-                     [&](const std::string& axis) {
-                       return std::find(axes_.begin(), axes_.end(), axis) !=
-                              axes_.end();
-                     });
+         std::all_of(
+             one.axes.begin(), one.axes.end(),
+             [&](const std::string& axis) { return IsAmong(axis, axes_); });
 }
 
 double ExpertLayers::OfMatmul(const Matmul& one, const Rates& rates) const {
@@ -276,7 +269,7 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
     // layer.
     for (const std::string& axis : work.TokenAxes()) {
       const auto shards = [&](const AxisGroup& dim) {
-        return std::find(dim.begin(), dim.end(), axis) != dim.end();
+        return IsAmong(axis, dim);
       };
       if (std::none_of(param.spec.begin(), param.spec.end(), shards)) {
         axes.push_back(axis);
@@ -287,7 +280,7 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
 }
 
 // Returns the bytes per second that each device of a collective's group sends.
-double Exposure::BusRate(const Place& place, const Rates& rates) const {
+double Exposure::BusRate(const GroupSpan& place, const Rates& rates) const {
   const double port = rates.far * network_.leaving / Real(network_.inside);
   if (IsTorus(network_.fabric)) {
     if (place.domains > 1) return port;
@@ -318,9 +311,8 @@ bool Exposure::OfWeights(const Transfer& one) const {
 bool Exposure::OverLength(const Transfer& one) const {
   const AxisGroup& length = work_.Length();
   return std::any_of(
-      one.axes.begin(), one.axes.end(), [&](const std::string& axis) {
-        return std::find(length.begin(), length.end(), axis) != length.end();
-      });
+      one.axes.begin(), one.axes.end(),
+      [&](const std::string& axis) { return IsAmong(axis, length); });
 }
 
 // Returns whether the backward pass repeats a layer's collectives. If no tensor
@@ -331,7 +323,7 @@ bool Exposure::RepeatsCollectives() const {
          stack_.kernel != Kernel::kAny;
 }
 
-const Curve* Exposure::CurveOf(Collective kind, const Place& place,
+const Curve* Exposure::CurveOf(Collective kind, const GroupSpan& place,
                                const Rates& rates) {
   if (rates.near_curves == nullptr || place.domains > 1) return nullptr;
   const auto* const found = std::find(
@@ -343,8 +335,8 @@ const Curve* Exposure::CurveOf(Collective kind, const Place& place,
 }
 
 double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
-  const Place place =
-      PlaceOf(work_.WholeMesh(), network_, DropTrivial(work_.mesh, one.axes));
+  const GroupSpan place =
+      SpanOf(work_.WholeMesh(), network_, DropTrivial(work_.mesh, one.axes));
   if (place.members == 1 || one.sent == 0) return 0;
   // A shift in a ring takes one latency for each device of the ring.
   const CollectiveDef& of = DefOf(one.kind);

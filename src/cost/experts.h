@@ -80,8 +80,8 @@ class ExpertLayers {
   double experts_ = 0;  // experts of a layer
   // The most hosts to which a token is sent; 0 if there is no limit.
   double most_hosts_ = 0;
-  AxisGroup axes_;  // over which tokens are sent
-  Place place_;     // of the devices over which tokens are sent
+  AxisGroup axes_;   // over which tokens are sent
+  GroupSpan place_;  // of the devices over which tokens are sent
 };
 
 // The seconds of collectives in the forward or the backward pass, summed over
@@ -120,7 +120,7 @@ class Exposure {
   double Doublings() const;
 
  private:
-  double BusRate(const Place& place, const Rates& rates) const;
+  double BusRate(const GroupSpan& place, const Rates& rates) const;
   double Hosts() const;
   double GroupLatency(const Rates& rates) const;
   // Returns whether a transfer gathers weights, or reduces their gradients,
@@ -130,7 +130,7 @@ class Exposure {
   bool RepeatsCollectives() const;
   // Returns the profile's measured rates of a collective within a host; null if
   // the profile has none, or if the group spans hosts.
-  static const Curve* CurveOf(Collective kind, const Place& place,
+  static const Curve* CurveOf(Collective kind, const GroupSpan& place,
                               const Rates& rates);
   double Seconds(const Transfer& one, const Rates& rates) const;
 

@@ -20,6 +20,7 @@
 #include "model/dtype.h"
 #include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"
+#include "source/list.h"
 #include "source/process.h"
 #include "source/size.h"
 #include "step/constraints.h"
@@ -156,10 +157,8 @@ MeshEvaluator::MeshEvaluator(const FitInputs& inputs,
   const AxisGroup experts = axes.Value(AxisRule::kExpertParallel).axes;
   const bool has_experts = inputs_.model && inputs_.model->experts;
   const bool separate =
-      std::none_of(experts.begin(), experts.end(), [&](const auto& axis) {
-        return std::find(batch.axes.begin(), batch.axes.end(), axis) !=
-               batch.axes.end();
-      });
+      std::none_of(experts.begin(), experts.end(),
+                   [&](const auto& axis) { return IsAmong(axis, batch.axes); });
   if (!has_experts || experts.empty() || !separate) return;
   batch.is_null = false;
   batch.axes.insert(batch.axes.end(), experts.begin(), experts.end());
@@ -214,8 +213,7 @@ std::optional<FitMesh> MeshEvaluator::OnWith(const Mesh& mesh,
   const AxisGroup experts = axes.Value(AxisRule::kExpertParallel).axes;
   const bool used = std::any_of(
       mesh.axes.begin(), mesh.axes.end(), [&](const MeshAxis& axis) {
-        return axis.size > 1 && std::find(experts.begin(), experts.end(),
-                                          axis.name) != experts.end();
+        return axis.size > 1 && IsAmong(axis.name, experts);
       });
   if (!used) return out;
   auto other = Evaluate(mesh, *batch_over_experts_, traffic, findings);
@@ -286,9 +284,7 @@ std::vector<std::string> UsualAxes(const RuleSet& rules, bool experts,
   const auto add = [&](AxisRule rule) {
     const AxisValue value = rules.axes.Value(rule);
     for (const std::string& axis : value.axes) {
-      if (std::find(out.begin(), out.end(), axis) == out.end()) {
-        out.push_back(axis);
-      }
+      AddOnce(out, axis);
     }
   };
   add(AxisRule::kDataParallel);

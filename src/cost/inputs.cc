@@ -30,6 +30,7 @@
 #include "resolve/resolve.h"
 #include "roles/layer_stacks.h"
 #include "roles/role.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/build.h"
@@ -37,10 +38,6 @@
 
 namespace shardc::cost {
 namespace {
-
-bool HasAxis(const AxisGroup& axes, const std::string& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
 
 // Assigns the role of an up projection to `w2` of the first Qwen, whose down
 // projection is `c_proj`. In other models, `w2` is the down projection.
@@ -311,8 +308,8 @@ void OrientAll(CostInputs& work, char separator) {
   KeepHeadsOnly(work);
   FindSharedBlocks(work, separator);
   std::erase_if(work.hidden, [&](const std::string& axis) {
-    return work.mesh.SizeOf(axis) == 1 || HasAxis(work.Batch(), axis) ||
-           HasAxis(work.Length(), axis);
+    return work.mesh.SizeOf(axis) == 1 || IsAmong(axis, work.Batch()) ||
+           IsAmong(axis, work.Length());
   });
   const auto hidden = work.Hidden();
   if (!hidden || *hidden % work.Parts(work.hidden) != 0) work.hidden.clear();
@@ -332,7 +329,7 @@ Spec Sound(const Mesh& mesh, Spec spec) {
   spec.resize(4);
   for (AxisGroup& axes : spec) {
     std::erase_if(axes, [&](const std::string& axis) {
-      return mesh.SizeOf(axis) == 1 || HasAxis(seen, axis);
+      return mesh.SizeOf(axis) == 1 || IsAmong(axis, seen);
     });
     seen.insert(seen.end(), axes.begin(), axes.end());
   }
@@ -384,7 +381,7 @@ bool ShardsTokensAsQuery(const CostInputs& work, const Spec& spec) {
   return spec[0] == work.Batch() &&
          std::all_of(
              work.Length().begin(), work.Length().end(),
-             [&](const std::string& axis) { return HasAxis(length, axis); });
+             [&](const std::string& axis) { return IsAmong(axis, length); });
 }
 
 // Takes the spec of an activation. The hidden state may have its length sharded
@@ -442,7 +439,7 @@ void NoteExpertAxes(CostInputs& work) {
     for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
       if (!param.MayCountExperts(dim)) continue;
       for (const std::string& axis : param.AxesAt(dim)) {
-        if (!HasAxis(tokens, axis)) continue;
+        if (!IsAmong(axis, tokens)) continue;
         work.notes.emplace_back(
             "a plan file does not contain the axes of the experts: assumed to "
             "be all axes over which experts are sharded");
@@ -469,8 +466,8 @@ AxisGroup AxesWithoutRule(AxisGroup named, const CostInputs& work) {
     if (rank < 2) continue;
     for (ptrdiff_t dim = param.role.expert ? 0 : rank - 2; dim < rank; ++dim) {
       for (const std::string& axis : param.spec[AsIndex(dim)]) {
-        if (work.mesh.SizeOf(axis) > 1 && !HasAxis(named, axis) &&
-            !HasAxis(found, axis)) {
+        if (work.mesh.SizeOf(axis) > 1 && !IsAmong(axis, named) &&
+            !IsAmong(axis, found)) {
           found.push_back(axis);
         }
       }
@@ -744,8 +741,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   FindUnknownAxes(compiled, out);
   if (compiled.manifest.dtype_assumed) out.notes.emplace_back(kDtypeAssumed);
   const std::vector<std::string>& notes = compiled.manifest.notes;
-  out.before_quantisation =
-      std::find(notes.begin(), notes.end(), kBeforeQuantisation) != notes.end();
+  out.before_quantisation = IsAmong(kBeforeQuantisation, notes);
   Refine(compiled.step_mesh, out);
   OrientAll(out, separator);
   AddNextTokenLayers(out);

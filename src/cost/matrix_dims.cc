@@ -29,6 +29,7 @@
 #include "model/name.h"
 #include "roles/classify.h"
 #include "roles/role.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::cost {
@@ -175,8 +176,7 @@ class MatrixFinder {
     // tower as [hidden size, heads, head size], and the output projection in
     // reverse order: [heads, head size, hidden size].
     if (rank - layers == 3 && param.role.leaf == Leaf::kKernel &&
-        std::find(param.type.shape->begin(), param.type.shape->end(),
-                  hidden_) == param.type.shape->end()) {
+        !IsAmong(hidden_, *param.type.shape)) {
       Join(param, layers, reads ? layers : rank - 1, reads);
     }
   }
@@ -388,8 +388,7 @@ using Attentions = std::map<std::string, int, std::less<>>;
 bool IsMixerInput(const ParamClass& param, char separator) {
   const std::vector<std::string_view> parts = SplitName(param.name, separator);
   return parts.size() >= 2 && IsWeight(param.role) &&
-         std::find(kMixerInputs.begin(), kMixerInputs.end(),
-                   parts[parts.size() - 2]) != kMixerInputs.end();
+         IsAmong(parts[parts.size() - 2], kMixerInputs);
 }
 
 bool ReadsHeads(const ParamClass& param) {
@@ -531,9 +530,7 @@ std::optional<int64_t> PackingOf(const ParamClass& param, int64_t hidden,
   const int64_t stored = DtypeBits(*param.type.dtype);
   const int64_t in = param.SizeAt(param.in_dim);
   const int64_t out = param.SizeAt(param.out_dim);
-  const auto gives = [&](int64_t size) {
-    return std::find(outputs.begin(), outputs.end(), size) != outputs.end();
-  };
+  const auto gives = [&](int64_t size) { return IsAmong(size, outputs); };
   // `in_dim` was chosen as the dimension of the hidden size. But a packed input
   // dimension is smaller than the hidden size, so `in_dim` may be the output
   // dimension. So both orders are tried.
@@ -846,10 +843,7 @@ std::optional<NotKnown> UnfoundExperts(const CostInputs& work) {
       continue;
     }
     blocks = CheckedAdd(blocks, param.Matrices()).value_or(INT64_MAX);
-    if (std::find(out.params.begin(), out.params.end(), param.name) ==
-        out.params.end()) {
-      out.params.push_back(param.name);
-    }
+    AddOnce(out.params, param.name);
   }
   if (blocks <= *work.model->layers) return std::nullopt;
   return out;

@@ -23,6 +23,7 @@
 #include "comm/reshard.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/program.h"
@@ -561,11 +562,9 @@ bool IsTrained(const ParamClass& param) {
 int64_t ReplicaParts(const CostInputs& work, const ParamClass& param) {
   const auto shards = [&](const std::string& axis) {
     return axis == param.placed_along ||
-           std::any_of(param.spec.begin(), param.spec.end(),
-                       [&](const AxisGroup& axes) {
-                         return std::find(axes.begin(), axes.end(), axis) !=
-                                axes.end();
-                       });
+           std::any_of(
+               param.spec.begin(), param.spec.end(),
+               [&](const AxisGroup& axes) { return IsAmong(axis, axes); });
   };
   int64_t parts = 1;  // cannot overflow: at most the number of devices
   for (const AxisGroup* tokens : {&work.Batch(), &work.Length()}) {
@@ -667,7 +666,7 @@ CopyRange CopiesOf(const Settings& settings, const StackMemory& stack) {
 bool IsWide(const LayerTensor& tensor) {
   constexpr std::array<std::string_view, 3> kWide = {"gate_proj", "up_proj",
                                                      "product"};
-  return std::find(kWide.begin(), kWide.end(), tensor.what.name) != kWide.end();
+  return IsAmong(tensor.what.name, kWide);
 }
 
 class Parts {

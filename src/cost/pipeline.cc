@@ -156,9 +156,9 @@ class Pipeline {
               int64_t{DtypeBits(settings_.activations) / 8});
     if (settings_.profile == nullptr) return;
     const Network network = NetworkOf(*settings_.profile, work_.mesh);
-    out_.hop = CollectiveSeconds(network,
-                                 PlaceOf(work_.mesh, network, {planned_.axis}),
-                                 Collective::kPpermute, Real(out_.boundary));
+    out_.hop =
+        CollectiveSeconds(network, SpanOf(work_.mesh, network, {planned_.axis}),
+                          Collective::kPpermute, Real(out_.boundary));
   }
 
   StageCost CostOf(int64_t begin, int64_t end) {
@@ -452,7 +452,7 @@ class Pipeline {
     }
     const Efficiency& of = settings_.profile->efficiency;
     const Network network = NetworkOf(*settings_.profile, work_.mesh);
-    const Place place = PlaceOf(work_.mesh, network, {planned_.axis});
+    const GroupSpan place = SpanOf(work_.mesh, network, {planned_.axis});
     const double far = of.far * network.leaving / Real(network.inside);
     const double near = of.near * NearRate(network, place);
     const double part = cost.table.stages > cost.table.ranks() ? 0.5 : 1;

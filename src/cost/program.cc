@@ -29,6 +29,7 @@
 #include "exec/step/run.h"
 #include "plan/lowered_step.h"
 #include "source/finding.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "step/layer_fold.h"
 #include "step/lines.h"
@@ -86,8 +87,7 @@ class MoveClassifier {
     if (weight_[AsIndex(value)] != 0) return "parameters";
     const std::string_view name = ForwardName(op.name);
     if (op.layer < 0) {
-      const bool begins =
-          std::find(begin_.begin(), begin_.end(), name) != begin_.end();
+      const bool begins = IsAmong(name, begin_);
       return begins ? "embedding" : "logits";
     }
     if (HasExperts(value)) return "experts";
@@ -112,8 +112,7 @@ class MoveClassifier {
     const step::Slot& from = program_.slots[AsIndex(step.in[0])];
     const auto& labels = graph_.values[AsIndex(from.value)].labels;
     const auto has = [&](step::LabelId label) {
-      return label != step::kNoLabel &&
-             std::find(labels.begin(), labels.end(), label) != labels.end();
+      return label != step::kNoLabel && IsAmong(label, labels);
     };
     const auto size = [&](step::LabelId label) {
       return Real(sizes[AsIndex(label)]);

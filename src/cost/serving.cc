@@ -20,10 +20,12 @@
 #include <cmath>
 #include <utility>
 
+#include "cost/experts.h"
 #include "cost/memory.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::cost {
@@ -132,20 +134,9 @@ std::optional<int64_t> WeightBytes(const CostInputs& work,
 
 AxisGroup Joined(AxisGroup axes, const AxisGroup& more) {
   for (const std::string& axis : more) {
-    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
-      axes.push_back(axis);
-    }
+    AddOnce(axes, axis);
   }
   return axes;
-}
-
-AxisGroup ExpertAxes(const CostInputs& work, const ParamClass& experts) {
-  AxisGroup out;
-  for (int d = 0; d < std::ssize(experts.spec); ++d) {
-    if (experts.MayCountExperts(d)) out = Joined(out, work.KeptAt(experts, d));
-  }
-  if (!experts.placed_along.empty()) out = Joined(out, {experts.placed_along});
-  return out;
 }
 
 // The bytes per second at which one device sends to other hosts.
@@ -154,9 +145,8 @@ double FarRate(const Network& network) {
 }
 
 bool Overlap(const AxisGroup& a, const AxisGroup& b) {
-  return std::any_of(a.begin(), a.end(), [&](const std::string& axis) {
-    return std::find(b.begin(), b.end(), axis) != b.end();
-  });
+  return std::any_of(a.begin(), a.end(),
+                     [&](const std::string& axis) { return IsAmong(axis, b); });
 }
 
 // Computes the operators of a step on a device. The profile must have
@@ -333,7 +323,7 @@ class Operators {
 
   // A tensor of the hidden size is summed over the devices of `place`.
   struct Reduction {
-    Place place;
+    GroupSpan place;
     double layers = 0;
   };
 
@@ -348,26 +338,26 @@ class Operators {
       if (param.role.expert) {
         const AxisGroup owners = ExpertAxes(work_, param);
         if (Overlap(owners, work_.TokenAxes())) {
-          exchange_ = PlaceFor(owners);
+          exchange_ = SpanFor(owners);
         } else {
           axes = Joined(axes, owners);
         }
       }
-      const Place place = PlaceFor(axes);
+      const GroupSpan place = SpanFor(axes);
       if (place.members > 1) {
         reductions_.push_back({place, Real(LayerCounts(work_).Of(param))});
       }
     }
   }
 
-  Place PlaceFor(const AxisGroup& axes) {
-    const Place out =
-        PlaceOf(work_.mesh, network_, DropTrivial(work_.mesh, axes));
+  GroupSpan SpanFor(const AxisGroup& axes) {
+    const GroupSpan out =
+        SpanOf(work_.mesh, network_, DropTrivial(work_.mesh, axes));
     leaves_host_ |= out.domains > 1;
     return out;
   }
 
-  double ReduceSeconds(const Place& place, double tokens) const {
+  double ReduceSeconds(const GroupSpan& place, double tokens) const {
     const double bytes =
         2 * Real(place.members - 1) / Real(place.members) * tokens * width_ * 2;
     const double near = rates_.all_reduce * NearRate(network_, place);
@@ -401,7 +391,7 @@ class Operators {
   double latent_down_ = 0;
   bool gated_ = false, leaves_host_ = false;
   std::vector<Reduction> reductions_;
-  Place exchange_;
+  GroupSpan exchange_;
 };
 
 // Lists why no times are computed for this plan.

@@ -130,11 +130,6 @@ struct Settings {
 // and the chunk only if it is nullopt.
 Settings WithLossOf(const RuleSet& rules, Settings settings);
 
-// Returns the flags of `cost` that set the settings which differ from their
-// defaults, such as "--grad-dtype F32". Only dtypes, the reduction of
-// gradients, attention, the software stack and the loss are considered.
-std::vector<std::string> FlagsOfChanges(const Settings& settings, bool train);
-
 // Decides whether a plan is legal for a model, its batch and its lengths.
 
 // A number of heads that the axes which shard the heads do not divide.

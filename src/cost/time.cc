@@ -33,6 +33,7 @@
 #include "cost/rates.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::cost {
@@ -70,9 +71,8 @@ void UseExperts(const CostInputs& work, const ParamClass& param,
   const auto divide = [&](const AxisGroup& axes, int64_t size) {
     owners *= PartsOnFullest(size, work.Parts(axes));
     AxisGroup sent = axes;
-    std::erase_if(sent, [&](const std::string& axis) {
-      return std::find(split.begin(), split.end(), axis) != split.end();
-    });
+    std::erase_if(
+        sent, [&](const std::string& axis) { return IsAmong(axis, split); });
     receivers *= PartsOnFullest(size, work.Parts(sent));
   };
   for (int d = 0; d + 2 < param.Rank(); ++d) {
@@ -102,9 +102,8 @@ double HiddenParts(const CostInputs& work, const ParamClass& param) {
   if (param.role.expert || !reads) return 1;
   AxisGroup axes = work.hidden;
   for (const AxisGroup& own : param.spec) {
-    std::erase_if(axes, [&](const std::string& axis) {
-      return std::find(own.begin(), own.end(), axis) != own.end();
-    });
+    std::erase_if(axes,
+                  [&](const std::string& axis) { return IsAmong(axis, own); });
   }
   return Real(work.Parts(axes));
 }
@@ -281,10 +280,8 @@ int64_t SendersTo(const CostInputs& work, const ParamClass& experts) {
   const auto add = [&](const AxisGroup& owners) {
     const AxisGroup tokens = work.TokenAxes();
     for (const std::string& axis : owners) {
-      const bool sends =
-          std::find(tokens.begin(), tokens.end(), axis) != tokens.end();
-      const bool fresh =
-          std::find(axes.begin(), axes.end(), axis) == axes.end();
+      const bool sends = IsAmong(axis, tokens);
+      const bool fresh = !IsAmong(axis, axes);
       if (sends && fresh) axes.push_back(axis);
     }
   };
@@ -373,20 +370,20 @@ double TotalOf(Collective kind, double sent, int64_t n) {
   return sent * part / Passes(kind);
 }
 
-double Across(const Network& network, const Place& place, double whole) {
+double Across(const Network& network, const GroupSpan& place, double whole) {
   if (place.domains == 1) return 0;
   return whole * Real(place.domains - 1) / Real(place.domains) *
          Real(place.sharing) / network.leaving;
 }
 
-double Alpha(const Network& network, const Place& place, Collective kind) {
+double Alpha(const Network& network, const GroupSpan& place, Collective kind) {
   const double far = place.domains > 1 ? Real(place.domains) : 0;
   const double near = Real(place.members - 1) - far;
   return network.start + Passes(kind) * (std::max(near, 0.0) * network.step +
                                          far * network.far_step);
 }
 
-double ExchangeSeconds(const Network& network, const Place& place,
+double ExchangeSeconds(const Network& network, const GroupSpan& place,
                        double sent) {
   const double others = Real(place.members - 1);
   const double inside = sent * Real(place.near - 1) / others;
@@ -397,7 +394,7 @@ double ExchangeSeconds(const Network& network, const Place& place,
                       : 0.0);
 }
 
-double SwitchSeconds(const Network& network, const Place& place,
+double SwitchSeconds(const Network& network, const GroupSpan& place,
                      Collective kind, double sent) {
   const double alpha = Alpha(network, place, kind);
   if (DefOf(kind).route == Route::kShift) {
@@ -438,8 +435,8 @@ std::vector<double> RingsOf(Fabric fabric, const std::vector<int64_t>& sides) {
   return out;
 }
 
-double TorusSeconds(const Network& network, const Place& place, Collective kind,
-                    double sent) {
+double TorusSeconds(const Network& network, const GroupSpan& place,
+                    Collective kind, double sent) {
   const double rate = network.link_rate;
   if (DefOf(kind).route == Route::kShift) {
     return std::max(network.step, sent / rate);
@@ -481,7 +478,7 @@ bool IsTorus(Fabric fabric) {
   return fabric == Fabric::kTorus2d || fabric == Fabric::kTorus3d;
 }
 
-double NearRate(const Network& network, const Place& place) {
+double NearRate(const Network& network, const GroupSpan& place) {
   if (network.fabric != Fabric::kFullMesh) return network.device_rate;
   // A device of a full mesh has one link to each of the others.
   return std::min(
@@ -520,8 +517,9 @@ Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh) {
   return out;
 }
 
-Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
-  Place out;
+GroupSpan SpanOf(const Mesh& mesh, const Network& network,
+                 const AxisGroup& axes) {
+  GroupSpan out;
   const AxisGroup own = DropTrivial(mesh, axes);
   out.members = mesh.Parts(own).value_or(1);
   // Mesh::dcn has the number of slices along each axis, so the number of slices
@@ -530,7 +528,7 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
       mesh.dcn.size() == mesh.axes.size()) {
     for (size_t i = 0; i < mesh.axes.size(); ++i) {
       const MeshAxis& axis = mesh.axes[i];
-      if (std::find(own.begin(), own.end(), axis.name) == own.end()) continue;
+      if (!IsAmong(axis.name, own)) continue;
       out.domains *= mesh.dcn[i];
       if (axis.size / mesh.dcn[i] > 1) {
         out.sides.push_back(axis.size / mesh.dcn[i]);
@@ -547,7 +545,7 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
       --i;
       const MeshAxis& axis = mesh.axes[i];
       const int64_t size = axis.size / SlicesAlong(mesh, i);
-      if (std::find(own.begin(), own.end(), axis.name) != own.end()) {
+      if (IsAmong(axis.name, own)) {
         const int64_t room =
             std::max<int64_t>(1, network.inside / std::max<int64_t>(stride, 1));
         const int64_t near = size <= room ? size : std::gcd(size, room);
@@ -562,7 +560,7 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
   return out;
 }
 
-double CollectiveSeconds(const Network& network, const Place& place,
+double CollectiveSeconds(const Network& network, const GroupSpan& place,
                          Collective kind, double sent) {
   if (place.members == 1 || sent <= 0) return 0;
   return IsTorus(network.fabric) ? TorusSeconds(network, place, kind, sent)
@@ -636,8 +634,8 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                (profile->memory_rate / per_chip);
   const Network network = NetworkOf(*profile, work.WholeMesh());
   for (Transfer& one : communication.transfers) {
-    const Place place =
-        PlaceOf(work.WholeMesh(), network, DropTrivial(work.mesh, one.axes));
+    const GroupSpan place =
+        SpanOf(work.WholeMesh(), network, DropTrivial(work.mesh, one.axes));
     one.seconds =
         Real(one.count) * CollectiveSeconds(network, place, one.kind,
                                             Real(one.sent) / Real(one.count));

@@ -102,7 +102,7 @@ Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh);
 
 // The distribution of the devices of one group along some axes over the
 // network. A domain is the set of devices that the fast links join.
-struct Place {
+struct GroupSpan {
   int64_t members = 1;
   // The number of members in one domain, including the device itself.
   int64_t near = 1;
@@ -113,16 +113,17 @@ struct Place {
   // The number of members in one domain along each axis.
   std::vector<int64_t> sides;
 };
-Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes);
+GroupSpan SpanOf(const Mesh& mesh, const Network& network,
+                 const AxisGroup& axes);
 
 bool IsTorus(Fabric fabric);
 // Returns the peak rate, in bytes per second, from a device to the members of
 // its group in the same domain.
-double NearRate(const Network& network, const Place& place);
+double NearRate(const Network& network, const GroupSpan& place);
 
 // Returns the seconds of one collective whose busiest member sends this many
 // bytes.
-double CollectiveSeconds(const Network& network, const Place& place,
+double CollectiveSeconds(const Network& network, const GroupSpan& place,
                          Collective kind, double sent);
 
 enum class Bound : uint8_t { kCompute, kMemory, kCommunication };

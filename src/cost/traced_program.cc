@@ -148,8 +148,8 @@ class Counter {
     const int64_t bytes = (Size(elements) * Bits(value) / 8).value();
     row.sent = Times(bytes, times);
     if (request_.profile != nullptr) {
-      const Place place =
-          PlaceOf(mesh_, network_, DropTrivial(mesh_, move.axes));
+      const GroupSpan place =
+          SpanOf(mesh_, network_, DropTrivial(mesh_, move.axes));
       row.seconds = Real(times) *
                     CollectiveSeconds(network_, place, move.kind, Real(bytes));
     }

@@ -22,6 +22,7 @@
 #include "model/name.h"
 #include "roles/described.h"
 #include "roles/role.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -492,9 +493,7 @@ std::vector<int64_t> HiddenWidths(const CostInputs& work) {
   for (const ParamClass& param : work.params) {
     if (param.role.module_role != Role::kDown || !param.IsApplied()) continue;
     const int64_t width = param.SizeAt(param.out_dim);
-    if (std::find(out.begin(), out.end(), width) == out.end()) {
-      out.push_back(width);
-    }
+    AddOnce(out, width);
   }
   return out;
 }
@@ -544,9 +543,7 @@ void AddHeads(const CostInputs& work, std::vector<NotKnown>& out) {
     for (const ParamClass& param : work.params) {
       if (param.role.module_role != stated.role || !IsOfModel(param)) continue;
       if (first == nullptr) first = &param;
-      fits =
-          fits || std::find(stated.widths.begin(), stated.widths.end(),
-                            param.SizeAt(param.out_dim)) != stated.widths.end();
+      fits = fits || IsAmong(param.SizeAt(param.out_dim), stated.widths);
     }
     has_queries = has_queries || (fits && stated.role == Role::kQuery);
     // If separate query projections fit, a fused one is of another tower.
@@ -570,7 +567,7 @@ void AddHidden(const CostInputs& work, std::vector<NotKnown>& out) {
   for (const ParamClass& param : work.params) {
     if (!IsOfModel(param)) continue;
     const Shape& shape = *param.type.shape;
-    if (std::find(shape.begin(), shape.end(), *hidden) != shape.end()) return;
+    if (IsAmong(*hidden, shape)) return;
     any = true;
   }
   if (!any) return;
@@ -588,7 +585,7 @@ void AddExperts(const CostInputs& work, std::vector<NotKnown>& out) {
     const int rank = param.Rank();
     if (!param.role.expert || !param.IsWeight() || rank < 3) continue;
     const Shape& shape = *param.type.shape;
-    if (std::find(shape.begin(), shape.end(), *experts) != shape.end()) return;
+    if (IsAmong(*experts, shape)) return;
     if (first == nullptr) first = &param;
   }
   if (first == nullptr) return;

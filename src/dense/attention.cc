@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dense/array.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::dense {
@@ -147,7 +148,7 @@ struct Sizes {
 };
 
 bool OneOf(int64_t size, std::initializer_list<int64_t> allowed) {
-  return std::find(allowed.begin(), allowed.end(), size) != allowed.end();
+  return IsAmong(size, allowed);
 }
 
 bool Broadcasts(const Array& x, const Sizes& n) {

@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "dense/attention.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::dense {
@@ -237,7 +238,7 @@ constexpr std::array<std::string_view, 10> kPiecewise = {
 
 template <typename T>
 StepFunction<T> FindStepFunction(std::string_view fn) {
-  if (std::find(kPiecewise.begin(), kPiecewise.end(), fn) != kPiecewise.end()) {
+  if (IsAmong(fn, kPiecewise)) {
     return PiecewiseFunction<T>;
   }
   if (fn.starts_with("gelu")) {

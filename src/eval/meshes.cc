@@ -15,6 +15,7 @@
 #include "model/axis_rules.h"
 #include "model/mesh_layout.h"
 #include "parse/mesh.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -201,7 +202,7 @@ bool MeshFromString(Call& call, Reply& reply) {
   std::set<std::string> used;
   for (const std::string& part : parts) {
     const std::string name = part.substr(0, part.find(':'));
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
+    if (!IsAmong(name, names)) {
       call.Fail("axis `" + name + "` is not among the names");
       return false;
     }

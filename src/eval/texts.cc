@@ -10,6 +10,7 @@
 #include "eval/call.h"
 #include "model/dtype.h"
 #include "source/digest.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::eval {

@@ -24,6 +24,7 @@
 
 #include "model/legal_sizes.h"
 #include "parse/manifest.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -408,8 +409,7 @@ std::optional<Layout> Evaluator::LayoutOf(const std::string& name,
 // Returns the value of a name that is not bound.
 Evaluator::Result Evaluator::Defined(const std::string& name, bool soft) {
   const Expression* const let = family_.FindLet(name);
-  const bool inside =
-      std::find(defining_.begin(), defining_.end(), name) != defining_.end();
+  const bool inside = IsAmong(name, defining_);
   if (let == nullptr || inside) return FromConfig(name, soft);
   auto& all_known = known_[layouts_ ? 1 : 0];
   if (const auto known = all_known.find(name); known != all_known.end()) {

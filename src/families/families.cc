@@ -29,6 +29,7 @@
 #include "parse/layer_kinds.h"
 #include "parse/manifest.h"
 #include "parse/project.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -64,7 +65,7 @@ std::unique_ptr<const Description> FindFamily(std::string_view type,
                                               const Place& place,
                                               Findings& findings) {
   const auto types = library.Names();
-  if (std::find(types.begin(), types.end(), type) != types.end()) {
+  if (IsAmong(type, types)) {
     return LoadDescription(type, library, findings);
   }
   // Even a name that seems misspelled may be the name of another model. The
@@ -478,7 +479,7 @@ bool IsClassOf(const Description& family, const JsonValue& config,
   for (const JsonValue name : classes->items()) {
     if (!name.IsString()) continue;
     const auto& known = family.models;
-    if (std::find(known.begin(), known.end(), name.string()) != known.end()) {
+    if (IsAmong(name.string(), known)) {
       return true;
     }
     named = name.string();

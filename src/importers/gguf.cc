@@ -153,14 +153,6 @@ constexpr std::string_view kMixed[] = {"attention.sliding_window",
 constexpr uint64_t kMaxLayers = 4096;
 constexpr int64_t kMaxSize = (int64_t{1} << 31) - 1;
 
-uint64_t LittleEndian(std::string_view bytes) {
-  uint64_t out = 0;
-  for (size_t i = bytes.size(); i > 0; --i) {
-    out = out << 8 | static_cast<unsigned char>(bytes[i - 1]);
-  }
-  return out;
-}
-
 // Returns the integers of a value, which is one or an array of them; an empty
 // list for other values and for integers that are no size.
 std::vector<int64_t> SizesOf(uint32_t type, std::string_view value) {

@@ -21,6 +21,7 @@
 
 #include "source/file.h"
 #include "source/input_file.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -254,8 +255,7 @@ bool RefuseGaps(const Place& place, const std::vector<std::string>& names,
 bool RefuseShards(const std::string& folder,
                   const std::vector<std::string>& names, Findings& findings) {
   const auto shard = std::find_if(names.begin(), names.end(), IsShardFileName);
-  const bool index =
-      std::find(names.begin(), names.end(), kShardsName) != names.end();
+  const bool index = IsAmong(kShardsName, names);
   const bool others =
       std::any_of(names.begin(), names.end(), [](const std::string& name) {
         return !name.starts_with('.') && name.ends_with(kTensorsSuffix);

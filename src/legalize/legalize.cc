@@ -32,6 +32,7 @@
 
 #include "model/manifest.h"
 #include "model/mesh_layout.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc {
@@ -274,7 +275,7 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
       (drop ? legal.edits : legal.problems).push_back(std::move(*edit));
     }
     for (const std::string& axis : spec[i]) {
-      if (std::find(group.begin(), group.end(), axis) != group.end()) {
+      if (IsAmong(axis, group)) {
         // A view into `spec`, which outlives `used`.
         used.insert(WholeAxis(axis));
       }

@@ -242,16 +242,6 @@ namespace {
 
 constexpr std::string_view kMark = "# shardc: ignore[";
 
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
 // The ranges of the strings of a file that are in quotes or blocks (`|`). A `#`
 // in such a string begins no comment.
 class Strings {

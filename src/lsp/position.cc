@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "source/file.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
@@ -414,9 +415,8 @@ std::vector<std::string> TopKeys(string_view text) {
 
 bool Has(const std::vector<std::string>& keys,
          std::initializer_list<string_view> any) {
-  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
-    return std::find(any.begin(), any.end(), key) != any.end();
-  });
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const std::string& key) { return IsAmong(key, any); });
 }
 
 bool Holds(string_view text, string_view part) {

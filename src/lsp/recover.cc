@@ -25,6 +25,7 @@
 #include "lsp/names.h"
 #include "lsp/position.h"
 #include "source/file.h"
+#include "source/list.h"
 #include "yaml/scan.h"
 #include "yaml/yaml.h"
 
@@ -112,8 +113,7 @@ Span EntryAt(const YamlNode& root, string_view text, size_t offset) {
     const size_t end = std::max(member.key.end, value.end);
     if (!Contains(member.key.begin, end, offset)) continue;
     Span entry;
-    if (std::find(kDivided.begin(), kDivided.end(), member.key.text) !=
-        kDivided.end()) {
+    if (IsAmong(member.key.text, kDivided)) {
       entry = value.IsSequence() ? ItemAt(value, text, offset)
                                  : MemberAt(value, text, offset);
     }

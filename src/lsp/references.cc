@@ -30,6 +30,7 @@
 #include "parse/spec_read.h"
 #include "source/file.h"
 #include "source/finding.h"
+#include "source/list.h"
 #include "source/sink.h"
 #include "source/source.h"
 #include "source/wording.h"
@@ -256,7 +257,7 @@ std::optional<AxisRule> RuleByDefault(const AxisRules& axes,
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     const auto rule = static_cast<AxisRule>(i);
     const auto value = after.Value(rule).axes;
-    if (std::find(value.begin(), value.end(), from) != value.end()) {
+    if (IsAmong(from, value)) {
       return rule;
     }
   }
@@ -430,8 +431,7 @@ bool NamesFile(const std::vector<std::string>& keys) {
   if (keys.size() == 1) return keys[0] == "extends";
   const bool target = keys.size() == 3 && keys[0] == "targets";
   const bool lint = keys.size() == 2 && keys[0] == "lint";
-  return (target || lint) &&
-         std::find(kFiles.begin(), kFiles.end(), keys.back()) != kFiles.end();
+  return (target || lint) && IsAmong(keys.back(), kFiles);
 }
 
 // Returns the pack (a rules file that is built into shardc) that the name at

@@ -464,12 +464,6 @@ namespace {
 constexpr std::string_view kEnd = "\r\n\r\n";
 constexpr std::string_view kLength = "content-length:";
 
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
 // Parses decimal digits, which spaces may surround. Returns nullopt for other
 // text. A number that does not fit in 64 bits yields the largest value.
 std::optional<uint64_t> ParseLength(std::string_view text) {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "match/automaton/pattern_tree.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc {
@@ -516,7 +517,7 @@ std::vector<MissedState> FindMissedStates(
   for (std::string_view pattern : patterns) {
     anchored.push_back(IsAnchoredAtStart(pattern));
   }
-  if (std::find(anchored.begin(), anchored.end(), true) == anchored.end()) {
+  if (!IsAmong(true, anchored)) {
     return out;
   }
   Cores cores;

@@ -26,6 +26,7 @@
 #include <utility>
 
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc {
@@ -232,9 +233,8 @@ NodeRanks RanksOf(const Mesh& mesh, const AxisRules& axes, int64_t process) {
   const AxisGroup tensor = axes.Value(AxisRule::kTensorParallel).axes;
   AxisGroup sequence = axes.Value(AxisRule::kSequenceParallel).axes;
   // If both rules name an axis, its devices must be counted only once.
-  std::erase_if(sequence, [&](const std::string& axis) {
-    return std::find(tensor.begin(), tensor.end(), axis) != tensor.end();
-  });
+  std::erase_if(sequence,
+                [&](const std::string& axis) { return IsAmong(axis, tensor); });
   return RanksOf(mesh.Parts(tensor).value_or(1),
                  mesh.Parts(sequence).value_or(1), DevicesPerProcess(mesh),
                  mesh.processes, process);

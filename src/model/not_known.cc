@@ -1,8 +1,8 @@
 #include "model/not_known.h"
 
-#include <algorithm>
 #include <cstddef>
 
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -22,9 +22,7 @@ std::string NotKnownText(const NotKnown& fact) {
 void AddNotKnown(const std::vector<NotKnown>& facts,
                  std::vector<NotKnown>& all) {
   for (const NotKnown& fact : facts) {
-    if (std::find(all.begin(), all.end(), fact) == all.end()) {
-      all.push_back(fact);
-    }
+    AddOnce(all, fact);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "parse/manifest.h"
 #include "source/file.h"
 #include "source/json.h"
+#include "source/list.h"
 
 namespace shardc {
 namespace {
@@ -64,9 +65,7 @@ bool ConfigFields::Has(std::string_view key) const {
 bool ConfigFields::IsA(std::span<const std::string_view> families) const {
   const auto named = [&](const JsonValue& config) {
     const auto type = config.Find("model_type");
-    return type && type->IsString() &&
-           std::find(families.begin(), families.end(), type->string()) !=
-               families.end();
+    return type && type->IsString() && IsAmong(type->string(), families);
   };
   return named(root_) || (nested_ && named(*nested_));
 }

@@ -13,6 +13,7 @@
 
 #include "model/model_description.h"
 #include "parse/keys.h"
+#include "source/list.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 
@@ -448,8 +449,7 @@ class SectionReader {
       const bool one = dim && dim->factors.size() == 1 &&
                        dim->factors[0].size() == 1 &&
                        dim->factors[0][0] == *name;
-      const bool reserved = std::find(kReserved.begin(), kReserved.end(),
-                                      *name) != kReserved.end();
+      const bool reserved = IsAmong(*name, kReserved);
       if (!one || reserved) {
         context_.Add(code::kSchema, member.key,
                      "`" + *name + "` cannot be the name of a dimension",

@@ -13,6 +13,7 @@
 
 #include "parse/keys.h"
 #include "source/file.h"
+#include "source/list.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 #include "yaml/scan.h"
@@ -218,7 +219,7 @@ class SettingsReader {
     std::vector<std::string> seen;
     for (const std::string& name : *names) {
       std::string fault = AxisNameFault(name);
-      if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+      if (IsAmong(name, seen)) {
         fault = "is named twice";
       }
       seen.push_back(name);
@@ -304,16 +305,12 @@ constexpr std::string_view kRunSchema = "shardc.run/v1";
 constexpr RealRange kSeconds = {1e-9, 1e9};
 constexpr RealRange kRate = {1e-6, 1e12};
 
-// kTexts lists the keys whose value is a text, kCounts the keys whose value is
-// an integer, and kSwitches the keys that are true or false.
-constexpr std::string_view kTexts[] = {
-    "remat",        "operation",    "optimizer",
-    "grad_dtype",   "master_dtype", "dtype",
-    "logits_dtype", "matmul_dtype", "moments_dtype",
-    "stack",        "illegal",      "dispatcher",
-    "graphs",       "routing",      "capacity_factor",
-    "stages",       "schedule",     "assign",
-    "p2p"};
+// The keys that are no options of `cost`.
+constexpr std::string_view kOwn[] = {
+    "schema",   "name",  "mesh",   "rules",
+    "manifest", "model", "step_s", "tokens_per_second_per_device"};
+// Of the keys that are options, those that are true or false, and those whose
+// value is an integer. The value of each other one is a text.
 constexpr std::string_view kSwitches[] = {"overlap_tp", "ep_overlap",
                                           "offload_optimizer"};
 constexpr std::string_view kCounts[] = {"batch", "seq", "microbatches", "zero",
@@ -347,7 +344,11 @@ class RunReader {
       PutPlace("rules", *rules);
       for (std::string& one : out_.rules) one = Beside(one);
     }
-    for (const std::string_view key : kTexts) {
+    for (const std::string_view key : keys::kRun.keys) {
+      if (IsAmong(key, kOwn) || IsAmong(key, kSwitches) ||
+          IsAmong(key, kCounts)) {
+        continue;
+      }
       std::string text;
       // `cost` reads the number, as it reads that of its option.
       const bool strict = key != "capacity_factor";

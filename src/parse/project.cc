@@ -6,7 +6,6 @@
 //   in repo/a/b: repo/a/b/shardc.yaml, repo/a/shardc.yaml, repo/shardc.yaml
 #include "parse/project.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <filesystem>
@@ -22,6 +21,7 @@
 #include "parse/mesh.h"
 #include "parse/rules.h"
 #include "source/file.h"
+#include "source/list.h"
 #include "source/repository.h"
 #include "source/sink.h"
 #include "source/wording.h"
@@ -188,16 +188,14 @@ class ProjectReader {
     if (!fields) return;
     StepBudget& out = target.budget;
     // A target that only serves has no training step to limit.
-    const auto trains = std::find(target.modes.begin(), target.modes.end(),
-                                  Mode::kTrain) != target.modes.end();
+    const auto trains = IsAmong(Mode::kTrain, target.modes);
     if (!target.modes.empty() && !trains) out.mode = target.modes[0];
     if (const YamlNode* mode = fields->Find("mode")) {
       std::vector<Mode> modes;
       ReadModes(*mode, modes);
       if (!modes.empty()) out.mode = modes[0];
       const bool planned = out.mode == Mode::kTrain || target.modes.empty() ||
-                           std::find(target.modes.begin(), target.modes.end(),
-                                     out.mode) != target.modes.end();
+                           IsAmong(out.mode, target.modes);
       if (modes.size() > 1 || !planned) {
         context_.Add(code::kSchema, *mode,
                      modes.size() > 1
@@ -326,9 +324,8 @@ class ProjectReader {
         context_.Add(code::kSchema, item,
                      std::string(what) + " is " + Describe(item),
                      "there are " + std::string(known));
-      } else if (std::find(out.begin(), out.end(), *value) == out.end()) {
-        out.push_back(*value);
-      }
+      } else
+        AddOnce(out, *value);
     }
   }
 
@@ -444,9 +441,8 @@ class ProjectReader {
       if (!mode) {
         context_.Add(code::kSchema, item, "a mode is " + Describe(item),
                      kModesText);
-      } else if (std::find(out.begin(), out.end(), *mode) == out.end()) {
-        out.push_back(*mode);
-      }
+      } else
+        AddOnce(out, *mode);
     }
   }
 

@@ -14,6 +14,7 @@
 
 #include "parse/keys.h"
 #include "parse/rules.h"
+#include "source/list.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 #include "yaml/scan.h"
@@ -241,8 +242,7 @@ std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
     auto name = ReadAxisName(context, item, "an entry of " + std::string(what));
     good &= name.has_value();
     if (!name) continue;
-    if (std::find(value.axes.begin(), value.axes.end(), *name) !=
-        value.axes.end()) {
+    if (IsAmong(*name, value.axes)) {
       context.Add(code::kDuplicateKey, item,
                   "axis `" + *name + "` is given twice in " + std::string(what),
                   "remove one of the two");

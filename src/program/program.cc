@@ -7,6 +7,7 @@
 #include <string>
 
 #include "program/read.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::program {

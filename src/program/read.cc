@@ -13,6 +13,7 @@
 
 #include "model/manifest.h"
 #include "source/json.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 

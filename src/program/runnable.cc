@@ -9,6 +9,7 @@
 #include <set>
 
 #include "program/program.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 

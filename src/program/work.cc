@@ -11,6 +11,7 @@
 // attention skip them. The products of the gradients are found in the same way:
 // a select and a product with `p` mask their operands and results.
 #include "program/program.h"
+#include "source/list.h"
 
 #include <algorithm>
 #include <optional>

@@ -43,6 +43,7 @@
 #include <utility>
 
 #include "model/name.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -129,13 +130,12 @@ void KeepExpertsWhole(Resolved& out) {
   if (whole.empty()) return;
   for (size_t dim = 0; dim < out.spec.size(); ++dim) {
     const auto by_other_rule = [&](const std::string& axis) {
-      return std::any_of(
-          out.traces[dim].begin(), out.traces[dim].end(),
-          [&](const NameTrace& trace) {
-            return trace.rule != expert && trace.kind != kMeshAxis &&
-                   std::find(trace.axes.begin(), trace.axes.end(), axis) !=
-                       trace.axes.end();
-          });
+      return std::any_of(out.traces[dim].begin(), out.traces[dim].end(),
+                         [&](const NameTrace& trace) {
+                           return trace.rule != expert &&
+                                  trace.kind != kMeshAxis &&
+                                  IsAmong(axis, trace.axes);
+                         });
     };
     std::erase_if(out.spec[dim], [&](const std::string& axis) {
       const auto at = whole.find(axis);
@@ -682,7 +682,7 @@ const std::pair<std::string_view, Tokens> kActivations[] = {
 void KeepQueuesWhole(Resolved& out) {
   const AxisGroup experts = out.spec[kExpertsExpertDim];
   std::erase_if(out.spec[0], [&](const std::string& axis) {
-    return std::find(experts.begin(), experts.end(), axis) != experts.end();
+    return IsAmong(axis, experts);
   });
 }
 

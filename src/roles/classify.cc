@@ -22,6 +22,7 @@
 
 #include "model/name.h"
 #include "roles/role.h"
+#include "source/list.h"
 
 namespace shardc {
 namespace {
@@ -207,7 +208,7 @@ bool MayPack(Dtype dtype) {
   constexpr std::array<Dtype, 7> kPacking = {
       Dtype::kU8,  Dtype::kI16, Dtype::kU16, Dtype::kI32,
       Dtype::kU32, Dtype::kI64, Dtype::kU64};
-  return std::find(kPacking.begin(), kPacking.end(), dtype) != kPacking.end();
+  return IsAmong(dtype, kPacking);
 }
 
 bool IsQuantised(Dtype dtype) {
@@ -238,7 +239,7 @@ constexpr int64_t kFewestExperts = 4;
 
 bool IsOutOfMixer(std::string_view name, char separator) {
   const auto parts = SplitName(name, separator);
-  return std::find(parts.begin(), parts.end(), "out_proj") != parts.end() &&
+  return IsAmong("out_proj", parts) &&
          std::any_of(parts.begin(), parts.end(), NamesMixer);
 }
 
@@ -247,8 +248,7 @@ bool IsUnknownByName(std::string_view name, char separator, const Shape& shape,
   int sides = 0;
   for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
     const int64_t size = shape[static_cast<size_t>(dim)];
-    const bool counts_layers =
-        std::find(layers.begin(), layers.end(), dim) != layers.end();
+    const bool counts_layers = IsAmong(dim, layers);
     if (counts_layers || size <= 1) continue;
     if (size >= kLeastMatrixSide) {
       ++sides;

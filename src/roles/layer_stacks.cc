@@ -46,6 +46,7 @@
 #include "model/name.h"
 #include "roles/classify.h"
 #include "roles/role.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -515,8 +516,7 @@ class StackFinder {
   bool IsWidth(const Indices& left, const Candidate& one) const {
     return std::any_of(left.begin(), left.end(), [&](uint32_t i) {
       const Shape& shape = members_[i].shape;
-      return SizeAt(shape, one.dim) != one.size &&
-             std::find(shape.begin(), shape.end(), one.size) != shape.end();
+      return SizeAt(shape, one.dim) != one.size && IsAmong(one.size, shape);
     });
   }
 

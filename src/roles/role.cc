@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "model/name.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -436,8 +437,7 @@ bool IsRoleWord(std::string_view part) {
          NamesAttention(part) || NamesNorm(part) || NamesMixer(part) ||
          NamesMixerWeight(part) || NamesSharedExpert(part) ||
          NamesExperts(part, Confidence::kLikely) ||
-         std::find(kTowerWords.begin(), kTowerWords.end(), part) !=
-             kTowerWords.end() ||
+         IsAmong(part, kTowerWords) ||
          std::find(std::begin(kStoredWords), std::end(kStoredWords), part) !=
              std::end(kStoredWords);
 }

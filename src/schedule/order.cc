@@ -16,6 +16,7 @@
 #include <array>
 #include <tuple>
 
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::schedule {
@@ -216,7 +217,7 @@ class OrderCheck {
   void AddCycle(int32_t rank, const std::vector<size_t>& next) {
     std::vector<int32_t> met;
     std::vector<std::string> words;
-    while (std::find(met.begin(), met.end(), rank) == met.end()) {
+    while (!IsAmong(rank, met)) {
       met.push_back(rank);
       const Cell& cell =
           table_

@@ -35,6 +35,7 @@
 #include "cost/stage_cost.h"
 #include "schedule/schedules.h"
 #include "search/pricer.h"
+#include "source/list.h"
 #include "source/process.h"
 #include "source/size.h"
 
@@ -305,7 +306,7 @@ class Drafter {
     const int64_t parts = work.Parts(work.Batch());
     for (MeshAxis& axis : work.mesh.axes) {
       const AxisGroup& batch = work.Batch();
-      if (std::find(batch.begin(), batch.end(), axis.name) == batch.end()) {
+      if (!IsAmong(axis.name, batch)) {
         continue;
       }
       work.mesh.devices /= axis.size;
@@ -321,10 +322,8 @@ class Drafter {
     for (cost::Transfer& one :
          cost::CommunicationOf(work, settings).transfers) {
       const bool divides = std::any_of(
-          one.axes.begin(), one.axes.end(), [&](const std::string& axis) {
-            return std::find(length.begin(), length.end(), axis) !=
-                   length.end();
-          });
+          one.axes.begin(), one.axes.end(),
+          [&](const std::string& axis) { return IsAmong(axis, length); });
       if (one.part == "attention" && divides) at->second.push_back(one);
     }
     return at->second;

@@ -22,6 +22,7 @@
 #include "search/front.h"
 #include "search/request.h"
 #include "search/search.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::search {
@@ -56,8 +57,7 @@ class Finder {
     out_.why_not = WhyNot();
     if (!out_.why_not.empty()) return std::move(out_);
     const auto& axes = options_.axes(base_);
-    axis_ = std::find(axes.begin(), axes.end(), "pp") == axes.end() ? "pp"
-                                                                    : "stages";
+    axis_ = !IsAmong("pp", axes) ? "pp" : "stages";
     const PipelineDrafts drafted =
         DraftPipelines(request_, grid_, options_, base_, axis_, deadline_);
     drafts_ = &drafted;
@@ -493,8 +493,7 @@ class Placer {
     for (size_t i = 0; i < found_.front.size(); ++i) {
       entries.push_back({std::move(found_.front[i])});
       entries.back().knee = i == found_.knee;
-      entries.back().shown = std::find(found_.shown.begin(), found_.shown.end(),
-                                       i) != found_.shown.end();
+      entries.back().shown = IsAmong(i, found_.shown);
     }
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry& a, const Entry& b) {

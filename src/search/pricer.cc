@@ -487,8 +487,8 @@ std::vector<int64_t> PlacementOf(const Mesh& mesh,
   std::vector<int64_t> out;
   for (size_t i = 0; i < axes.size(); ++i) {
     for (size_t j = i; j < axes.size(); ++j) {
-      const cost::Place place =
-          cost::PlaceOf(mesh, network, {axes[i], axes[j]});
+      const cost::GroupSpan place =
+          cost::SpanOf(mesh, network, {axes[i], axes[j]});
       out.push_back(place.near);
       out.push_back(place.sharing);
     }

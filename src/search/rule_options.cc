@@ -17,6 +17,7 @@
 #include "cost/fit.h"
 #include "model/name.h"
 #include "roles/classify.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "suggest/choose.h"
@@ -48,9 +49,7 @@ void AddAxesOf(const std::optional<Mesh>& mesh,
                std::vector<std::string>& axes) {
   if (!mesh) return;
   for (const MeshAxis& axis : mesh->axes) {
-    if (std::find(axes.begin(), axes.end(), axis.name) == axes.end()) {
-      axes.push_back(axis.name);
-    }
+    AddOnce(axes, axis.name);
   }
 }
 
@@ -247,8 +246,7 @@ bool NamesData(const SpecName& name, const Resolver& resolver) {
   const std::span<const AxisRule> rules = ParallelismRules();
   return std::any_of(rules.begin(), rules.end(), [&](AxisRule rule) {
     const AxisGroup group = resolver.axes().Value(rule).axes;
-    return IsDataRule(rule) &&
-           std::find(group.begin(), group.end(), name.text) != group.end();
+    return IsDataRule(rule) && IsAmong(name.text, group);
   });
 }
 
@@ -274,9 +272,7 @@ std::optional<SpecSource> WithoutData(const SpecSource& spec,
 // Returns whether copies of these rules, placed first, would win parameters
 // that other rules win now.
 bool WouldWinOthers(const Compiled& all, const std::vector<size_t>& copied) {
-  const auto is_copied = [&](uint32_t rule) {
-    return std::find(copied.begin(), copied.end(), rule) != copied.end();
-  };
+  const auto is_copied = [&](uint32_t rule) { return IsAmong(rule, copied); };
   for (size_t i = 0; i < all.matches.first.size(); ++i) {
     const int32_t first = all.matches.first[i];
     if (first < 0 || is_copied(static_cast<uint32_t>(first))) continue;
@@ -321,7 +317,7 @@ bool HoldWeights(const Compiled& all, const RuleChanges& changes, bool in_place,
 
 bool HoldsAll(const AxisGroup& all, const AxisGroup& some) {
   return std::all_of(some.begin(), some.end(), [&](const std::string& axis) {
-    return std::find(all.begin(), all.end(), axis) != all.end();
+    return IsAmong(axis, all);
   });
 }
 

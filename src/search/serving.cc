@@ -25,6 +25,7 @@
 #include "cost/settings.h"
 #include "search/pricer.h"
 #include "search/rule_options.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -202,10 +203,7 @@ class Searcher {
     for (const cost::CostInputs* work : {&one.decode, &one.prefill}) {
       for (std::string& reason :
            cost::ReasonsAgainst(*prepared->compiled, *work, {})) {
-        if (std::find(reasons.begin(), reasons.end(), reason) ==
-            reasons.end()) {
-          reasons.push_back(std::move(reason));
-        }
+        AddOnce(reasons, std::move(reason));
       }
     }
     const int64_t groups = cost::ExpertGroups(one.decode);

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "source/file.h"
+#include "source/list.h"
 #include "source/process.h"
 #include "source/wording.h"
 
@@ -88,8 +89,7 @@ bool MayBeHubName(const std::string& path) {
   static constexpr std::array<std::string_view, 6> kEndings = {
       ".json", ".yaml", ".yml", ".gz", ".safetensors", ".gguf"};
   return dot == std::string::npos ||
-         std::find(kEndings.begin(), kEndings.end(),
-                   std::string_view(path).substr(dot)) == kEndings.end();
+         !IsAmong(std::string_view(path).substr(dot), kEndings);
 }
 
 // Returns the help for a path that names no file. A folder with more than

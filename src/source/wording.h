@@ -24,9 +24,10 @@ std::string CountText(int64_t count);
 std::string Counted(int64_t count, std::string_view singular,
                     std::string_view plural = {});
 
+// Returns the text without spaces and tabs around it.
+std::string_view Trim(std::string_view text);
 // Returns the text with blanks before it up to `width` bytes.
 std::string PadLeft(std::string text, size_t width);
-bool IsAmong(std::string_view word, std::span<const std::string_view> words);
 
 // Escapes hidden characters (IsHidden) and invalid UTF-8 as \x1b or \u202e, so
 // that a hostile name cannot control the terminal.

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::step {
@@ -244,9 +245,7 @@ class Accumulator {
   }
 
   bool IsReplaced(ValueId value) const {
-    return chains_ != nullptr &&
-           std::find(chains_->replaced.begin(), chains_->replaced.end(),
-                     value) != chains_->replaced.end();
+    return chains_ != nullptr && IsAmong(value, chains_->replaced);
   }
 
   // Appends a sum of gradients of a parameter and returns it. The sum has the

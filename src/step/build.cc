@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "model/model_description.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/build_context.h"
@@ -151,8 +152,7 @@ class Builder {
     for (const RoleProblem& problem : roles_->problems) {
       if (problem.fault == RoleFault::kUnused) continue;
       const std::pair<RoleFault, int32_t> key{problem.fault, problem.role};
-      if (std::find(reported.begin(), reported.end(), key) != reported.end())
-        continue;
+      if (IsAmong(key, reported)) continue;
       reported.push_back(key);
       const Place place = problem.role < 0
                               ? description_.stacks[0].repeat.place
@@ -387,9 +387,7 @@ bool HasMode(const ModelDescription& description, const ModelConfig* config,
 //   lm_head, tied to embed  ->  lm_head uses the input of embed
 
 bool IsWritten(std::span<const int32_t> only_layers, int32_t layer) {
-  return only_layers.empty() ||
-         std::find(only_layers.begin(), only_layers.end(), layer) !=
-             only_layers.end();
+  return only_layers.empty() || IsAmong(layer, only_layers);
 }
 
 void Parameters::Make(std::span<const int32_t> only_layers,

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/list.h"
 #include "source/size.h"
 #include "step/op_def.h"
 
@@ -174,7 +175,7 @@ std::optional<std::string> SettingsReader::WordOf(
   const DescribedText* const text = description_.Setting(key);
   if (text == nullptr) return std::nullopt;
   const auto is_known = [&](const std::string& word) {
-    return std::find(choices.begin(), choices.end(), word) != choices.end();
+    return IsAmong(word, choices);
   };
   const auto word = is_known(text->text) ? text->text : formulas_.Word(*text);
   if (!word || is_known(*word)) return word;

@@ -20,6 +20,7 @@
 //
 //   linear of y [b:fsdp t d] and w [f:tp d:fsdp]: fsdp, a data axis, may shard
 //   b or d. `published` keeps b, so the weight is gathered.
+#include "source/list.h"
 #include "step/lower.h"
 
 #include <algorithm>
@@ -206,9 +207,7 @@ class Chooser {
     return all / std::max<int64_t>(1, (*set_.sizes)[AsIndex(slot)]);
   }
   static bool HasLabel(const Value& value, LabelId label) {
-    return label != kNoLabel &&
-           std::find(value.labels.begin(), value.labels.end(), label) !=
-               value.labels.end();
+    return label != kNoLabel && IsAmong(label, value.labels);
   }
   int64_t Elements(const Value& value) const {
     Size out = 1;

@@ -18,6 +18,7 @@
 #include <variant>
 
 #include "model/mesh_layout.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "step/op_def.h"
 
@@ -160,9 +161,7 @@ std::string_view TokenOf(const Role& role, std::string_view semantic) {
 }
 
 void Note(std::vector<std::string>& notes, std::string text) {
-  if (std::find(notes.begin(), notes.end(), text) == notes.end()) {
-    notes.push_back(std::move(text));
-  }
+  AddOnce(notes, std::move(text));
 }
 
 // Returns the axes of `list` that can shard a dimension of this size:
@@ -232,9 +231,7 @@ ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
   }
   for (std::string_view token : {"BATCH", "QUERY_LENGTH", "FSDP"}) {
     for (const std::string& axis : resolved(token)) {
-      if (std::find(out.data.begin(), out.data.end(), axis) == out.data.end()) {
-        out.data.push_back(axis);
-      }
+      AddOnce(out.data, axis);
     }
   }
   return out;

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "source/list.h"
 #include "source/size.h"
 #include "step/constraints.h"
 #include "step/op_def.h"
@@ -23,7 +24,7 @@ GraphWriter::GraphWriter(Graph& graph)
 }
 
 bool HasLabel(const Labels& labels, LabelId label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
+  return IsAmong(label, labels);
 }
 
 bool GraphWriter::Has(ValueId value, LabelId label) const {

@@ -15,6 +15,7 @@
 #include <numeric>
 
 #include "comm/collective.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/constraints.h"
@@ -536,9 +537,8 @@ class BufferLiveness {
     const auto& out = graph_.values[AsIndex(op.out)].labels;
     return std::all_of(op.in.begin(), op.in.end(), [&](ValueId value) {
       const auto& labels = graph_.values[AsIndex(value)].labels;
-      return std::all_of(labels.begin(), labels.end(), [&](LabelId label) {
-        return std::find(out.begin(), out.end(), label) != out.end();
-      });
+      return std::all_of(labels.begin(), labels.end(),
+                         [&](LabelId label) { return IsAmong(label, out); });
     });
   }
 

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/op_def.h"
@@ -163,7 +164,7 @@ class Recomputer {
     const auto& b = graph_.values[AsIndex(op.in[1])].labels;
     const auto& out = graph_.values[AsIndex(op.out)].labels;
     const auto in = [](const std::vector<LabelId>& labels, LabelId label) {
-      return std::find(labels.begin(), labels.end(), label) != labels.end();
+      return IsAmong(label, labels);
     };
     bool contracts = false, batch = false;
     for (LabelId label : a) {
@@ -362,11 +363,8 @@ bool TakeParts(const std::vector<std::string_view>& parts, int depth,
   }
   for (std::string_view part : parts) {
     const bool of_module =
-        policy.keep == Keep::kAnythingExcept &&
-        std::find(kModuleTensors.begin(), kModuleTensors.end(), part) !=
-            kModuleTensors.end();
-    if (!of_module && std::find(kTensorNames.begin(), kTensorNames.end(),
-                                part) == kTensorNames.end()) {
+        policy.keep == Keep::kAnythingExcept && IsAmong(part, kModuleTensors);
+    if (!of_module && !IsAmong(part, kTensorNames)) {
       const std::string near = DidYouMean(part, kTensorNames);
       refusal = {ShortQuote(part) + " is no name of a tensor" +
                      (near.empty() ? "" : "; " + near),
@@ -390,8 +388,7 @@ std::optional<Remat> ParseRematPolicy(std::string_view text, int depth,
       std::find_if(kPolicies.begin(), kPolicies.end(),
                    [&](const Named& one) { return one.name == name; });
   if (known == kPolicies.end()) {
-    if (std::find(kOffloading.begin(), kOffloading.end(), name) !=
-        kOffloading.end()) {
+    if (IsAmong(name, kOffloading)) {
       refusal = {ShortQuote(name) +
                      " moves tensors to the host, which is not supported",
                  PolicyList()};

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "match/match.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "step/lines.h"
 #include "step/roles.h"
@@ -108,8 +109,7 @@ class Tracer {
     if (count < 2) return;
     for (int d = std::max(0, count - 2); d < count; ++d) {
       const Factors& own = dims[AsIndex(d)].factors;
-      const bool shared = std::find(operand.dims.begin(), operand.dims.end(),
-                                    own) != operand.dims.end();
+      const bool shared = IsAmong(own, operand.dims);
       const bool residual = !residual_.empty() && own == residual_;
       // If the dimensions of the operand are not known, as of what attention
       // returns, the product has the dimension of the residual stream.
@@ -243,10 +243,8 @@ class Tracer {
   void Look(const Line& line) {
     const int32_t role = line.arguments[0].role;
     const auto& ids = line.arguments[1].variables;
-    const bool positions =
-        std::find(ids.begin(), ids.end(), kPositionsVariable) != ids.end();
-    const bool tokens =
-        std::find(ids.begin(), ids.end(), kIdsVariable) != ids.end();
+    const bool positions = IsAmong(kPositionsVariable, ids);
+    const bool tokens = IsAmong(kIdsVariable, ids);
     if (tokens || positions) {
       Take(role, tokens ? Role::kEmbedding : Role::kPosition);
     }

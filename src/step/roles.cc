@@ -25,6 +25,7 @@
 
 #include "match/match.h"
 #include "source/finding.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -162,7 +163,7 @@ class RoleChecker {
     // of heads and the size of a head are unknown if every tensor has only
     // their product. With the config.json of another family, a key that the
     // description reads may be absent.
-    if (std::find(expected.begin(), expected.end(), 0) != expected.end()) {
+    if (IsAmong(0, expected)) {
       const std::string why = tree_.formulas.has_config()
                                   ? ", and the model's config.json does not "
                                     "give all sizes of "
@@ -193,7 +194,7 @@ class RoleChecker {
             tree_.roles
                 .rows[role * AsIndex(tree_.roles.layers) + AsIndex(layer)];
         const bool hole =
-            std::find(rows.begin(), rows.end(), -1) != rows.end() ||
+            IsAmong(-1, rows) ||
             (!rows.empty() && static_cast<int64_t>(rows.size()) < experts);
         if (!hole && (!rows.empty() || described.optional)) continue;
         if (rows.empty() && !tree_.ExistsIn(role, layer - begin)) continue;

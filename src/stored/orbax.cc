@@ -26,6 +26,7 @@
 
 #include "source/file.h"
 #include "source/json.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
@@ -127,7 +128,7 @@ class OrbaxTree {
       constexpr std::string_view kProcess = "process_";
       if (!name.starts_with(kProcess)) continue;
       const std::string part = "ocdbt." + name;
-      if (std::find(parts.begin(), parts.end(), part) != parts.end()) continue;
+      if (IsAmong(part, parts)) continue;
       findings_.Add(code::kMissing, Here(),
                     "the checkpoint has parts of several processes, and " +
                         ShortQuote(part) + " is missing",

@@ -15,6 +15,7 @@
 #include "source/file.h"
 #include "source/input_file.h"
 #include "source/json.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 

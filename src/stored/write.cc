@@ -28,6 +28,7 @@
 #include "source/digest.h"
 #include "source/file.h"
 #include "source/input_file.h"
+#include "source/list.h"
 #include "source/sink.h"
 #include "source/size.h"
 #include "stored/checksum.h"
@@ -144,7 +145,7 @@ bool NewFolder::RemoveOthers(std::span<const std::string> names,
     if (!found) return;
     for (const std::string& name : *found) {
       const std::string path = folder + name;
-      if (std::find(names.begin(), names.end(), path) != names.end()) continue;
+      if (IsAmong(path, names)) continue;
       const bool above = std::any_of(
           names.begin(), names.end(),
           [&](const auto& kept) { return kept.starts_with(path + "/"); });

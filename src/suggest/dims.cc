@@ -33,6 +33,7 @@
 #include "roles/classify.h"
 #include "roles/described.h"
 #include "roles/role.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "suggest/by_program.h"

@@ -22,6 +22,7 @@
 #include <string>
 
 #include "roles/described.h"
+#include "source/list.h"
 
 namespace shardc::suggest {
 namespace {
@@ -227,8 +228,7 @@ class HeadInference {
         }
       }
       if (common % out.head_dim != 0) out.head_dim = common;
-      out.likely = std::find(kLikely.begin(), kLikely.end(), out.head_dim) !=
-                   kLikely.end();
+      out.likely = IsAmong(out.head_dim, kLikely);
     }
     out.heads = query / out.head_dim;
     out.kv_heads = key / out.head_dim;
@@ -332,9 +332,7 @@ class HeadInference {
         (heads.heads == stated_->heads && heads.kv_heads == stated_->kv_heads &&
          heads.head_dim == stated_->head_dim);
     auto& texts = dims_.facts.heads;
-    if (std::find(texts.begin(), texts.end(), text) == texts.end()) {
-      texts.push_back(std::move(text));
-    }
+    AddOnce(texts, std::move(text));
   }
 
   const Tree& tree_;

@@ -28,6 +28,7 @@
 #include "model/name.h"
 #include "plan/representatives.h"
 #include "roles/classify.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::suggest {
@@ -408,8 +409,7 @@ bool HasRouter(const Tree& tree, const ModelDims& dims, std::string_view stack,
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     const Shape& shape = tree.groups[k].shape;
     if (dims.groups[k].role == Role::kRouter &&
-        tree.groups[k].stack() == stack &&
-        std::find(shape.begin(), shape.end(), experts) != shape.end()) {
+        tree.groups[k].stack() == stack && IsAmong(experts, shape)) {
       return true;
     }
   }

@@ -23,6 +23,7 @@
 #include <tuple>
 #include <utility>
 
+#include "source/list.h"
 #include "source/size.h"
 #include "suggest/choose.h"
 #include "suggest/dims.h"
@@ -440,8 +441,7 @@ std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
   const AxisGroup tensor = names(AxisRule::kTensorParallel);
   const AxisGroup expert = names(AxisRule::kExpertParallel);
   const auto holds = [](const AxisGroup& rule_group, const std::string& axis) {
-    return std::find(rule_group.begin(), rule_group.end(), axis) !=
-           rule_group.end();
+    return IsAmong(axis, rule_group);
   };
   std::map<std::tuple<size_t, uint32_t, bool>, int64_t> counts;
   for (size_t k = 0; k < tree.groups.size(); ++k) {

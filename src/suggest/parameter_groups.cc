@@ -16,6 +16,7 @@
 #include <unordered_map>
 
 #include "model/name.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::suggest {
@@ -58,9 +59,7 @@ Stems StemsOf(const Manifest& manifest) {
       auto& numbers = out[part.substr(0, at)];
       if (numbers.size() >= kFewestCounted) return;
       const auto number = part.substr(at);
-      if (std::find(numbers.begin(), numbers.end(), number) == numbers.end()) {
-        numbers.push_back(number);
-      }
+      AddOnce(numbers, number);
     });
   }
   return out;
@@ -101,7 +100,7 @@ std::string_view ParameterGroup::stack() const {
 }
 
 bool ParameterGroup::Has(std::string_view part) const {
-  return std::find(parts.begin(), parts.end(), part) != parts.end();
+  return IsAmong(part, parts);
 }
 
 Tree ParameterGroupsOf(const Manifest& manifest) {

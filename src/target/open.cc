@@ -37,6 +37,7 @@
 #include "resolve/resolve.h"
 #include "roles/described.h"
 #include "source/file.h"
+#include "source/list.h"
 #include "source/process.h"
 #include "source/wording.h"
 #include "target/choose.h"
@@ -335,7 +336,7 @@ bool PacksLackQuantised(const Manifest& tree, const RuleSet& rules) {
   std::vector<std::string_view> names;
   for (const Tensor& tensor : tree.tensors) names.push_back(tensor.name);
   const auto first = matcher->Match(names, tree.separator).first;
-  return std::find(first.begin(), first.end(), Matches::kNone) != first.end();
+  return IsAmong(Matches::kNone, first);
 }
 
 }  // namespace
@@ -458,8 +459,7 @@ std::optional<RuleSet> OpenRulesAlone(const Target& target, Findings& findings,
                                       const Boundary& boundary) {
   std::optional<Manifest> manifest;
   std::string model_type;
-  const bool picks = std::find(target.rules.begin(), target.rules.end(),
-                               "auto") != target.rules.end();
+  const bool picks = IsAmong("auto", target.rules);
   if (picks && !target.model.empty()) {
     const auto model = ReadModelConfig(target.model, findings);
     if (!model) return std::nullopt;

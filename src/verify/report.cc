@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "source/list.h"
 #include "source/process.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -190,10 +191,8 @@ void RemarkOnDtype(const Request& request,
                    const std::vector<Case>& stress_cases, Report& out) {
   const auto& dtypes = request.dtypes;
   const auto added = std::count_if(
-      stress_cases.begin(), stress_cases.end(), [&](const Case& test) {
-        return std::find(dtypes.begin(), dtypes.end(), test.dtype) ==
-               dtypes.end();
-      });
+      stress_cases.begin(), stress_cases.end(),
+      [&](const Case& test) { return !IsAmong(test.dtype, dtypes); });
   if (added == 0) return;
   out.remarks.push_back(
       "added " + Counted(added, "case") +

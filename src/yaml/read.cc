@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "yaml/scan.h"
@@ -139,7 +140,7 @@ namespace {
 
 bool IsOneOf(std::string_view text,
              std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), text) != words.end();
+  return IsAmong(text, words);
 }
 
 // Returns whether the text is a real by the core schema: an infinity, a NaN, or
@@ -501,8 +502,7 @@ const YamlNode* Fields::Require(const YamlContext& context,
                                 std::string help) const {
   const YamlNode* value = Find(key);
   // Do not report a key as missing if a misspelling of it has been reported.
-  const bool misspelt =
-      std::find(meant_.begin(), meant_.end(), key) != meant_.end();
+  const bool misspelt = IsAmong(key, meant_);
   if (value == nullptr && !misspelt) {
     context.Add(
         code::kSchema, node,

@@ -18,7 +18,7 @@ double GatherSeconds(const char* profile, int64_t side) {
   network.start = network.step = network.far_step = 0;
   network.link_rate = 1e9;
   const auto n = static_cast<double>(side);
-  return CollectiveSeconds(network, PlaceOf(mesh, network, {"X"}),
+  return CollectiveSeconds(network, SpanOf(mesh, network, {"X"}),
                            Collective::kAllGather, 1e9 * (n - 1) / n);
 }
 
@@ -46,7 +46,7 @@ double ExchangeSeconds(const char* profile,
   AxisGroup all;
   for (const auto& [name, size] : axes) all.push_back(name);
   const auto n = static_cast<double>(mesh.devices);
-  return CollectiveSeconds(network, PlaceOf(mesh, network, all),
+  return CollectiveSeconds(network, SpanOf(mesh, network, all),
                            Collective::kAllToAll, whole / n * (n - 1) / n);
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("an all-reduce passes twice, and sends by the ring's factor") {
   Network network = NetworkOf(*FindDeviceProfile("h100-sxm"), mesh);
   network.start = network.step = network.far_step = 0;
   network.device_rate = 1e9;
-  const Place place = PlaceOf(mesh, network, {"X"});
+  const GroupSpan place = SpanOf(mesh, network, {"X"});
   const auto seconds = [&](Collective kind, double sent) {
     return CollectiveSeconds(network, place, kind, sent);
   };

@@ -25,7 +25,7 @@ Network Plain(const char* profile, const Mesh& mesh) {
 double Gather(const Network& network, const Mesh& mesh, const AxisGroup& axes,
               double whole) {
   const auto n = static_cast<double>(*mesh.Parts(axes));
-  return CollectiveSeconds(network, PlaceOf(mesh, network, axes),
+  return CollectiveSeconds(network, SpanOf(mesh, network, axes),
                            Collective::kAllGather, whole * (n - 1) / n);
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("gathers on a torus that closes") {
   // An all_reduce over Z of a tensor that is sharded over X and Y. A later
   // edition of the book prints 11.6 us.
   const double part = whole / 16;
-  CHECK(CollectiveSeconds(network, PlaceOf(mesh, network, {"Z"}),
+  CHECK(CollectiveSeconds(network, SpanOf(mesh, network, {"Z"}),
                           Collective::kAllReduce,
                           2 * part * 3 / 4) == About(11.65 * kMicro));
 }
@@ -80,7 +80,7 @@ TEST_CASE("across hosts the slower level counts") {
   const Mesh mesh = MeshOf({{"fsdp", 64}});
   const Network network = Plain("h100-sxm", mesh);
   const double whole = 141107412992;
-  const Place place = PlaceOf(mesh, network, {"fsdp"});
+  const GroupSpan place = SpanOf(mesh, network, {"fsdp"});
   CHECK(place.near == 8);
   CHECK(place.domains == 8);
   CHECK(place.sharing == 1);
@@ -88,11 +88,11 @@ TEST_CASE("across hosts the slower level counts") {
   // A group has one device of each host, so eight groups share the network of a
   // host, which gives 50 GB/s to each.
   const Mesh outer = MeshOf({{"dp", 8}, {"tp", 8}});
-  const Place one = PlaceOf(outer, network, {"dp"});
+  const GroupSpan one = SpanOf(outer, network, {"dp"});
   CHECK(one.near == 1);
   CHECK(one.sharing == 8);
   CHECK(Gather(network, outer, {"dp"}, 8e9) == About(7e9 / 50e9));
-  CHECK(PlaceOf(outer, network, {"tp"}).domains == 1);
+  CHECK(SpanOf(outer, network, {"tp"}).domains == 1);
 }
 
 TEST_CASE("the mesh's processes say how many share a host") {
@@ -100,8 +100,8 @@ TEST_CASE("the mesh's processes say how many share a host") {
   mesh.processes = 4;
   const Network network = NetworkOf(*FindDeviceProfile("h100-sxm"), mesh);
   CHECK(network.inside == 4);
-  CHECK(PlaceOf(mesh, network, {"tp"}).domains == 1);
-  CHECK(PlaceOf(mesh, network, {"dp"}).domains == 4);
+  CHECK(SpanOf(mesh, network, {"tp"}).domains == 1);
+  CHECK(SpanOf(mesh, network, {"dp"}).domains == 4);
 }
 
 TEST_CASE("slices of a torus are reached over their hosts") {
@@ -111,8 +111,8 @@ TEST_CASE("slices of a torus are reached over their hosts") {
   const Network network = NetworkOf(*FindDeviceProfile("tpu-v5p"), mesh);
   CHECK(network.inside == 16);
   CHECK(network.leaving == 4 * 25e9);
-  CHECK(PlaceOf(mesh, network, {"dp"}).domains == 4);
-  CHECK(PlaceOf(mesh, network, {"tp"}).domains == 1);
+  CHECK(SpanOf(mesh, network, {"dp"}).domains == 4);
+  CHECK(SpanOf(mesh, network, {"tp"}).domains == 1);
 }
 
 TEST_CASE("hosts of several slices have the devices with the nearest numbers") {
@@ -133,7 +133,7 @@ TEST_CASE("hosts of several slices have the devices with the nearest numbers") {
         near += one.device < network.inside ? 1 : 0;
       }
       CAPTURE(mesh.axes[i].name);
-      const Place place = PlaceOf(mesh, network, {mesh.axes[i].name});
+      const GroupSpan place = SpanOf(mesh, network, {mesh.axes[i].name});
       CHECK(place.near == near);
       CHECK(place.domains == mesh.axes[i].size / near);
     }

@@ -60,12 +60,12 @@ TEST_CASE("measured run: every key is read, and paths are relative to it") {
         "manifest runs/m.json\n"
         "model runs/../config.json\n"
         "rules auto runs/r.yaml builtin:llama\n"
-        "options --remat=nothing --operation=vanilla --optimizer=adamw "
-        "--grad-dtype=float32 --master-dtype=bfloat16 --dtype=bfloat16 "
-        "--logits-dtype=float32 --matmul-dtype=bfloat16 "
-        "--moments-dtype=float32 --stack=scan --illegal=drop --stages=pp "
-        "--schedule=runs/own.csv --assign=4,4 --p2p=exposed --batch=8 "
-        "--seq=4096 --microbatches=2 --zero=1 --virtual=2 --overlap-tp\n"
+        "options --stages=pp --schedule=runs/own.csv --assign=4,4 "
+        "--p2p=exposed --remat=nothing --operation=vanilla --optimizer=adamw "
+        "--grad-dtype=float32 --master-dtype=bfloat16 --moments-dtype=float32 "
+        "--dtype=bfloat16 --logits-dtype=float32 --matmul-dtype=bfloat16 "
+        "--stack=scan --illegal=drop --batch=8 --seq=4096 --microbatches=2 "
+        "--zero=1 --virtual=2 --overlap-tp\n"
         "step_s 0.5 at runs/a.yaml:28:9\n");
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost/setting_rows.h"
 #include "emit/emit.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
@@ -84,31 +85,12 @@ std::vector<std::string> Cells(std::string name, const FitMesh& one,
 
 // Returns the settings that the mode uses, as flags such as `--batch 64`.
 std::vector<std::string> FlagsOf(const cost::FitReport& report) {
-  const cost::Settings& settings = report.settings;
-  const bool train = report.mode == Mode::kTrain;
-  std::vector<std::string> out;
-  const auto add = [&](const std::string& flag,
-                       const std::optional<int64_t>& value) {
-    if (value) out.push_back(flag + " " + std::to_string(*value));
-  };
-  add("--batch", settings.batch);
-  if (!IsGeneration(report.mode)) add("--seq", settings.length);
-  if (!train) add("--kv-len", settings.kv_length);
-  if (train) {
-    out.push_back("--remat " + settings.remat.text);
-    if (!report.usual_microbatches) {
-      add("--microbatches", settings.microbatches);
-    }
-    const auto optimizer = static_cast<size_t>(settings.optimizer);
-    out.push_back("--optimizer " +
-                  std::string(cost::kOptimizerNames[optimizer]));
-    add("--zero", settings.zero);
-  }
-  for (std::string& flag : cost::FlagsOfChanges(settings, train)) {
-    out.push_back(std::move(flag));
-  }
-  if (settings.profile != nullptr) {
-    out.push_back("--profile " + std::string(settings.profile->name));
+  auto out =
+      cost::StatedSettings(report.settings, report.mode, cost::Stated::kAll);
+  if (report.usual_microbatches) {
+    std::erase_if(out, [](const std::string& flag) {
+      return flag.starts_with("--microbatches ");
+    });
   }
   return out;
 }

@@ -13,6 +13,7 @@
 #include "emit/costs/cost_report.h"
 #include "emit/emit.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -153,9 +154,7 @@ std::vector<std::string> UnmeasuredOf(const Serving& one) {
   std::vector<std::string> out;
   for (const ServingSide& side : one.sides) {
     for (const std::string& text : side.report.unmeasured) {
-      if (std::find(out.begin(), out.end(), text) == out.end()) {
-        out.push_back(text);
-      }
+      AddOnce(out, text);
     }
   }
   return out;

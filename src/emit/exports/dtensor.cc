@@ -12,11 +12,11 @@
 //
 //   mesh tp:2 and spec ["tp"] in parts [2]
 //     ->  tp: _StridedShard(0, split_factor=2)
-#include <algorithm>
 
 #include "emit/exports/exporter.h"
 #include "model/mesh_layout.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -73,8 +73,7 @@ bool UnevenInMeshOrder(const ReadPlan& plan, Mode mode, Findings& findings) {
     const Spec& spec = param.SpecOf(mode);
     const auto dims = UnevenDims(plan.mesh, *param.type.shape, spec);
     for (const Placed& placed : PlacedBy(plan.mesh, param, mode)) {
-      if (placed.factor == 1 || std::find(dims.begin(), dims.end(),
-                                          AsIndex(placed.dim)) == dims.end()) {
+      if (placed.factor == 1 || !IsAmong(AsIndex(placed.dim), dims)) {
         continue;
       }
       findings.Add(

@@ -24,6 +24,7 @@ namespace {
 constexpr std::array kExporters = {
 #define SHARDC_EXPORT(name) &name,
 #include "emit/exports/table.h"
+#include "source/list.h"
 #undef SHARDC_EXPORT
 };
 
@@ -201,8 +202,7 @@ bool NoBlocks(const ReadPlan& plan, std::string_view format,
 bool EvenShards(const ReadPlan& plan, const Inexpressible& uneven,
                 Findings& findings) {
   const auto sharded = [&](const AxisGroup& axes) {
-    return uneven.axis.empty() ||
-           std::find(axes.begin(), axes.end(), uneven.axis) != axes.end();
+    return uneven.axis.empty() || IsAmong(uneven.axis, axes);
   };
   const auto is_uneven = [&](const ReadParam& param) {
     if (!param.uneven) return false;

@@ -18,6 +18,7 @@
 #include "emit/exports/exporter.h"
 #include "model/name.h"
 #include "plan/read.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -166,8 +167,7 @@ HfName HfNames::Of(std::string_view generic) const {
   }
   if (auto expert = OfAllExperts(name)) return std::move(*expert);
   const std::string_view last = AfterLast(generic, '.');
-  const bool buffer =
-      std::find(kBuffers.begin(), kBuffers.end(), last) != kBuffers.end();
+  const bool buffer = IsAmong(last, kBuffers);
   return {std::move(name), false, 1, buffer};
 }
 
@@ -567,8 +567,7 @@ class Block {
 
 LocalBlocks LocalBlocksOf(const HfModules& modules, int64_t devices,
                           std::string_view model_type) {
-  const bool heads = std::find(kOfAllHeads.begin(), kOfAllHeads.end(),
-                               model_type) == kOfAllHeads.end();
+  const bool heads = !IsAmong(model_type, kOfAllHeads);
   std::map<std::string, std::vector<Child>, std::less<>> children;
   for (const auto& [name, module] : modules.of) {
     const Role role = RoleOfModule(name);

@@ -31,6 +31,7 @@
 #include "model/name.h"
 #include "roles/classify.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::exports {
@@ -68,7 +69,7 @@ constexpr std::string_view kGroupedLinear = "o_a_proj";
 bool NamesInputEmbedding(std::string_view part) {
   static constexpr std::array<std::string_view, 5> kNames = {
       "embed_tokens", "embed_in", "wte", "word_embeddings", "embeddings"};
-  return std::find(kNames.begin(), kNames.end(), part) != kNames.end();
+  return IsAmong(part, kNames);
 }
 
 // Returns whether a module is the model in one with a head. The names of a
@@ -82,7 +83,7 @@ bool IsRoot(std::string_view name) {
 bool IsTask(std::string_view part) {
   static constexpr std::array<std::string_view, 4> kNames = {
       "score", "classifier", "qa_outputs", "classification_head"};
-  return std::find(kNames.begin(), kNames.end(), part) != kNames.end();
+  return IsAmong(part, kNames);
 }
 
 // A style, or the reason why no style expresses the sharding.

@@ -31,6 +31,7 @@
 #include "emit/exports/exporter.h"
 #include "model/rules.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::exports {
@@ -50,7 +51,7 @@ struct ParameterGroup {
 
 bool Shares(const AxisGroup& one, const AxisGroup& other) {
   return std::any_of(one.begin(), one.end(), [&](const std::string& axis) {
-    return std::find(other.begin(), other.end(), axis) != other.end();
+    return IsAmong(axis, other);
   });
 }
 

@@ -22,6 +22,7 @@
 #include "schedule/table.h"
 #include "source/finding.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -111,15 +112,12 @@ class StageReader {
 
   static void AddModule(std::string module, ExportedStage& stage) {
     auto& modules = stage.modules;
-    if (std::find(modules.begin(), modules.end(), module) == modules.end()) {
-      modules.push_back(std::move(module));
-    }
+    AddOnce(modules, std::move(module));
   }
 
   bool SplitsOverStages(const Spec& spec) const {
     return std::any_of(spec.begin(), spec.end(), [&](const AxisGroup& axes) {
-      return std::find(axes.begin(), axes.end(), request_.pipeline->axis) !=
-             axes.end();
+      return IsAmong(request_.pipeline->axis, axes);
     });
   }
 
@@ -255,7 +253,7 @@ bool HasSchedule(const Request& request, std::string_view format,
                  const std::vector<std::string_view>& names,
                  Findings& findings) {
   const std::string& name = request.pipeline->table.name;
-  if (std::find(names.begin(), names.end(), name) != names.end()) return true;
+  if (IsAmong(name, names)) return true;
   std::string known;
   for (const std::string_view one : names) {
     known += (known.empty() ? "`" : " or `") + std::string(one) + "`";

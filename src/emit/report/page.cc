@@ -23,6 +23,7 @@
 #include "plan/difference/plan_difference.h"
 #include "source/digest.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/sink.h"
 #include "source/size.h"
 #include "source/utf8.h"
@@ -169,8 +170,7 @@ void WriteBaseVerdict(Page& page) {
                                  : shards == changed ? "shards"
                                                      : "specs and shards"));
     for (const HeldChange& held : diff.held) {
-      const bool first = std::find(held.modes.begin(), held.modes.end(),
-                                   page.First()) != held.modes.end();
+      const bool first = IsAmong(page.First(), held.modes);
       if (!first || !held.before || !held.after) continue;
       const int64_t was = *held.before, now = *held.after;
       html.Raw(", ").Raw(now >= was ? "+" : "−");

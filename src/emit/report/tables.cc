@@ -18,6 +18,7 @@
 #include "emit/report/page.h"
 #include "model/mesh_layout.h"
 #include "picture/array.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -68,8 +69,7 @@ picture::DeviceSet GroupOf(const Mesh& mesh, const AxisGroup& axes) {
   const Spec spec = {axes};
   const Mesh refined = RefinedMesh(mesh, {&spec, 1}).value_or(mesh);
   for (const MeshAxis& axis : refined.axes) {
-    free.push_back(std::find(axes.begin(), axes.end(), axis.name) !=
-                   axes.end());
+    free.push_back(IsAmong(axis.name, axes));
   }
   return picture::MeshDigits(refined).Along(free, 0);
 }
@@ -182,14 +182,8 @@ struct Tensors {
 Tensors TensorsOf(const Page& page) {
   Tensors out;
   for (const ReadActivation& one : page.plan().table().classes.attention) {
-    if (std::find(out.names.begin(), out.names.end(), one.tensor) ==
-        out.names.end()) {
-      out.names.push_back(one.tensor);
-    }
-    if (std::find(out.modes.begin(), out.modes.end(), one.mode) ==
-        out.modes.end()) {
-      out.modes.push_back(one.mode);
-    }
+    AddOnce(out.names, one.tensor);
+    AddOnce(out.modes, one.mode);
     out.specs[{one.tensor, one.mode}] = one.spec;
   }
   return out;

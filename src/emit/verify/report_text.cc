@@ -18,6 +18,7 @@
 
 #include "comm/collective.h"
 #include "emit/emit.h"
+#include "source/list.h"
 #include "source/wording.h"
 #include "verify/cases/case.h"
 #include "verify/judge/explain.h"
@@ -163,9 +164,7 @@ std::vector<std::string> Remarks(const Report& report) {
   std::vector<std::string> out = report.remarks;
   const auto add = [&](const Case& test, const std::string& remark) {
     std::string text = std::string(test.operation->name) + ": " + remark;
-    if (std::find(out.begin(), out.end(), text) == out.end()) {
-      out.push_back(std::move(text));
-    }
+    AddOnce(out, std::move(text));
   };
   for (size_t i = 0; i < report.cases.size(); ++i) {
     const Case& test = report.cases[i];

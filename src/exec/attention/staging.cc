@@ -12,6 +12,7 @@
 #include "exec/attention/narrow.h"
 #include "exec/machine/agreement.h"
 #include "floats/convert.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -432,7 +433,7 @@ bool SameAxes(const SimMesh& mesh, const AxisGroup& a, const AxisGroup& b) {
 
 bool Disjoint(const AxisGroup& a, const AxisGroup& b) {
   return std::none_of(a.begin(), a.end(), [&](const std::string& axis) {
-    return std::find(b.begin(), b.end(), axis) != b.end();
+    return IsAmong(axis, b);
   });
 }
 

@@ -19,6 +19,7 @@
 #include "exec/kernels/arithmetic.h"
 #include "exec/machine/agreement.h"
 #include "exec/step/kernel.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc::exec {
@@ -391,9 +392,7 @@ const AxisGroup& AxesOf(const step::ShardingConstraints& constraints,
 
 AxisGroup Joined(AxisGroup first, const AxisGroup& then) {
   for (const std::string& axis : then) {
-    if (std::find(first.begin(), first.end(), axis) == first.end()) {
-      first.push_back(axis);
-    }
+    AddOnce(first, axis);
   }
   return first;
 }

@@ -29,6 +29,7 @@
 #include "plan/placement.h"
 #include "roles/classify.h"
 #include "roles/orientation.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -102,18 +103,14 @@ Facts::Facts(const LintInputs& inputs)
        {AxisRule::kTensorParallel, AxisRule::kHead, AxisRule::kKvHead,
         AxisRule::kMlpIntermediate, AxisRule::kVocab}) {
     for (const std::string& axis : axes.Value(rule).axes) {
-      if (std::find(tensor_axes_.begin(), tensor_axes_.end(), axis) ==
-          tensor_axes_.end()) {
-        tensor_axes_.push_back(axis);
-      }
+      AddOnce(tensor_axes_, axis);
     }
   }
   for (AxisRule rule :
        {AxisRule::kDataParallel, AxisRule::kFullyShardedDataParallel,
         AxisRule::kSequenceParallel}) {
     for (const std::string& axis : axes.Value(rule).axes) {
-      if (std::find(tensor_axes_.begin(), tensor_axes_.end(), axis) ==
-          tensor_axes_.end()) {
+      if (!IsAmong(axis, tensor_axes_)) {
         gathered_axes_.push_back(axis);
       }
     }
@@ -453,9 +450,7 @@ AxisGroup Facts::RequestedAxes(int32_t rule) const {
   for (const auto& dimension : resolved->traces) {
     for (const NameTrace& trace : dimension) {
       for (const std::string& axis : trace.axes) {
-        if (std::find(out.begin(), out.end(), axis) == out.end()) {
-          out.push_back(axis);
-        }
+        AddOnce(out, axis);
       }
     }
   }
@@ -540,8 +535,7 @@ std::string Facts::Example(const ParameterGroup& group) const {
 AxisGroup Facts::TensorAxes(const AxisGroup& axes) const {
   AxisGroup out;
   for (const std::string& axis : axes) {
-    if (std::find(tensor_axes_.begin(), tensor_axes_.end(), WholeAxis(axis)) !=
-        tensor_axes_.end()) {
+    if (IsAmong(WholeAxis(axis), tensor_axes_)) {
       out.push_back(axis);
     }
   }
@@ -551,8 +545,7 @@ AxisGroup Facts::TensorAxes(const AxisGroup& axes) const {
 AxisGroup Facts::KeptAxes(const AxisGroup& axes) const {
   AxisGroup out = axes;
   std::erase_if(out, [&](const std::string& axis) {
-    return std::find(gathered_axes_.begin(), gathered_axes_.end(),
-                     WholeAxis(axis)) != gathered_axes_.end();
+    return IsAmong(WholeAxis(axis), gathered_axes_);
   });
   return out;
 }

@@ -40,6 +40,7 @@
 #include "program/facts.h"
 #include "roles/classify.h"
 #include "roles/role.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -393,9 +394,7 @@ class FusedReader {
                                 const Others& others, bool named) const {
     const int64_t size = matrix.sizes[out];
     for (const Writer& writer : others.writers) {
-      const bool queries =
-          std::find(others.readers.begin(), others.readers.end(),
-                    writer.inner) != others.readers.end();
+      const bool queries = IsAmong(writer.inner, others.readers);
       const bool grouped =
           named && size % 2 == 0 && writer.inner % (size / 2) == 0;
       if (!queries || (!grouped && size != 2 * writer.inner) || others.latent) {
@@ -491,8 +490,7 @@ class FusedReader {
         if (writer.inner == size && !named) return std::nullopt;
         if (!Related(size, writer.inner, width)) continue;
         related = true;
-        if (std::find(others.readers.begin(), others.readers.end(),
-                      writer.inner) == others.readers.end()) {
+        if (!IsAmong(writer.inner, others.readers)) {
           unread.push_back(writer);
         }
       }

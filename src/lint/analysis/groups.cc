@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "roles/role.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc {
@@ -162,7 +163,7 @@ Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
   const std::vector<int> last = UnscannedDims(facts, stacks, group);
   Shape out;
   for (int dim = 0; dim < facts.Rank(group); ++dim) {
-    if (std::find(last.begin(), last.end(), dim) == last.end()) {
+    if (!IsAmong(dim, last)) {
       out.push_back(shape[AsIndex(dim)]);
     }
   }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lint/analysis/phrase.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -65,8 +66,7 @@ void ReportEdits(
                          const std::vector<Edit>& problem, bool illegal) {
       const Edit& edit = problem.front();
       auto& reported = by_dim[edit.dim];
-      if (std::find(reported.begin(), reported.end(), problem) !=
-          reported.end()) {
+      if (IsAmong(problem, reported)) {
         return;
       }
       reported.push_back(problem);
@@ -132,13 +132,6 @@ struct Reported {
   }
 };
 
-template <class T>
-void AddOnce(std::vector<T>& items, T item) {
-  if (std::find(items.begin(), items.end(), item) == items.end()) {
-    items.push_back(std::move(item));
-  }
-}
-
 // Returns the place in the section `register:` of a rules file that defines a
 // logical axis. The place has no position if no file defines it.
 Place RegisteredPlace(const Facts& facts, const std::string& name) {
@@ -197,8 +190,7 @@ std::vector<size_t> DimensionsOf(const ActivationLayout& layout,
   const Spec& spec = layout.why.spec;
   for (size_t i = 0; i < spec.size(); ++i) {
     const AxisGroup& group = spec[i];
-    if (i != dims[0] &&
-        std::find(group.begin(), group.end(), edit.axis) != group.end()) {
+    if (i != dims[0] && IsAmong(edit.axis, group)) {
       dims.push_back(i);
     }
   }
@@ -227,8 +219,7 @@ bool Written(const Facts& facts, const NameTrace& trace) {
   if (RegisteredPlace(facts, trace.name).HasPosition()) return true;
   const auto parallelism = ParallelismRules();
   for (auto rule = ParseAxisRule(trace.rule); rule; rule = DerivedFrom(*rule)) {
-    if (std::find(parallelism.begin(), parallelism.end(), *rule) !=
-        parallelism.end()) {
+    if (IsAmong(*rule, parallelism)) {
       return false;
     }
     if (facts.compiled().rules.axes.Given(*rule)) return true;
@@ -308,8 +299,7 @@ std::string SourceOf(const Facts& facts, const ModeSplit& split,
         }
         for (auto rule = ParseAxisRule(trace.rule); rule;
              rule = DerivedFrom(*rule)) {
-          if (std::find(parallelism.begin(), parallelism.end(), *rule) !=
-              parallelism.end()) {
+          if (IsAmong(*rule, parallelism)) {
             break;
           }
           if (facts.compiled().rules.axes.Given(*rule)) {

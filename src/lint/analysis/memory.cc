@@ -23,6 +23,7 @@
 #include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"
 #include "resolve/resolve.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -168,7 +169,7 @@ std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode) {
 
 bool Plans(const Facts& facts, Mode mode) {
   const auto& modes = facts.plan().modes;
-  return std::find(modes.begin(), modes.end(), mode) != modes.end();
+  return IsAmong(mode, modes);
 }
 
 namespace {
@@ -380,10 +381,7 @@ std::optional<LintFinding> WholeModelReplicated(const Facts& facts,
     facts.AddNames(facts.Members(group), finding);
     if (group.rule < 0) continue;
     for (const std::string& axis : facts.RequestedAxes(group.rule)) {
-      if (std::find(requested.begin(), requested.end(), axis) ==
-          requested.end()) {
-        requested.push_back(axis);
-      }
+      AddOnce(requested, axis);
     }
     AddAbsentNames(facts, facts.rules()[static_cast<size_t>(group.rule)].spec,
                    literal);

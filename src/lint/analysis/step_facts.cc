@@ -22,6 +22,7 @@
 #include "plan/planned_stages.h"
 #include "schedule/order.h"
 #include "schedule/schedules.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/program.h"
@@ -103,7 +104,7 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
   out->FindSample(*formulas);
   for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
     const auto& planned = facts.plan().modes;
-    if (std::find(planned.begin(), planned.end(), mode) != planned.end() &&
+    if (IsAmong(mode, planned) &&
         step::HasMode(*description, facts.model(), mode)) {
       out->AddMode(mode);
     }
@@ -221,8 +222,7 @@ void ReportRoleFault(const Facts& facts, step::RoleFault fault,
   for (const step::RoleProblem& problem : step->roles().problems) {
     if (problem.fault != fault) continue;
     const ParameterGroup& group = step->GroupOf(problem.tensor);
-    if (std::find(reported.begin(), reported.end(), &group) != reported.end())
-      continue;
+    if (IsAmong(&group, reported)) continue;
     reported.push_back(&group);
     LintFinding finding = GroupFinding(
         facts, code, group,

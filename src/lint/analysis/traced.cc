@@ -28,6 +28,7 @@
 #include "roles/described.h"
 #include "roles/layer_stacks.h"
 #include "roles/orientation.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/roles.h"
@@ -353,8 +354,7 @@ Found FindWidth(const Facts& facts, const StatedWidth& wanted) {
     const int64_t width = HeadsWidth(facts, group);
     if (width == 0) continue;
     if (out.first == nullptr) out.first = &group;
-    out.fits |= std::find(wanted.widths.begin(), wanted.widths.end(), width) !=
-                wanted.widths.end();
+    out.fits |= IsAmong(width, wanted.widths);
   }
   return out;
 }
@@ -494,7 +494,7 @@ void AddExperts(const Facts& facts, std::vector<Misfit>& out) {
     const std::vector<int> dims = UnscannedDims(facts, facts.stacks(), group);
     const bool one_layer = shape->size() == 3;
     if (!one_layer && dims.size() != 3) continue;
-    if (std::find(shape->begin(), shape->end(), *experts) != shape->end()) {
+    if (IsAmong(*experts, *shape)) {
       return;
     }
     if (first == nullptr) {

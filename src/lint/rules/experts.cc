@@ -11,6 +11,7 @@
 #include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -97,7 +98,7 @@ void CheckExpertAxis(const Facts& facts, FindingSink& sink) {
 namespace {
 
 bool Holds(const AxisGroup& axes, const std::string& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  return IsAmong(axis, axes);
 }
 
 // Returns the expert axes that shard no tokens. Tensor-parallel axes and axes

@@ -2,7 +2,6 @@
 // small ones that are sharded, and a plan that does not fit, or hardly.
 //
 //   embedding [128256, 4096] without axes  ->  each device has all of it
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -14,6 +13,7 @@
 #include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -68,9 +68,7 @@ void ReportAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
   AxisGroup axes;
   for (const ParameterGroup* group : groups) {
     for (const std::string& axis : facts.RequestedAxes(group->rule)) {
-      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
-        axes.push_back(axis);
-      }
+      AddOnce(axes, axis);
     }
   }
   std::vector<std::string> names;

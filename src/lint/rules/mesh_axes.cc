@@ -2,7 +2,6 @@
 // devices that do not hold the same, and axes that cross hosts or slices.
 //
 //   tp 8 is the first axis, hosts have 4 devices  ->  every layer crosses hosts
-#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -16,6 +15,7 @@
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/all.h"
 #include "plan/mesh_purposes.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -36,17 +36,14 @@ void CheckAxisOfSizeOne(const Facts& facts, FindingSink& sink) {
         for (const AxisGroup& split : mode.spec) {
           for (const std::string& axis : split) {
             if (facts.mesh().SizeOf(axis) > 1) parts = 2;
-            if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
-              axes.push_back(axis);
-            }
+            AddOnce(axes, axis);
           }
         }
       }
       if (parts > 1) break;
     }
     if (axes.empty() || parts > 1) continue;
-    if (std::find(reported.begin(), reported.end(), axes) != reported.end())
-      continue;
+    if (IsAmong(axes, reported)) continue;
     reported.push_back(axes);
     std::vector<std::string> names;
     for (const std::string& axis : axes) names.push_back(Quoted(axis));
@@ -99,7 +96,7 @@ void TakeActivations(std::set<std::string>& used, const Facts& facts) {
 // as `fsdp`. Empty otherwise.
 std::string LackingText(const Facts& facts, const std::string& axis) {
   const std::vector<std::string> unknown = PurposesOf(facts.mesh()).unknown;
-  if (std::find(unknown.begin(), unknown.end(), axis) == unknown.end()) {
+  if (!IsAmong(axis, unknown)) {
     return {};
   }
   const AxisRules& rules = facts.compiled().rules.axes;
@@ -293,9 +290,7 @@ void CheckUnevenHosts(const Facts& facts, FindingSink& sink) {
        rules.Value(AxisRule::kSequenceParallel).axes) {
     // Sequences may be sharded over the tensor-parallel axis itself, which is
     // then counted only once.
-    if (std::find(model.begin(), model.end(), axis) == model.end()) {
-      model.push_back(axis);
-    }
+    AddOnce(model, axis);
   }
   const int64_t group = mesh.Parts(model).value_or(1);
   if (per_host <= 0 || group <= 1) return;

@@ -17,6 +17,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "match/sketch.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -183,8 +184,7 @@ void CheckUnmatchedParameter(const Facts& facts, FindingSink& sink) {
   }
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.LayoutOf(group).unmatched) continue;
-    if (std::find(quantised.groups.begin(), quantised.groups.end(), &group) !=
-        quantised.groups.end()) {
+    if (IsAmong(&group, quantised.groups)) {
       continue;
     }
     LintFinding finding = GroupFinding(

@@ -11,6 +11,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/all.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -65,9 +66,8 @@ bool IsUsed(const Facts& facts, const std::string& axis) {
       layouts.begin(), layouts.end(), [&](const ParamLayout& layout) {
         const Spec& spec = layout.modes.front().spec;
         return std::any_of(
-            spec.begin(), spec.end(), [&](const AxisGroup& axes) {
-              return std::find(axes.begin(), axes.end(), axis) != axes.end();
-            });
+            spec.begin(), spec.end(),
+            [&](const AxisGroup& axes) { return IsAmong(axis, axes); });
       });
 }
 

@@ -16,6 +16,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/all.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -240,10 +241,7 @@ std::map<std::string, Gathered> GatheredBy(const ModeStep& of) {
     const int64_t times = of.Times(of.graph().ops[static_cast<size_t>(one.op)]);
     Gathered& role = out[parameter->role];
     for (const std::string& axis : of.program().axes.Group(one.axes)) {
-      if (std::find(role.axes.begin(), role.axes.end(), axis) ==
-          role.axes.end()) {
-        role.axes.push_back(axis);
-      }
+      AddOnce(role.axes, axis);
     }
     role.bytes += times * of.Sent(one);
     role.layers += times;
@@ -261,7 +259,7 @@ std::vector<Spec> Without(const ModeStep& of,
     for (AxisGroup& axes : specs[i]) {
       std::erase_if(axes, [&](const std::string& axis) {
         const AxisGroup& gone = role->second.axes;
-        return std::find(gone.begin(), gone.end(), axis) != gone.end();
+        return IsAmong(axis, gone);
       });
     }
   }
@@ -382,7 +380,7 @@ void CheckGradientAllReduced(const Facts& facts, FindingSink& sink) {
         of->program().slots[static_cast<size_t>(one.in.front())].value);
     if (parameter == nullptr) continue;
     for (const std::string& axis : of->program().axes.Group(one.axes)) {
-      if (std::find(sharded.begin(), sharded.end(), axis) == sharded.end()) {
+      if (!IsAmong(axis, sharded)) {
         continue;
       }
       if (one.collective == Collective::kReduceScatter) scattered.insert(axis);

@@ -16,6 +16,7 @@
 #include "legalize/legalize.h"
 #include "model/mesh_layout.h"
 #include "resolve/resolve.h"
+#include "source/list.h"
 #include "verify/cases/case.h"
 #include "verify/cases/problem_data.h"
 #include "verify/cases/reduced_sizes.h"
@@ -46,13 +47,6 @@ struct MeshSplits {
   Splits given, used;
 };
 
-template <class T>
-void AddOnce(std::vector<T>& to, T value) {
-  if (std::find(to.begin(), to.end(), value) == to.end()) {
-    to.push_back(std::move(value));
-  }
-}
-
 // The numbers of shards over one list of axes: on the given mesh, and on the
 // mesh on which the cases run.
 struct Parts {
@@ -74,9 +68,8 @@ void AddPair(std::vector<T>& to_given, std::vector<T>& to_used, T given,
 
 AxisGroup Without(const AxisGroup& axes, const AxisGroup& taken) {
   AxisGroup out = axes;
-  std::erase_if(out, [&](const std::string& axis) {
-    return std::find(taken.begin(), taken.end(), axis) != taken.end();
-  });
+  std::erase_if(out,
+                [&](const std::string& axis) { return IsAmong(axis, taken); });
   return out;
 }
 
@@ -97,8 +90,7 @@ class Splitter {
 
   MeshSplits Run() {
     const auto& layouts = request_.layouts;
-    const bool packed = std::find(layouts.begin(), layouts.end(),
-                                  Layout::kThd) != layouts.end();
+    const bool packed = IsAmong(Layout::kThd, layouts);
     const bool rows = !packed || layouts.size() > 1;
     for (const Mode mode : request_.modes) {
       if (rows || IsGeneration(mode)) Add(mode, Layout::kBthd);
@@ -297,8 +289,7 @@ const std::vector<Mode>* Request::OnlyModes(
 
 bool Request::Covers(const exec::Operation& operation, Mode mode) const {
   const std::vector<Mode>* own = OnlyModes(operation);
-  return own == nullptr ||
-         std::find(own->begin(), own->end(), mode) != own->end();
+  return own == nullptr || IsAmong(mode, *own);
 }
 
 bool Applies(const exec::Operation& operation, Mode mode, Layout layout) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "source/list.h"
 #include "source/wording.h"
 #include "verify/cases/case.h"
 #include "verify/cases/matrix.h"
@@ -306,9 +307,8 @@ std::vector<Case> StressCases(const Request& request, const Sizes& least,
                               const std::vector<Case>& cases,
                               const std::vector<CaseResult>& results) {
   std::vector<Case> out;
-  const bool has_large = !request.large_logits ||
-                         std::find(request.more.begin(), request.more.end(),
-                                   Feature::kLargeLogits) != request.more.end();
+  const bool has_large =
+      !request.large_logits || IsAmong(Feature::kLargeLogits, request.more);
   for (const exec::Operation* operation : request.operations) {
     const auto first = FirstThatRan(operation, least, cases, results);
     if (!first) continue;

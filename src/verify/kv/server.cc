@@ -33,6 +33,7 @@
 #include "dense/array.h"
 #include "dense/narrow.h"
 #include "model/mesh_layout.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::verify {
@@ -50,7 +51,7 @@ int64_t PartsOf(const Mesh& mesh, const AxisGroup& axes) {
 AxisGroup NewAxes(const Mesh& mesh, const AxisGroup& axes, AxisGroup& seen) {
   AxisGroup out;
   for (const std::string& axis : axes) {
-    const bool known = std::find(seen.begin(), seen.end(), axis) != seen.end();
+    const bool known = IsAmong(axis, seen);
     if (known || mesh.SizeOf(axis) == 1) continue;
     seen.push_back(axis);
     out.push_back(axis);

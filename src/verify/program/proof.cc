@@ -25,6 +25,7 @@
 #include "program/read.h"
 #include "program/sharding.h"
 #include "program/ties.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "verify/judge/explain.h"

@@ -31,6 +31,7 @@
 #include "exec/machine/agreement.h"
 #include "exec/machine/machine.h"
 #include "exec/step/run.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "step/op_def.h"
 #include "step/validate.h"
@@ -396,7 +397,7 @@ class Prover {
   }
 
   static bool IsIn(const std::vector<ValueId>& values, ValueId value) {
-    return std::find(values.begin(), values.end(), value) != values.end();
+    return IsAmong(value, values);
   }
 
   void CheckLedger(const exec::Machine& machine) {

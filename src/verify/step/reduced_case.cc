@@ -24,6 +24,7 @@
 
 #include "exec/machine/agreement.h"
 #include "exec/machine/random.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "step/build.h"
 #include "step/program.h"
@@ -566,7 +567,7 @@ class Maker {
   int64_t Tokens() const { return sizes_[AsIndex(graph_.common.query)]; }
   bool Has(ValueId value, step::LabelId label) const {
     const auto& labels = graph_.values[AsIndex(value)].labels;
-    return std::find(labels.begin(), labels.end(), label) != labels.end();
+    return IsAmong(label, labels);
   }
   bool IsEncoders(ValueId value) const {
     return Has(value, graph_.common.encoder_query);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "source/digest.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "step/program.h"
 #include "verify/step/step_report.h"
@@ -429,7 +430,7 @@ std::optional<ParameterStep> FollowParameter(const StepInputs& request,
   const std::vector<step::Parameter>& all = of->model.graph.parameters;
   for (size_t i = 0; i < all.size(); ++i) {
     const std::vector<int64_t>& rows = all[i].manifest_rows;
-    if (std::find(rows.begin(), rows.end(), row) == rows.end()) continue;
+    if (!IsAmong(row, rows)) continue;
     Follower(request, *of, i, out).Run();
     break;
   }
