@@ -22,7 +22,7 @@
 #include "emit/costs/search_report.h"
 #include "emit/emit.h"
 #include "emit/kv/kv_map.h"
-#include "plan/view.h"
+#include "plan/plan_table.h"
 #include "search/serving.h"
 #include "source/wording.h"
 
@@ -179,8 +179,8 @@ std::optional<KvMapReport> MapOf(const std::vector<ServedTarget>& targets,
   }
   out.from.plan = PrefixOf(targets[0]) + "plan.json";
   out.to.plan = PrefixOf(targets[1]) + "plan.json";
-  out.from.mesh = MeshText(plans[0].classes.plan.mesh);
-  out.to.mesh = MeshText(plans[1].classes.plan.mesh);
+  out.from.mesh = MeshText(plans[0].classes.mesh);
+  out.to.mesh = MeshText(plans[1].classes.mesh);
   if (!MakeKvReport(plans[0].classes, plans[1].classes, {}, out, findings)) {
     return std::nullopt;
   }
