@@ -184,9 +184,8 @@ Options WithCommon(Options own, const Command& command, Common& common);
 std::string DescribeCommands();
 
 // The build generates the tables that these functions return, with the entries
-// sorted by file name. EmbeddedSchemas() returns the files of schemas/.
-std::span<const EmbeddedFile> EmbeddedSchemas();
-// Returns the files of the projects of `shardc example`, as `NAME:FILE`.
+// sorted by file name. EmbeddedExamples() returns the files of the projects of
+// `shardc example`, as `NAME:FILE`.
 std::span<const EmbeddedFile> EmbeddedExamples();
 // Returns the completion scripts. Each entry is named after its shell, such as
 // `bash`.

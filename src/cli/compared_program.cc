@@ -133,7 +133,7 @@ std::optional<ProgramFile> FileOf(const ProgramFlags& files,
 std::vector<audit::Planned> ParamsOf(const PlanTable& table, Mode mode) {
   std::vector<audit::Planned> out;
   for (size_t i = 0; i < table.names.size(); ++i) {
-    const ReadParam& param = table.classes.plan.params[table.class_of[i]];
+    const ReadParam& param = table.classes.params[table.class_of[i]];
     if (!param.type.shape || param.placement) continue;
     out.push_back(
         {std::string(table.names[i]), *param.type.shape, param.SpecOf(mode)});
@@ -167,7 +167,7 @@ bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
   const auto mode = ParseModeFlag(flags.mode, findings);
   if (!file || !mode) return false;
   if (file->path.empty()) return true;
-  if (!CheckMode(planned.table.classes.plan.modes, *mode, findings)) {
+  if (!CheckMode(planned.table.classes.modes, *mode, findings)) {
     return false;
   }
   const SourceRef source = ReadSource(file->path, findings);
@@ -182,7 +182,7 @@ bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
   if (profile == nullptr && mesh.device) {
     profile = FindDeviceProfile(mesh.device->profile);
   }
-  if (HasDividedParts(planned.table.classes.plan, *mode, findings)) {
+  if (HasDividedParts(planned.table.classes, *mode, findings)) {
     return false;
   }
   read->report = audit::Audit(read->program, {&mesh, profile}, findings);

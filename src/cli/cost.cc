@@ -16,7 +16,7 @@
 #include "emit/costs/cost_report.h"
 #include "model/option_value.h"
 #include "parse/project.h"
-#include "plan/view.h"
+#include "plan/plan_table.h"
 #include "source/file.h"
 #include "source/json.h"
 
@@ -38,14 +38,13 @@ struct CostCommand {
 // With `--plan`, `view` has the plan that was read from the file.
 struct Inputs {
   StagedTarget target;
-  std::optional<PlanView> view;
+  std::optional<ReadPlan> view;
 
   // Returns whether the layers are divided into pipeline stages. The plan file,
   // the flags, the rules or the target may divide them.
   bool HasStages(const StageFlags& flags) const {
     if (flags.None()) return false;
-    return view ? view->plan.stages.has_value()
-                : flags.Given() || target.declared;
+    return view ? view->stages.has_value() : flags.Given() || target.declared;
   }
 };
 
@@ -56,22 +55,18 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
                                          const std::string& model, Mode mode,
                                          bool& found, Inputs& inputs,
                                          Findings& findings) {
-  const SourceRef source = ReadSource(command.plan, findings);
-  if (source == nullptr) return std::nullopt;
-  const auto document = JsonDocument::Parse(source, findings);
-  if (document == nullptr) return std::nullopt;
   inputs.view =
-      ViewPlan(*document, EditedPlanOf(command.allow_edited), findings);
+      ReadPlanFile(command.plan, EditedPlanOf(command.allow_edited), findings);
   std::optional<ModelConfig>& config = inputs.target.model;
   if (!model.empty() && inputs.view) {
     config = OpenModel(model, command.flags.inputs.asked.families, *inputs.view,
                        findings);
   }
   if (!inputs.view || (!model.empty() && !config)) return std::nullopt;
-  if (!CheckMode(inputs.view->plan.modes, mode, findings)) return std::nullopt;
-  found = HasIllegalSpec(inputs.view->plan, findings);
+  if (!CheckMode(inputs.view->modes, mode, findings)) return std::nullopt;
+  found = HasIllegalSpec(*inputs.view, findings);
   if (found) return std::nullopt;
-  const bool staged = inputs.view->plan.stages.has_value();
+  const bool staged = inputs.view->stages.has_value();
   if (!CheckStageFlags(command.stages, staged, findings)) return std::nullopt;
   return inputs.HasStages(command.stages) && mode == Mode::kTrain
              ? cost::StagedPlanInputs(*inputs.view, config)

@@ -379,7 +379,7 @@ std::shared_ptr<const PlannedStages> StagesOfCommand(
 }
 
 std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
-                                              const PlanView& view,
+                                              const ReadPlan& view,
                                               const StageSizes& sizes,
                                               Findings& findings) {
   const std::string nothing;
@@ -396,7 +396,7 @@ std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
                  "give the inputs in place of `--plan`");
     return std::nullopt;
   }
-  if (!CheckSizes(view.plan.mesh_place, false, sizes, findings)) {
+  if (!CheckSizes(view.mesh_place, false, sizes, findings)) {
     return std::nullopt;
   }
   PlanSchedule schedule = {flags.schedule};

@@ -162,7 +162,7 @@ std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
 // micro-batches and the file of the schedule. Returns nullopt after a finding,
 // if another flag is given or if StagedPlanOf fails.
 std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
-                                              const PlanView& view,
+                                              const ReadPlan& view,
                                               const StageSizes& sizes,
                                               Findings& findings);
 

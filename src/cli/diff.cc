@@ -113,9 +113,9 @@ std::optional<PlanDifference> CompareCheckpoint(const std::string& path,
   if (!tree) return std::nullopt;
   const auto mesh = MeshOf(*tree, findings);
   if (!mesh) return std::nullopt;
-  const auto saved = ReadPlanTable(
-      MakeSource(path, PlanOf(*tree, *mesh, plan.classes.plan.modes)),
-      EditedPlan::kAllowed, findings);
+  const auto saved =
+      ReadPlanTable(MakeSource(path, PlanOf(*tree, *mesh, plan.classes.modes)),
+                    EditedPlan::kAllowed, findings);
   if (!saved) return std::nullopt;
   auto difference = ComparePlans(*saved, plan, findings);
   if (difference) RemoveOtherMembers(*difference);
@@ -151,7 +151,7 @@ std::optional<PlanDifference> Between(const DiffFlags& flags,
   const auto table =
       ReadTable(flags.before, EditedPlanOf(flags.allow_edited), findings);
   if (!table) return std::nullopt;
-  const std::vector<Mode>& planned = table->classes.plan.modes;
+  const std::vector<Mode>& planned = table->classes.modes;
   for (const Mode mode : *modes) {
     // A plan always has the specs of train, even if its list of modes lacks
     // train.

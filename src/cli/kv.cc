@@ -272,8 +272,8 @@ std::optional<KvInputs> ReadKvInputs(const KvFlags& flags, Findings& findings) {
   auto from = ReadTable(flags.from, edited, findings);
   auto to = ReadTable(flags.to, edited, findings);
   if (!from || !to) return std::nullopt;
-  report.from.mesh = MeshText(from->classes.plan.mesh);
-  report.to.mesh = MeshText(to->classes.plan.mesh);
+  report.from.mesh = MeshText(from->classes.mesh);
+  report.to.mesh = MeshText(to->classes.mesh);
   if (!MakeKvReport(from->classes, to->classes, fallback, report, findings)) {
     return std::nullopt;
   }
@@ -282,7 +282,7 @@ std::optional<KvInputs> ReadKvInputs(const KvFlags& flags, Findings& findings) {
   return out;
 }
 
-bool MakeKvReport(const PlanView& from, const PlanView& to,
+bool MakeKvReport(const ReadPlan& from, const ReadPlan& to,
                   const std::vector<KvKind>& fallback, KvMapReport& report,
                   Findings& findings) {
   kv::Map& map = report.map;

@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "emit/kv/kv_map.h"
 #include "plan/kv_layout.h"
-#include "plan/view.h"
+#include "plan/plan_table.h"
 #include "source/finding.h"
 
 namespace shardc::cli {
@@ -34,7 +34,7 @@ std::optional<KvInputs> ReadKvInputs(const KvFlags& flags, Findings& findings);
 
 // Makes the map with the settings of `report`. Plans without `kv` have the
 // kinds of layers of `fallback`. Returns false after a finding.
-bool MakeKvReport(const PlanView& from, const PlanView& to,
+bool MakeKvReport(const ReadPlan& from, const ReadPlan& to,
                   const std::vector<KvKind>& fallback, KvMapReport& report,
                   Findings& findings);
 

@@ -34,7 +34,7 @@
 namespace shardc::cli {
 namespace {
 
-const Spec* AttentionSpec(const PlanView& view, Mode mode,
+const Spec* AttentionSpec(const ReadPlan& view, Mode mode,
                           std::string_view tensor) {
   for (const ReadActivation& one : view.attention) {
     if (one.mode == mode && one.tensor == tensor) return &one.spec;
@@ -102,7 +102,7 @@ picture::Coverage CoverageIn(const Planned& planned,
 
 std::optional<CacheArray> CacheIn(const Planned& planned,
                                   const cost::Settings& settings, Mode mode) {
-  const PlanView& view = planned.table.classes;
+  const ReadPlan& view = planned.table.classes;
   const Spec* key = AttentionSpec(view, mode, "key");
   const Spec* value = AttentionSpec(view, mode, "value");
   if (key == nullptr) return std::nullopt;

@@ -295,10 +295,8 @@ Findings StageFindings(const Compiled& compiled) {
 }
 
 // Loads a plan for commands that accept either `--plan FILE` or the inputs of a
-// plan. A plan file is read twice. ReadPlanTable reads the table of parameters,
-// and checks that the file was not edited. ViewPlan then reads the members that
-// the table lacks. A compiled plan is written as JSON and read back in memory.
-// For example:
+// plan. A compiled plan is written as JSON and read back in memory. For
+// example:
 //
 //   show memory --plan p.json          ->  the table of the file
 //   show memory --mesh tp:4 --rules..  ->  compiled, written and read in memory
@@ -315,19 +313,14 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
                                            const std::string& families,
                                            Findings& findings) {
   auto out = std::make_unique<Planned>();
-  const SourceRef source = ReadSource(file, findings);
-  auto table = source == nullptr ? std::nullopt
-                                 : ReadPlanTable(source, edited, findings);
+  auto table = ReadTable(file, edited, findings);
   if (!table) return nullptr;
   out->table = std::move(*table);
-  const auto document = JsonDocument::Parse(source, findings);
-  if (document == nullptr) return nullptr;
-  // ReadPlanTable has already checked for edits, so edits are allowed here.
-  out->view = ViewPlan(*document, EditedPlan::kAllowed, findings);
-  if (!model.empty() && out->view) {
+  out->view = AllParams(out->table);
+  if (!model.empty()) {
     out->model = OpenModel(model, families, *out->view, findings);
+    if (!out->model) return nullptr;
   }
-  if (!out->view || (!model.empty() && !out->model)) return nullptr;
   return out;
 }
 
@@ -408,8 +401,8 @@ std::optional<PlanTable> ShortTableOf(const Compiled& compiled,
   std::vector<std::string_view> names;
   auto table = TableOfPlan(FirstOfEach(plan, classes, names), findings);
   if (!table) return std::nullopt;
-  table->classes.plan.mesh = compiled.mesh;
-  table->classes.plan.fingerprint = Fingerprint(plan);
+  table->classes.mesh = compiled.mesh;
+  table->classes.fingerprint = Fingerprint(plan);
   table->classes.kv = plan.kv;
   table->names.reserve(plan.names.size());
   table->names.assign(plan.names.begin(), plan.names.end());
@@ -446,7 +439,7 @@ std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
 
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings) {
   auto table = TableOfPlan(compiled.plan, findings);
-  if (table) table->classes.plan.mesh = compiled.mesh;
+  if (table) table->classes.mesh = compiled.mesh;
   return table;
 }
 

@@ -14,8 +14,8 @@
 #include "cost/inputs.h"
 #include "model/project.h"
 #include "plan/compile.h"
+#include "plan/plan_table.h"
 #include "plan/read.h"
-#include "plan/view.h"
 #include "source/finding.h"
 
 namespace shardc::cli {
@@ -86,10 +86,10 @@ struct Planned {
   // `compiled`. A comparison of plans needs the full text and calls TableOf.
   PlanTable table;
   std::unique_ptr<const Compiled> compiled;  // null for a plan from a file
-  std::optional<PlanView> view;              // nullopt for a compiled plan
+  std::optional<ReadPlan> view;              // nullopt for a compiled plan
   std::optional<ModelConfig> model;
 
-  const Mesh& mesh() const { return table.classes.plan.mesh; }
+  const Mesh& mesh() const { return table.classes.mesh; }
   cost::CostInputs WorkIn(Mode mode) const;
 };
 

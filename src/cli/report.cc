@@ -445,11 +445,11 @@ bool AddRanks(const ReportCommand& command, const Target& target, Gathered& to,
 
 bool GatherCosts(const ReportCommand& command, const Target& target,
                  Gathered& to, Findings& findings) {
-  if (to.planned->table.classes.plan.stages) {
+  if (to.planned->table.classes.stages) {
     AddSchedule(to);
     return AddRanks(command, target, to, findings);
   }
-  for (Mode mode : to.planned->table.classes.plan.modes) {
+  for (Mode mode : to.planned->table.classes.modes) {
     const auto settings = CostSettings(command.flags, target, mode, findings);
     if (!settings) return false;
     to.page.costs.push_back(CostOf(to.planned->compiled.get(),
@@ -523,7 +523,7 @@ int RunReport(const ReportCommand& command, const Common& common,
                             found, findings);
   if (all.planned == nullptr) return found ? kFound : kFailed;
   if (!command.plan.empty() &&
-      HasIllegalSpec(all.planned->table.classes.plan, findings)) {
+      HasIllegalSpec(all.planned->table.classes, findings)) {
     return kFound;
   }
   all.folded.emplace(all.planned->table);

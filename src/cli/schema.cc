@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "source/json_form.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

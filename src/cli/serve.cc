@@ -24,7 +24,7 @@
 #include "emit/emit.h"
 #include "emit/kv/kv_map.h"
 #include "model/option_value.h"
-#include "plan/view.h"
+#include "plan/plan_table.h"
 #include "search/serving.h"
 #include "source/wording.h"
 
@@ -181,8 +181,8 @@ std::optional<KvMapReport> MapOf(const std::vector<ServedTarget>& targets,
   }
   out.from.plan = PrefixOf(targets[0]) + "plan.json";
   out.to.plan = PrefixOf(targets[1]) + "plan.json";
-  out.from.mesh = MeshText(plans[0].classes.plan.mesh);
-  out.to.mesh = MeshText(plans[1].classes.plan.mesh);
+  out.from.mesh = MeshText(plans[0].classes.mesh);
+  out.to.mesh = MeshText(plans[1].classes.mesh);
   if (!MakeKvReport(plans[0].classes, plans[1].classes, {}, out, findings)) {
     return std::nullopt;
   }

@@ -61,7 +61,7 @@ using Draw = std::optional<Drawn> (*)(const Subject& of, Findings& findings);
 // the plan has that mode, or else the plan's first mode.
 std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
                            Findings& findings) {
-  const auto& planned = of.planned.table.classes.plan.modes;
+  const auto& planned = of.planned.table.classes.modes;
   const std::string& text = of.command.flags.mode;
   if (text.empty()) {
     const bool there = IsAmong(otherwise, planned);
@@ -119,8 +119,8 @@ std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
       FindParam(table.names, separator, of.command.param, findings);
   const auto mode = ModeOf(of, Mode::kTrain, findings);
   if (!param || !mode) return std::nullopt;
-  const ReadParam& planned = table.classes.plan.params[table.class_of[*param]];
-  const auto& stages = table.classes.plan.stages;
+  const ReadParam& planned = table.classes.params[table.class_of[*param]];
+  const auto& stages = table.classes.stages;
   DrawnParam drawn{planned, std::nullopt};
   std::string ranks;
   if (stages) {
@@ -176,14 +176,14 @@ std::optional<Drawn> DrawRanks(const Subject& of, Findings& findings) {
 std::optional<Drawn> DrawMemory(const Subject& of, Findings& findings) {
   const std::string& given = of.command.flags.mode;
   const bool trains = given.empty() || given == ModeName(Mode::kTrain);
-  if (of.planned.table.classes.plan.stages) {
+  if (of.planned.table.classes.stages) {
     if (trains) return DrawRanks(of, findings);
     findings.Add(code::kUsage, FlagPlace("--mode", given),
                  "the plan has stages, whose schedule is that of training",
                  "leave out `--mode`");
     return std::nullopt;
   }
-  std::vector<Mode> modes = of.planned.table.classes.plan.modes;
+  std::vector<Mode> modes = of.planned.table.classes.modes;
   if (!of.command.flags.mode.empty()) {
     const auto mode = ParseModeFlag(of.command.flags.mode, findings);
     if (!mode || !CheckMode(modes, *mode, findings)) return std::nullopt;
@@ -292,7 +292,7 @@ int RunShow(const ShowCommand& command, const Common& common,
   // parameter with an illegal spec has no valid shards, so it is an error.
   const bool shards = draw != DrawCache;
   if (shards && !command.plan.empty() &&
-      HasIllegalSpec(planned->table.classes.plan, findings)) {
+      HasIllegalSpec(planned->table.classes, findings)) {
     return kFound;
   }
   const auto drawn = draw(

@@ -501,9 +501,9 @@ void FindUnknownAxes(const Compiled& compiled, CostInputs& work) {
 
 // The same of a plan, which does not have the axis rules. Its axes of experts
 // are taken for those of their rule (NoteExpertAxes()).
-void FindUnknownAxesOfFile(const PlanView& plan, CostInputs& work) {
+void FindUnknownAxesOfFile(const ReadPlan& plan, CostInputs& work) {
   AxisGroup named;
-  for (const ReadActivation& one : plan.plan.activations) {
+  for (const ReadActivation& one : plan.activations) {
     for (const AxisGroup& axes : one.spec) {
       named.insert(named.end(), axes.begin(), axes.end());
     }
@@ -772,13 +772,13 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
   return out;
 }
 
-CostInputs MakeCostInputs(const PlanView& plan,
+CostInputs MakeCostInputs(const ReadPlan& plan,
                           std::optional<ModelConfig> model, Mode mode) {
-  CostInputs out = Empty(plan.plan.mesh, std::move(model), mode);
+  CostInputs out = Empty(plan.mesh, std::move(model), mode);
   out.family = std::make_shared<const DescribedRoles>(plan.described);
-  const char separator = SeparatorOf(plan.plan);
+  const char separator = SeparatorOf(plan);
   ClassBuilder folder;
-  for (const ReadParam& param : plan.plan.params) {
+  for (const ReadParam& param : plan.params) {
     const std::string name = NameTemplate(param.name, separator);
     const Spec& spec = param.SpecOf(mode);
     bool fresh = false;
@@ -798,7 +798,7 @@ CostInputs MakeCostInputs(const PlanView& plan,
   for (const ReadActivation& one : plan.attention) {
     if (one.mode == mode) TakeSpec(out, one.tensor, one.spec);
   }
-  for (const ReadActivation& one : plan.plan.activations) {
+  for (const ReadActivation& one : plan.activations) {
     if (one.mode != mode) continue;
     TakeActivation(out, one.tensor, one.spec, one.stated);
   }

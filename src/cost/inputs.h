@@ -21,8 +21,8 @@
 #include "model/not_known.h"
 #include "model/project.h"
 #include "plan/compile.h"
+#include "plan/plan_table.h"
 #include "plan/representatives.h"
-#include "plan/view.h"
 #include "roles/classify.h"
 #include "roles/described.h"
 #include "source/size.h"
@@ -314,7 +314,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
                           const StackSlices* slices = nullptr);
 // Makes the inputs of a plan that was read from a file. If the plan has no
 // `activations`, `hidden_known` is false.
-CostInputs MakeCostInputs(const PlanView& plan,
+CostInputs MakeCostInputs(const ReadPlan& plan,
                           std::optional<ModelConfig> model, Mode mode);
 
 // Gives every weight the dimensions that the cost model expects: first the

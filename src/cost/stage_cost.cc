@@ -260,11 +260,11 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
   return out;
 }
 
-CostInputs StagedPlanInputs(const PlanView& plan,
+CostInputs StagedPlanInputs(const ReadPlan& plan,
                             std::optional<ModelConfig> model) {
   CostInputs out = MakeCostInputs(plan, std::move(model), Mode::kTrain);
-  if (plan.plan.stages && plan.plan.stages->hidden) {
-    out.hidden = *plan.plan.stages->hidden;
+  if (plan.stages && plan.stages->hidden) {
+    out.hidden = *plan.stages->hidden;
     out.hidden_known = true;
   }
   if (out.hidden_known) return out;

@@ -14,10 +14,10 @@
 #include "cost/memory.h"
 #include "cost/settings.h"
 #include "plan/plan.h"
+#include "plan/plan_table.h"
 #include "plan/planned_stages.h"
 #include "plan/representatives.h"
 #include "plan/stage_units.h"
-#include "plan/view.h"
 #include "schedule/order.h"
 
 namespace shardc::cost {
@@ -102,7 +102,7 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
 // plan may lack the axes of the hidden state, which a stage sends to the next
 // stage. They are then assumed to be the axes of the query's heads, if these
 // divide the hidden size.
-CostInputs StagedPlanInputs(const PlanView& plan,
+CostInputs StagedPlanInputs(const ReadPlan& plan,
                             std::optional<ModelConfig> model);
 
 // Returns one number for each unit. Layers whose parameters have the same

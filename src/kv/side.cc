@@ -20,7 +20,7 @@ constexpr int64_t kMostDevices = int64_t{1} << 20;
 constexpr int64_t kMostHolders = 4096;
 constexpr int64_t kEndOfLayers = int64_t{2} * kMostStageLayers;
 
-const Spec* SpecOf(const PlanView& plan, Mode mode, std::string_view tensor) {
+const Spec* SpecOf(const ReadPlan& plan, Mode mode, std::string_view tensor) {
   for (const ReadActivation& one : plan.attention) {
     if (one.mode == mode && one.tensor == tensor) return &one.spec;
   }
@@ -76,9 +76,9 @@ std::string HeadsProblem(const Kind& kind, int64_t parts,
 // Returns the layers of each pipeline rank, with the draft layers on the ranks
 // of the last layer.
 std::vector<std::vector<LayerRange>> LayersOfRanks(
-    const PlanView& plan, const std::vector<Kind>& kinds) {
-  if (!plan.plan.stages) return {{{0, kEndOfLayers}}};
-  const PlanStages& stages = *plan.plan.stages;
+    const ReadPlan& plan, const std::vector<Kind>& kinds) {
+  if (!plan.stages) return {{{0, kEndOfLayers}}};
+  const PlanStages& stages = *plan.stages;
   int64_t model_end = 0, end = 0;
   for (const PlanStage& stage : stages.of) {
     model_end = std::max(model_end, stage.layers.end);
@@ -119,9 +119,9 @@ struct CacheAxes {
   std::vector<AxisGroup> heads;  // indexed by kind
 };
 
-CacheAxes AxesOfCache(const PlanView& plan, const Spec& key, const Spec& query,
+CacheAxes AxesOfCache(const ReadPlan& plan, const Spec& key, const Spec& query,
                       Mode mode, const std::vector<Kind>& kinds) {
-  const Mesh& mesh = plan.plan.mesh;
+  const Mesh& mesh = plan.mesh;
   CacheAxes out;
   AxisGroup seen;
   out.batch = AxesOf(mesh, key, 0, seen);
@@ -200,7 +200,7 @@ Side::At Side::Locate(int64_t token, int64_t tokens) const {
   return {number % token_parts, number / token_parts * block + token % block};
 }
 
-std::vector<Kind> KindsOf(const PlanView& plan,
+std::vector<Kind> KindsOf(const ReadPlan& plan,
                           const std::vector<KvKind>& fallback, int64_t draft) {
   std::vector<Kind> out;
   int64_t end = 0;
@@ -224,16 +224,16 @@ std::vector<Kind> KindsOf(const PlanView& plan,
   return out;
 }
 
-std::optional<Side> SideOf(const PlanView& plan, const std::vector<Kind>& kinds,
+std::optional<Side> SideOf(const ReadPlan& plan, const std::vector<Kind>& kinds,
                            const SideSettings& settings, std::string_view name,
                            std::vector<std::string>& refused,
                            Findings& findings) {
-  const Mesh& mesh = plan.plan.mesh;
+  const Mesh& mesh = plan.mesh;
   const Spec* key = SpecOf(plan, settings.mode, "key");
   const Spec* query = SpecOf(plan, settings.mode, "query");
   const std::string side = "the " + std::string(name);
   if (key == nullptr || query == nullptr) {
-    findings.Add(code::kUsage, plan.plan.mesh_place,
+    findings.Add(code::kUsage, plan.mesh_place,
                  side + "'s plan has no attention specs for the mode `" +
                      std::string(ModeName(settings.mode)) + "`",
                  "write the plan with `shardc plan --modes`, or choose other "
@@ -242,7 +242,7 @@ std::optional<Side> SideOf(const PlanView& plan, const std::vector<Kind>& kinds,
   }
   if (mesh.devices > kMostDevices) {
     findings.Add(
-        code::kLimit, plan.plan.mesh_place,
+        code::kLimit, plan.mesh_place,
         side + "'s mesh has more than " + CountText(kMostDevices) + " devices");
     return std::nullopt;
   }
@@ -253,7 +253,7 @@ std::optional<Side> SideOf(const PlanView& plan, const std::vector<Kind>& kinds,
   out.token_parts = mesh.Parts(axes.tokens).value_or(1);
   out.layers_of_rank = LayersOfRanks(plan, kinds);
   if (settings.dp_rank >= out.dp_ranks) {
-    findings.Add(code::kUsage, plan.plan.mesh_place,
+    findings.Add(code::kUsage, plan.mesh_place,
                  side + " has " + Counted(out.dp_ranks, "data parallel rank") +
                      ", and no rank " + CountText(settings.dp_rank),
                  "choose one of them with `--dp-rank`");
@@ -280,8 +280,8 @@ std::optional<Side> SideOf(const PlanView& plan, const std::vector<Kind>& kinds,
     if (!problem.empty()) refused.push_back(side + "'s " + problem);
     out.head_parts.push_back(parts);
   }
-  const auto stages = plan.plan.stages ? mesh.Find(plan.plan.stages->axis)
-                                       : std::optional<size_t>();
+  const auto stages =
+      plan.stages ? mesh.Find(plan.stages->axis) : std::optional<size_t>();
   for (int64_t device = 0; device < mesh.devices; ++device) {
     const std::vector<int64_t> at = CoordinatesOf(mesh, device);
     if (IndexOf(mesh, at, axes.batch) != settings.dp_rank) continue;
@@ -293,7 +293,7 @@ std::optional<Side> SideOf(const PlanView& plan, const std::vector<Kind>& kinds,
       holder.head_part.push_back(IndexOf(mesh, at, group));
     }
     if (std::ssize(out.holders) > kMostHolders) {
-      findings.Add(code::kLimit, plan.plan.mesh_place,
+      findings.Add(code::kLimit, plan.mesh_place,
                    side + " has more than " + CountText(kMostHolders) +
                        " devices in a data parallel rank");
       return std::nullopt;

@@ -22,7 +22,7 @@
 #include "model/dtype.h"
 #include "plan/kv_layout.h"
 #include "plan/plan_stages.h"
-#include "plan/view.h"
+#include "plan/plan_table.h"
 #include "source/finding.h"
 
 namespace shardc::kv {
@@ -106,14 +106,14 @@ struct Side {
 
 // Returns the kinds of layers of a plan with draft layers, or of `fallback` if
 // the plan states none.
-std::vector<Kind> KindsOf(const PlanView& plan,
+std::vector<Kind> KindsOf(const ReadPlan& plan,
                           const std::vector<KvKind>& fallback, int64_t draft);
 
 // Makes a side of a plan. Adds a reason to `refused` for each property for
 // which no map can be made, such as axes that split a head. `name` is "source"
 // or "destination". Returns nullopt after a finding, if the plan lacks the mode
 // or the data parallel rank, or has too many devices.
-std::optional<Side> SideOf(const PlanView& plan, const std::vector<Kind>& kinds,
+std::optional<Side> SideOf(const ReadPlan& plan, const std::vector<Kind>& kinds,
                            const SideSettings& settings, std::string_view name,
                            std::vector<std::string>& refused,
                            Findings& findings);

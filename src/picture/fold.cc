@@ -120,16 +120,16 @@ class Numbers {
 // text made of the type, the specs, the rule and the corrections of illegal
 // specs of a class, and the mesh axis along which its parameters are placed, if
 // any. Parameters of classes with equal texts may be in one group.
-std::string KeyOf(const PlanView& view, size_t of_class) {
-  const ReadParam& param = view.plan.params[of_class];
+std::string KeyOf(const ReadPlan& view, size_t of_class) {
+  const ReadParam& param = view.params[of_class];
   std::string out =
       (param.type.shape ? ShapeText(*param.type.shape) : "?") + " " +
       (param.type.dtype ? std::string(DtypeName(*param.type.dtype)) : "?") +
-      " " + SpecText(param.spec) + " " + std::to_string(view.rule_of[of_class]);
+      " " + SpecText(param.spec) + " " + std::to_string(param.rule);
   for (const auto& [mode, spec] : param.modes) {
     out += " " + std::string(ModeName(mode)) + SpecText(spec);
   }
-  for (const PlanView::Correction& one : view.corrections[of_class]) {
+  for (const ReadCorrection& one : param.corrections) {
     out += " " + std::string(ModeName(one.mode)) + one.reason +
            GroupText(one.from) + std::to_string(one.dim.value_or(-1));
   }
@@ -161,7 +161,7 @@ class Folder {
   explicit Folder(const PlanTable& table)
       : table_(table), separator_(SeparatorIn(table)) {
     std::unordered_map<std::string, uint32_t> seen;
-    for (size_t i = 0; i < table.classes.plan.params.size(); ++i) {
+    for (size_t i = 0; i < table.classes.params.size(); ++i) {
       const auto next = static_cast<uint32_t>(seen.size());
       kind_of_class_.push_back(
           seen.try_emplace(KeyOf(table.classes, i), next).first->second);
@@ -195,12 +195,12 @@ class Folder {
     }
     ParamGroup& group = groups_[at->second];
     ++group.count;
-    const auto& placement = table_.classes.plan.params[of_class].placement;
+    const auto& placement = table_.classes.params[of_class].placement;
     if (placement) {
       group.placed_along = placement->axis;
       ++group.placed[placement->coordinate];
-    } else if (const auto& stages = table_.classes.plan.stages) {
-      AddRanks(*stages, table_.classes.plan.params[of_class].stages, group);
+    } else if (const auto& stages = table_.classes.stages) {
+      AddRanks(*stages, table_.classes.params[of_class].stages, group);
     }
     Gather(name, numbers_[at->second]);
   }
@@ -275,7 +275,7 @@ FoldedPlan::FoldedPlan(const PlanTable& table)
 
 DrawnParam FoldedPlan::WithoutStages(const ParamGroup& group) const {
   const ReadParam& param = ParamOf(group);
-  const auto& stages = table_.classes.plan.stages;
+  const auto& stages = table_.classes.stages;
   if (!stages) return {param, std::nullopt};
   return DrawnWithoutStages(*stages, param);
 }
@@ -384,15 +384,15 @@ const std::map<std::string, int64_t>& FoldedPlan::Fullest(Mode mode) const {
   return fullest_.at(mode);
 }
 
-std::vector<std::vector<Mode>> ModeGroups(const PlanView& classes) {
+std::vector<std::vector<Mode>> ModeGroups(const ReadPlan& classes) {
   const auto same = [&](Mode a, Mode b) {
-    for (const ReadParam& param : classes.plan.params) {
+    for (const ReadParam& param : classes.params) {
       if (param.SpecOf(a) != param.SpecOf(b)) return false;
     }
     return true;
   };
   std::vector<std::vector<Mode>> out;
-  for (Mode mode : classes.plan.modes) {
+  for (Mode mode : classes.modes) {
     const auto at = std::find_if(
         out.begin(), out.end(),
         [&](const std::vector<Mode>& group) { return same(group[0], mode); });
@@ -418,12 +418,12 @@ int64_t Coverage::Shadowed() const {
 }
 
 Coverage CoverageOf(const FoldedPlan& plan) {
-  const PlanView& view = plan.table().classes;
+  const ReadPlan& view = plan.table().classes;
   Coverage out;
   for (size_t i = 0; i < view.rules.size(); ++i) {
     RuleLine line;
-    line.match = view.rules[i];
-    line.source = view.rule_sources[i];
+    line.match = view.rules[i].match;
+    line.source = view.rules[i].source;
     out.rules.push_back(std::move(line));
   }
   const auto add = [](int64_t& sum, int64_t bytes) {

@@ -14,8 +14,8 @@
 
 #include "comm/memory.h"
 #include "model/axis_rules.h"
+#include "plan/plan_table.h"
 #include "plan/staged_plan.h"
-#include "plan/view.h"
 
 namespace shardc::picture {
 
@@ -51,7 +51,7 @@ struct ParamGroup {
   // `count` if the plan does not have all combinations.
   int64_t possible = 0;
   uint32_t first = 0;     // index in the plan of the group's first parameter
-  uint32_t of_class = 0;  // index of the group's entry in PlanView::plan.params
+  uint32_t of_class = 0;  // index of the group's entry in ReadPlan::plan.params
   // The mesh axis whose coordinates are the keys of `placed`. It may be the
   // axis of pipeline stages. Empty if all devices hold shards of the
   // parameters.
@@ -70,10 +70,10 @@ class FoldedPlan {
   explicit FoldedPlan(const PlanTable& table);
 
   const PlanTable& table() const { return table_; }
-  const Mesh& mesh() const { return table_.classes.plan.mesh; }
+  const Mesh& mesh() const { return table_.classes.mesh; }
   const std::vector<ParamGroup>& groups() const { return groups_; }
   const ReadParam& ParamOf(const ParamGroup& group) const {
-    return table_.classes.plan.params[group.of_class];
+    return table_.classes.params[group.of_class];
   }
   // Returns the first parameter of the group, for a drawing that has no
   // pipeline stages (plan/staged_plan.h). If only one rank of the pipeline
@@ -82,11 +82,9 @@ class FoldedPlan {
   // division of the layers, only the part on the first rank that holds the
   // parameter is returned.
   DrawnParam WithoutStages(const ParamGroup& group) const;
-  int32_t RuleOf(const ParamGroup& group) const {
-    return table_.classes.rule_of[group.of_class];
-  }
+  int32_t RuleOf(const ParamGroup& group) const { return ParamOf(group).rule; }
   bool IsCorrected(const ParamGroup& group) const {
-    return !table_.classes.corrections[group.of_class].empty();
+    return !ParamOf(group).corrections.empty();
   }
   // Returns the spec; it has an entry for each dimension if the rank is known.
   Spec SpecOf(const ParamGroup& group, Mode mode) const;
@@ -133,7 +131,7 @@ class FoldedPlan {
 
 // Groups the modes in which every parameter has the same specs. The groups are
 // in the order of their first modes.
-std::vector<std::vector<Mode>> ModeGroups(const PlanView& classes);
+std::vector<std::vector<Mode>> ModeGroups(const ReadPlan& classes);
 
 struct RuleLine {
   std::string match, source;

@@ -20,9 +20,11 @@
 #include "model/mesh_layout.h"
 #include "model/name.h"
 #include "plan/compile.h"
+#include "plan/read.h"
 #include "roles/classify.h"
 #include "roles/layer_stacks.h"
 #include "roles/role.h"
+#include "source/json_form.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "step/lines.h"
@@ -83,45 +85,18 @@ bool IsLarge(const KvKind& kind) {
   return std::max({kind.heads, kind.head_dim, kind.value_dim}) > kMostSize;
 }
 
+// Reads the kinds of layers of a `kv` that has its form. Functions return false
+// after a finding.
 class KvReader {
  public:
   explicit KvReader(Findings& findings) : findings_(findings) {}
 
-  std::optional<std::vector<KvKind>> Read(const JsonValue& value) {
-    if (!value.IsArray() || value.size() > kMostKinds) {
-      Refuse(value, "`kv` is a list of at most " + std::to_string(kMostKinds) +
-                        " kinds of layers");
-      return std::nullopt;
-    }
-    std::vector<KvKind> out;
-    for (const JsonValue item : value.items()) {
-      KvKind kind;
-      if (!ReadKind(item, kind)) return std::nullopt;
-      out.push_back(std::move(kind));
-    }
-    return out;
-  }
-
- private:
-  bool Refuse(const JsonValue& at, std::string message) {
-    findings_.Add(code::kSchema, at.place(), std::move(message),
-                  "`shardc plan --model CONFIG.json -o FILE` writes it");
-    return false;
-  }
-
   bool ReadKind(const JsonValue& item, KvKind& out) {
-    const auto name = item.Find("kind");
-    const auto known =
-        std::find(kKvKindNames.begin(), kKvKindNames.end(),
-                  name && name->IsString() ? name->string() : "");
-    if (known == kKvKindNames.end()) {
-      return Refuse(item, "a kind of layers has a `kind`, such as `full`");
-    }
-    out.kind = static_cast<KvKindName>(known - kKvKindNames.begin());
+    const auto name = std::find(kKvKindNames.begin(), kKvKindNames.end(),
+                                MemberOrNull(item, "kind").string());
+    out.kind = static_cast<KvKindName>(name - kKvKindNames.begin());
     const bool state = out.kind == KvKindName::kState;
-    const auto layers = item.Find("layers");
-    if (!layers) return Refuse(item, "a kind of layers has no `layers`");
-    if (!ReadLayers(*layers, out) ||
+    if (!ReadLayers(MemberOrNull(item, "layers"), out) ||
         !ReadSize(item, "heads", !state, out.heads) ||
         !ReadSize(item, "head_dim", !state, out.head_dim) ||
         !ReadSize(item, "value_dim", false, out.value_dim) ||
@@ -136,18 +111,26 @@ class KvReader {
                     "a state has `heads`, `head_dim` and `value_dim`, or "
                     "none of them");
     }
-    return ReadAxes(item, out);
+    if (const auto axes = item.Find("axes")) {
+      for (const JsonMember mode : axes->members()) {
+        out.axes.emplace_back(*ParseMode(mode.name()), AxesOf(mode.value));
+      }
+    }
+    return true;
   }
 
+  bool Refuse(const JsonValue& at, std::string message) {
+    findings_.Add(code::kSchema, at.place(), std::move(message),
+                  "`shardc plan --model CONFIG.json -o FILE` writes it");
+    return false;
+  }
+
+ private:
   bool ReadSize(const JsonValue& item, std::string_view key, bool required,
                 int64_t& out) {
     const auto value = item.Find(key);
-    if (!value && !required) return true;
-    if (value && value->kind() == JsonKind::kInteger && value->integer() > 0 &&
-        value->integer() <= kMostSize) {
-      out = value->integer();
-      return true;
-    }
+    if (value) out = value->integer();
+    if (value ? out <= kMostSize : !required) return true;
     return Refuse(value ? *value : item,
                   "`" + std::string(key) + "` of a kind is an integer from 1 " +
                       "to " + std::to_string(kMostSize));
@@ -156,40 +139,19 @@ class KvReader {
   bool ReadLayers(const JsonValue& value, KvKind& out) {
     int64_t end = 0;
     for (const JsonValue item : value.items()) {
-      std::vector<int64_t> both;
-      for (const JsonValue number : item.items()) {
-        both.push_back(number.kind() == JsonKind::kInteger ? number.integer()
-                                                           : -1);
-      }
-      if (!item.IsArray() || both.size() != 2 || both[0] < end ||
-          both[1] <= both[0] || both[1] > kMostStageLayers) {
+      auto last = item.items().begin();
+      const int64_t first = (*last).integer();
+      ++last;
+      if (first < end || (*last).integer() <= first ||
+          (*last).integer() > kMostStageLayers) {
         return Refuse(item,
                       "`layers` of a kind is a list of ranges [first, "
                       "end] in ascending order");
       }
-      end = both[1];
-      out.layers.push_back({both[0], both[1]});
+      end = (*last).integer();
+      out.layers.push_back({first, end});
     }
-    if (value.IsArray() && end > 0) return true;
-    return Refuse(value, "`layers` of a kind is a list of ranges");
-  }
-
-  bool ReadAxes(const JsonValue& item, KvKind& out) {
-    const auto axes = item.Find("axes");
-    if (!axes) return true;
-    for (const JsonMember member : axes->members()) {
-      const auto mode = ParseMode(member.name());
-      if (!mode) return Refuse(member.key, "this is no mode");
-      AxisGroup group;
-      if (member.value.IsString()) group.emplace_back(member.value.string());
-      if (member.value.IsArray()) {
-        for (const JsonValue axis : member.value.items()) {
-          if (axis.IsString()) group.emplace_back(axis.string());
-        }
-      }
-      out.axes.emplace_back(*mode, std::move(group));
-    }
-    return true;
+    return end > 0 || Refuse(value, "`layers` of a kind is a list of ranges");
   }
 
   Findings& findings_;
@@ -353,7 +315,17 @@ void WriteKv(JsonWriter& json, const std::vector<KvKind>& kv) {
 
 std::optional<std::vector<KvKind>> ReadKv(const JsonValue& value,
                                           Findings& findings) {
-  return KvReader(findings).Read(value);
+  KvReader reader(findings);
+  if (value.size() > kMostKinds) {
+    reader.Refuse(value, "`kv` is a list of at most " +
+                             std::to_string(kMostKinds) + " kinds of layers");
+    return std::nullopt;
+  }
+  std::vector<KvKind> out;
+  for (const JsonValue item : value.items()) {
+    if (!reader.ReadKind(item, out.emplace_back())) return std::nullopt;
+  }
+  return out;
 }
 
 namespace {

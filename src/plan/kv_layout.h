@@ -76,8 +76,8 @@ void SetKv(const ModelConfig* model, Compiled& compiled);
 // which canonical JSON requires.
 void WriteKv(JsonWriter& json, const std::vector<KvKind>& kv);
 
-// Reads the member `kv` of a plan. On failure, returns nullopt and adds a
-// finding with the code schema or limit.
+// Reads the member `kv` of a plan, which has its form. On failure, returns
+// nullopt and adds a finding with the code schema or limit.
 std::optional<std::vector<KvKind>> ReadKv(const JsonValue& value,
                                           Findings& findings);
 

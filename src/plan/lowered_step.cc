@@ -12,6 +12,7 @@
 #include "model/dtype.h"
 #include "model/mesh_layout.h"
 #include "plan/compile.h"
+#include "plan/read.h"
 #include "source/size.h"
 #include "step/build.h"
 #include "step/graph_writer.h"
@@ -224,12 +225,6 @@ std::string StepLabelsText(const step::Graph& graph, step::ValueId value) {
 
 namespace {
 
-bool Uses(const Spec& spec, const std::string& axis) {
-  return std::any_of(spec.begin(), spec.end(), [&](const AxisGroup& axes) {
-    return std::find(axes.begin(), axes.end(), axis) != axes.end();
-  });
-}
-
 // Appends to one dimension of the spec those axes of `tokens` that the spec
 // does not use, and returns the result. `tokens` are the mesh axes over which
 // batch and sequence are sharded, and their sizes must be above 1. Axes that
@@ -238,7 +233,7 @@ Spec Extended(Spec spec, const std::vector<int64_t>& shape, const Mesh& mesh,
               const AxisGroup& tokens) {
   AxisGroup replicas;
   for (const std::string& axis : tokens) {
-    if (!Uses(spec, axis)) replicas.push_back(axis);
+    if (!UsesAxis(spec, axis)) replicas.push_back(axis);
   }
   spec.resize(std::max(spec.size(), shape.size()));
   std::vector<int64_t> local;

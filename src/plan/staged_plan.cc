@@ -29,10 +29,10 @@ namespace {
 
 class PlanStager {
  public:
-  PlanStager(const PlanView& view, Findings& findings)
+  PlanStager(const ReadPlan& view, Findings& findings)
       : view_(view),
-        stages_(*view.plan.stages),
-        place_(view.plan.mesh_place),
+        stages_(*view.stages),
+        place_(view.mesh_place),
         findings_(findings) {}
 
   std::optional<StagedPlan> Run(const PlanSchedule& given) {
@@ -54,21 +54,20 @@ class PlanStager {
 
  private:
   void FindSeparator() {
-    for (const ReadParam& param : view_.plan.params) {
+    for (const ReadParam& param : view_.params) {
       if (param.name.find('/') != std::string::npos) out_.separator = '/';
     }
   }
 
   void FillPlan() {
     Plan& plan = out_.plan;
-    plan.mesh = view_.plan.mesh;
+    plan.mesh = view_.mesh;
     plan.modes = {Mode::kTrain};
     plan.placement_axes.resize(view_.rules.size());
     std::map<std::string, uint32_t> known;
-    for (size_t i = 0; i < view_.plan.params.size(); ++i) {
-      const ReadParam& param = view_.plan.params[i];
+    for (const ReadParam& param : view_.params) {
       out_.names.emplace_back(param.name);
-      const int32_t rule = view_.rule_of[i];
+      const int32_t rule = param.rule;
       const auto [at, added] = known.try_emplace(
           LayoutKey(param, rule), static_cast<uint32_t>(plan.layouts.size()));
       if (added) AddLayout(param, rule);
@@ -157,7 +156,7 @@ class PlanStager {
   void ReadUnits() {
     StageUnits& units = out_.stages.units;
     units.layers = stages_.of.back().layers.end;
-    const auto& params = view_.plan.params;
+    const auto& params = view_.params;
     bool has_head = false, stacked = false;
     for (const ReadParam& param : params) {
       stacked = stacked || param.stages.dim;
@@ -255,7 +254,7 @@ class PlanStager {
     }
   }
 
-  const PlanView& view_;
+  const ReadPlan& view_;
   const PlanStages& stages_;
   const Place place_;
   Findings& findings_;
@@ -264,7 +263,7 @@ class PlanStager {
 
 }  // namespace
 
-std::optional<StagedPlan> StagedPlanOf(const PlanView& view,
+std::optional<StagedPlan> StagedPlanOf(const ReadPlan& view,
                                        const PlanSchedule& given,
                                        Findings& findings) {
   return PlanStager(view, findings).Run(given);

@@ -12,9 +12,9 @@
 
 #include "plan/plan.h"
 #include "plan/plan_stages.h"
+#include "plan/plan_table.h"
 #include "plan/planned_stages.h"
 #include "plan/read.h"
-#include "plan/view.h"
 #include "source/finding.h"
 
 namespace shardc {
@@ -26,7 +26,7 @@ struct StagedPlan {
   StagedPlan(StagedPlan&&) = default;
   StagedPlan& operator=(StagedPlan&&) = default;
 
-  // The names of the parameters, as views into the PlanView.
+  // The names of the parameters, as views into the ReadPlan.
   std::vector<std::string_view> names;
   Plan plan;             // Has names, types, placements and the specs of train.
   char separator = '.';  // The separator of the parts of names.
@@ -46,7 +46,7 @@ struct PlanSchedule {
 // a finding. Its code is usage if the schedule's table differs from the plan's,
 // or if the plan's schedule is a file and no file is given. Otherwise it is a
 // code of MakeScheduleTable.
-std::optional<StagedPlan> StagedPlanOf(const PlanView& view,
+std::optional<StagedPlan> StagedPlanOf(const ReadPlan& view,
                                        const PlanSchedule& given,
                                        Findings& findings);
 

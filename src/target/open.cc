@@ -444,11 +444,11 @@ std::optional<ModelConfig> OpenModel(const std::string& config_path,
 
 std::optional<ModelConfig> OpenModel(const std::string& config_path,
                                      const std::string& families,
-                                     PlanView& plan, Findings& findings) {
+                                     ReadPlan& plan, Findings& findings) {
   auto out = ReadModelConfig(config_path, findings);
   if (!out) return out;
   Names names;
-  for (const ReadParam& param : plan.plan.params) names.insert(param.name);
+  for (const ReadParam& param : plan.params) names.insert(param.name);
   plan.described = DescribedFacts(config_path, families, names);
   if (plan.described != nullptr) CompleteSizes(*plan.described, *out);
   return out;

@@ -23,7 +23,7 @@
 #include "model/rules.h"
 #include "parse/rules.h"
 #include "plan/compile.h"
-#include "plan/view.h"
+#include "plan/plan_table.h"
 #include "source/file.h"
 #include "source/finding.h"
 #include "source/repository.h"
@@ -146,10 +146,10 @@ std::optional<ModelConfig> OpenModel(const std::string& config_path,
                                      const Manifest* manifest,
                                      Findings& findings);
 // Does the same for a plan that was read from a file, and sets
-// PlanView::described.
+// ReadPlan::described.
 std::optional<ModelConfig> OpenModel(const std::string& config_path,
                                      const std::string& families,
-                                     PlanView& plan, Findings& findings);
+                                     ReadPlan& plan, Findings& findings);
 
 // Reads the rules of a target for a command that otherwise needs no manifest.
 // If the rules contain `auto`, parameter names decide which pack is read. These

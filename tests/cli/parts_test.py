@@ -372,11 +372,14 @@ class Parts(Base):
             with open(name) as file:
                 text = file.read()
             self.assertIn('"parts": [2]', text)
+            a_list = "`parts` is a list" if name == index else (
+                "`parts` of a parameter is not a list of integers of 2 or "
+                "more, or null")
             for parts, said in (
                     ("[null]", "`parts` is a list of the number of parts of "
                      "each dimension: null for one, or an integer of 2 or "
                      "more, which the last is"),
-                    ("3", "`parts` is a list"), ("[1]", "`parts` is a list"),
+                    ("3", a_list), ("[1]", a_list),
                     ("[5]", "the parts do not divide [8, 6]")):
                 if parts == "[5]" and name != index:
                     continue

@@ -16,18 +16,17 @@ WRITTEN_BY_PROGRAMS = [
          "SHD022 1:12 this plan has the schema `shardc.plan/v9`; this shardc "
          "reads `shardc.plan/v1` and `shardc.plan/v2`"),
         (plan("modes", ["train", "dream"]),
-         "SHD022 1:259 this is not a mode"),
+         "SHD022 1:259 `modes` of the plan is not a list of modes"),
         (plan("modes", []),
          "SHD022 1:249 the plan has no mode"),
         (plan("modes", ["train", "train"]),
          "SHD022 1:259 this mode is given twice"),
         (plan("modes", "train"),
-         "SHD022 1:249 `modes` is of the wrong type"),
+         "SHD022 1:249 `modes` of the plan is not a list of modes"),
         (plan("mesh", GONE),
-         "SHD022 1:1 `mesh` is missing"),
+         "SHD022 1:1 the plan has no `mesh`"),
         (plan("mesh", "axes", 0, "size", 0),
-         "SHD022 1:138 a mesh axis has a name of its own and a size of 1 or "
-         "more"),
+         "SHD023 1:161 `size` of an axis is not an integer of 1 or more"),
         (plan("mesh", "axes", 0, "name", "ep"),
          "SHD022 1:181 a mesh axis has a name of its own and a size of 1 or "
          "more"),
@@ -44,30 +43,36 @@ WRITTEN_BY_PROGRAMS = [
          "SHD022 1:246 `slices` and `dcn` do not agree with each other and "
          "the axes"),
         (plan(*W, 1),
-         "SHD022 1:399 a parameter is an object"),
+         "SHD022 1:399 a parameter is not an object"),
         (plan(*W, "shape", 8),
-         "SHD022 1:409 a shape is a list of integers"),
+         "SHD022 1:409 `shape` of a parameter is not a list of integers of 0 "
+         "or more, or null"),
         (plan(*W, "shape", [8, "4"]),
-         "SHD023 1:413 a dimension is an integer from 0 to 2^63 - 1"),
+         "SHD022 1:413 `shape` of a parameter is not a list of integers of 0 "
+         "or more, or null"),
         (plan(*W, "shape", [8, -1]),
-         "SHD023 1:413 a dimension is an integer from 0 to 2^63 - 1"),
+         "SHD023 1:413 `shape` of a parameter is not a list of integers of 0 "
+         "or more, or null"),
         (plan(*W, "shape", [2 ** 62, 4]),
          "SHD024 1:409 the size of shape [4611686018427387904, 4] does not "
          "fit in 64 bits"),
         (plan(*W, "dtype", "BF17"),
          "SHD051 1:426 this data type is not known"),
         (plan(*W, "dtype", 16),
-         "SHD051 1:426 this data type is not known"),
+         "SHD022 1:426 `dtype` of a parameter is not a string or null"),
         (plan(*W, "spec", GONE),
-         "SHD022 1:394 the parameter has no `spec`"),
+         "SHD022 1:399 a parameter has no `spec`"),
         (plan(*W, "spec", "tp"),
-         "SHD022 1:442 a spec is a list"),
+         "SHD022 1:442 `spec` of a parameter is not a list with null, an axis "
+         "or a list of axes for each dimension"),
         (plan(*W, "spec", [1]),
-         "SHD022 1:443 an axis is a name"),
+         "SHD022 1:443 `spec` of a parameter is not a list with null, an axis "
+         "or a list of axes for each dimension"),
         (plan(*W, "spec", ["xp"]),
          "SHD028 1:443 the plan's mesh has no axis `xp`"),
         (plan(*W, "spec", [["tp", None]]),
-         "SHD022 1:450 an axis is a name"),
+         "SHD022 1:450 `spec` of a parameter is not a list with null, an axis "
+         "or a list of axes for each dimension"),
         (plan(*W, "rule", 2),
          "SHD022 1:464 the plan has no such rule"),
         (plan(*W, "rule", True),
@@ -80,13 +85,17 @@ WRITTEN_BY_PROGRAMS = [
          "SHD022 1:510 the plan was edited: `bytes_per_device` is 17, and "
          "the rest of the plan gives 16"),
         (plan(*W, "modes", "decode", 1),
-         "SHD022 1:534 `spec` is missing"),
+         "SHD022 1:534 a mode of a parameter is not an object"),
         (plan(*W, "modes", {"dream": {}}),
-         "SHD022 1:524 this is no mode"),
+         "SHD022 1:524 `dream` is not one of `train`, `prefill`, `decode` and "
+         "`insert`"),
         (plan(*W, "modes", {"decode": {"spec": ["xp"]}}),
+         "SHD022 1:534 a mode of a parameter has no `shard_shape`"),
+        (plan(*W, "modes", "decode", "spec", ["xp"]),
          "SHD028 1:544 the plan's mesh has no axis `xp`"),
         (plan(*W, "corrections", []),
-         "SHD022 1:621 `corrections` is an empty list"),
+         "SHD022 1:621 `corrections` of a parameter is not a list of one or "
+         "more corrections"),
         (plan(*W, "corrections", [1]),
          "SHD022 1:622 a correction is not an object"),
         (plan(*W, "odd", 1),
@@ -96,7 +105,7 @@ WRITTEN_BY_PROGRAMS = [
         (plan("params", "e", "placement", "axis", "xp"),
          "SHD022 1:727 the mesh has no coordinate 0 along `xp`"),
         (plan("params", "e", "placement", "ep"),
-         "SHD022 1:727 `axis` is missing"),
+         "SHD022 1:727 `placement` of a parameter is not an object"),
         (plan("summary", "bytes", 81),
          "SHD022 1:854 the plan was edited: `bytes` is 81, and the rest of "
          "the plan gives 80"),
@@ -109,10 +118,10 @@ WRITTEN_BY_PROGRAMS = [
          "SHD022 1:803 `dream` is not one of `train`, `prefill`, `decode` "
          "and `insert`"),
         (plan("attention", "train", 1),
-         "SHD022 1:785 the activations of a mode are an object"),
+         "SHD022 1:785 a mode of activations is not an object"),
         (plan("attention", "train", {"query": 1}),
-         "SHD022 1:795 the spec of an activation is a list with null, an axis or a "
-         "list of axes for each dimension"),
+         "SHD022 1:795 `query` of a mode of activations is not a list with "
+         "null, an axis or a list of axes for each dimension"),
         (plan("diagnostics", [1]),
          "SHD022 1:931 a diagnostic is not an object"),
         (plan("attention_corrections", [1]),

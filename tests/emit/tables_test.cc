@@ -23,7 +23,7 @@
 #include "emit/plans/rules_file.h"
 #include "lint/rules/all.h"
 #include "plan/difference/plan_difference.h"
-#include "plan/view.h"
+#include "plan/plan_table.h"
 #include "source/source.h"
 #include "tables.h"
 

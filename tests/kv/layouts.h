@@ -104,23 +104,23 @@ inline Layout RandomLayout(Draws& draws, int64_t heads, int64_t layers,
   return out;
 }
 
-inline PlanView PlanOf(const Layout& layout, const std::vector<Kind>& kinds) {
-  PlanView out;
+inline ReadPlan PlanOf(const Layout& layout, const std::vector<Kind>& kinds) {
+  ReadPlan out;
   std::vector<MeshAxis> axes;
   for (const char axis : layout.axes) {
     axes.push_back({std::string(1, axis), layout.SizeOf(axis)});
   }
-  out.plan.mesh = MeshOf(std::move(axes));
+  out.mesh = MeshOf(std::move(axes));
   const Spec query = {{"d"}, {"c"}, {"t"}, {}};
   Spec key = query;
   for (const Kind& kind : kinds) {
     if (kind.IsReplicated() || !kind.IsPaged()) continue;
-    key[2] = KvHeadAxes(out.plan.mesh, {"t"}, kind.is.heads).value();
+    key[2] = KvHeadAxes(out.mesh, {"t"}, kind.is.heads).value();
   }
   out.attention = {{Mode::kPrefill, "query", query},
                    {Mode::kPrefill, "key", key}};
   if (layout.pp == 1) return out;
-  PlanStages& stages = out.plan.stages.emplace();
+  PlanStages& stages = out.stages.emplace();
   stages.axis = "p";
   stages.ranks = layout.pp;
   int64_t first = 0;

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::string_view kSizes =
     R"("microbatches": 4, "placement": "loop", "schedule": "1f1b",
-       "table": "t", "virtual": 1)";
+       "virtual": 1, "table":
+       "sha256:0000000000000000000000000000000000000000000000000000000000000000")";
 constexpr std::string_view kOf =
     R"("of": [{"ranks": [0], "layers": [0, 3], "parts": ["first"]},
               {"ranks": [1], "layers": [3, 5], "parts": ["last"]}])";
@@ -33,7 +34,8 @@ Read Parse(const std::string& stages, const std::string& params,
   "mesh": {"axes": [{"name": "pp", "size": )" +
                      ranks + R"(}, {"name": "tp", "size": 2}]},
   "modes": ["train"], "stages": )" +
-                     stages + R"(, "rules": [], "params": )" + params + "}"),
+                     stages + R"(, "rules": [], "attention": {}, "params": )" +
+                     params + "}"),
       findings);
   REQUIRE(document != nullptr);
   Read out{ParsePlan(*document, EditedPlan::kAllowed, findings), ""};
@@ -46,6 +48,11 @@ Read Parse(const std::string& stages, const std::string& params,
 std::string Stages(std::string_view axis, std::string_view rest) {
   return R"({"axis": ")" + std::string(axis) + R"(", )" + std::string(rest) +
          "}";
+}
+
+std::string Replaced(std::string_view text, std::string_view from,
+                     std::string_view to) {
+  return std::string(text).replace(text.find(from), from.size(), to);
 }
 
 std::string Usual() {
@@ -101,7 +108,7 @@ TEST_CASE("plan: stages that cannot be are refused") {
     std::string stages, params;
     std::string_view found;
   } cases[] = {
-      {"[]", good, "SHD022 `stages` is an object"},
+      {"[]", good, "SHD022 `stages` of the plan is not an object"},
       {Stages("zz", std::string(kSizes) + ", " + std::string(kOf)), good,
        "SHD028 the plan's mesh has no axis `zz`"},
       {of(R"("of": [])"), good, "SHD022 a pipeline has at least one stage"},
@@ -110,22 +117,23 @@ TEST_CASE("plan: stages that cannot be are refused") {
       {of(R"("of": [{"ranks": [0], "layers": [1, 2], "parts": []}])"), good,
        "SHD022 the layers of a stage are [first, end], and begin where those "
        "of the stage before end"},
+      {of(R"("of": [{"ranks": [0], "layers": [0, -1], "parts": []}])"), good,
+       "SHD023 `layers` of a stage is not [first, end], two integers of 0 or "
+       "more"},
       {of(R"("of": [{"ranks": [0], "layers": [0], "parts": []}])"), good,
-       "SHD022 the layers of a stage are [first, end], and begin where those "
-       "of the stage before end"},
+       "SHD022 `layers` of a stage is not [first, end], two integers of 0 or "
+       "more"},
       {of(R"("of": [{"ranks": [0], "layers": [0, 100001], "parts": []}])"),
        good, "SHD005 a stage has layer 100,000, beyond 100,000 layers"},
       {of(R"("of": [{"layers": [0, 1], "parts": []}])"), good,
-       "SHD022 `ranks` is missing"},
+       "SHD022 a stage has no `ranks`"},
       {Stages("pp",
-              R"("microbatches": 0, "placement": "loop", "schedule": "1f1b",
-                 "table": "t", "virtual": 1, )" +
-                  std::string(kOf)),
-       good, "SHD022 this number is at least 1"},
+              Replaced(kSizes, R"("microbatches": 4)", R"("microbatches": 0)") +
+                  ", " + std::string(kOf)),
+       good,
+       "SHD023 `microbatches` of `stages` is not an integer of 1 or more"},
       {Stages("pp",
-              R"("microbatches": 4, "placement": "looop", "schedule": "1f1b",
-                 "table": "t", "virtual": 1, )" +
-                  std::string(kOf)),
+              Replaced(kSizes, "loop", "looop") + ", " + std::string(kOf)),
        good,
        "SHD022 `placement` of `stages` is not one of `loop`, `v`, `both` and "
        "`listed`"},
@@ -142,7 +150,8 @@ TEST_CASE("plan: stages that cannot be are refused") {
        good, "SHD022 there is no such stage"},
       {Usual(), param(""), "SHD022 the parameter is in no stage"},
       {Usual(), param(R"(, "stages": 1)"),
-       "SHD022 the stages of a parameter are a list of numbers"},
+       "SHD022 `stages` of a parameter is not a list of integers of 0 or "
+       "more"},
       {Usual(), param(R"(, "stages": [1, 0])"),
        "SHD022 the stages of a parameter are numbers from 0 to 1, ascending"},
       {Usual(), param(R"(, "stages": [2])"),

@@ -19,7 +19,8 @@ std::string Plan(const std::string& params, const std::string& mesh =
     {"name": "tp", "size": 4, "type": "manual"}],
     "devices": 8, "processes": 2})") {
   return R"({"schema": "shardc.plan/v1", "fingerprint": "sha256:ab", "mesh": )" +
-         mesh + R"(, "modes": ["train", "decode"], "rules": [], "params": )" +
+         mesh +
+         R"(, "modes": ["train", "decode"], "rules": [{"match": "a"}], "params": )" +
          params + R"(, "attention": {}, "summary": {}})";
 }
 
@@ -27,7 +28,7 @@ TEST_CASE("plan: shapes, specs, modes and placements are read") {
   Findings findings;
   const auto plan = Parse(Plan(R"({
         "a/b": {"shape": [8, 16], "dtype": "BF16", "spec": [["dp", "tp"], null],
-          "rule": 3, "shard_shape": [1, 16], "bytes_per_device": 32,
+          "rule": 0, "shard_shape": [1, 16], "bytes_per_device": 32,
           "modes": {"decode": {"spec": [null, "tp"], "shard_shape": [8, 4],
                                "bytes_per_device": 64}}},
         "c": {"shape": null, "dtype": null, "spec": [], "rule": null},
@@ -75,7 +76,7 @@ TEST_CASE("plan: malformed plans are refused") {
                 "coordinate": 4}}})"),
        "schema"},
       {Plan("{}", R"({"axes": [{"name": "a", "size": 0}], "devices": 0})"),
-       "schema"},
+       "number"},
       {Plan("{}", R"({"axes": [{"name": "a", "size": 2}], "devices": 3})"),
        "device-count"},
       {Plan("{}", R"({"axes": [{"name": "a", "size": 2},

@@ -1,4 +1,4 @@
-#include "plan/view.h"
+#include "plan/plan_table.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "plan/view.h"
+#include "plan/plan_table.h"
 #include "source/digest.h"
 
 namespace shardc {

@@ -11,7 +11,7 @@
 #include "emit/findings/formats.h"
 #include "plan/compile.h"
 #include "plan/fingerprint.h"
-#include "plan/view.h"
+#include "plan/plan_table.h"
 #include "source/json_writer.h"
 #include "source/process.h"
 #include "source/sink.h"

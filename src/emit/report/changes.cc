@@ -39,7 +39,7 @@ void WriteSpecChange(Page& page, const SpecChange& change) {
   Html& html = page.html;
   Sign(html, "~", "changed");
   Named(html, change);
-  if (change.modes.size() < page.plan().table().classes.plan.modes.size()) {
+  if (change.modes.size() < page.plan().table().classes.modes.size()) {
     html.Raw(" <span class=tag>");
     page.Modes(change.modes);
     html.Raw("</span>");

@@ -249,7 +249,7 @@ void WriteStages(Page& page, const PlanStages& stages) {
 }  // namespace
 
 void WritePipeline(Page& page) {
-  const auto& stages = page.plan().table().classes.plan.stages;
+  const auto& stages = page.plan().table().classes.stages;
   if (!stages) return;
   Html& html = page.html;
   page.Begin("pipeline", "Pipeline");

@@ -189,7 +189,7 @@ void WriteVerdicts(Page& page) {
   WriteReplicatedVerdict(page);
   WriteBaseVerdict(page);
   WriteProgramVerdict(page);
-  std::string print = page.plan().table().classes.plan.fingerprint;
+  std::string print = page.plan().table().classes.fingerprint;
   const size_t colon = print.find(':');
   if (colon != std::string::npos) print.erase(0, colon + 1);
   if (print.size() > 12) {
@@ -302,7 +302,7 @@ void WriteFooter(Page& page, bool cut) {
         "what they leave out.</p>");
   }
   html.Raw("<p>Fingerprint <code>");
-  html.Text(page.plan().table().classes.plan.fingerprint);
+  html.Text(page.plan().table().classes.fingerprint);
   html.Raw("</code></p></div></footer>\n");
 }
 

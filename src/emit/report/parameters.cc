@@ -109,7 +109,7 @@ void WriteTags(Page& page, const ParameterRow& row) {
   if (row.changed) html.Raw(" <span class=tag>changed</span>");
   if (!row.corrected) return;
   const auto& first =
-      page.plan().table().classes.corrections[group.of_class].front();
+      page.plan().table().classes.params[group.of_class].corrections.front();
   html.Raw(" <span class=tag>corrected: ").Text(first.reason);
   if (!first.from.empty()) html.Raw(" ").Text(GroupText(first.from));
   html.Raw("</span>");

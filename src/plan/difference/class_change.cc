@@ -96,8 +96,8 @@ std::string TypeKey(const TensorType& type) {
 }
 
 std::vector<Mode> ModesOfBoth(const PlanTable& before, const PlanTable& after) {
-  const std::vector<Mode>& was = before.classes.plan.modes;
-  std::vector<Mode> out = after.classes.plan.modes;
+  const std::vector<Mode>& was = before.classes.modes;
+  std::vector<Mode> out = after.classes.modes;
   std::erase_if(out, [&](Mode mode) {
     return std::find(was.begin(), was.end(), mode) == was.end();
   });
@@ -126,17 +126,18 @@ ClassComparison::ClassComparison(const PlanTable& before,
     : before_(before),
       after_(after),
       costs_(mesh_before(), mesh_after()),
-      same_stages_(SameStages(before.classes.plan, after.classes.plan)) {}
+      same_stages_(SameStages(before.classes, after.classes)) {}
 
 const ReadParam& ClassComparison::ParamOf(const PlanTable& table,
                                           size_t param) {
-  return table.classes.plan.params[table.class_of[param]];
+  return table.classes.params[table.class_of[param]];
 }
 
 std::string_view ClassComparison::PatternOf(const PlanTable& table,
                                             size_t param) {
-  const int32_t rule = table.classes.rule_of[table.class_of[param]];
-  return rule < 0 ? std::string_view{} : table.classes.rules[AsIndex(rule)];
+  const int32_t rule = ParamOf(table, param).rule;
+  return rule < 0 ? std::string_view{}
+                  : table.classes.rules[AsIndex(rule)].match;
 }
 
 void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
@@ -380,7 +381,7 @@ std::optional<int64_t> Times(const std::optional<int64_t>& bytes,
 }
 
 std::optional<BytesByRank> RanksOfPlan(const PlanTable& table) {
-  const auto& stages = table.classes.plan.stages;
+  const auto& stages = table.classes.stages;
   return stages ? std::optional(BytesByRank(*stages)) : std::nullopt;
 }
 
@@ -443,7 +444,7 @@ void Gatherer::AddOfOnePlan(std::string_view name, const Place& place,
 void Gatherer::AddNamed(Groups<NamedGroup>& groups, const PlanTable& table,
                         size_t param) {
   const ReadParam& of = ClassComparison::ParamOf(table, param);
-  const auto held = BytesHeld(table.classes.plan.mesh, of.type, of.spec);
+  const auto held = BytesHeld(table.classes.mesh, of.type, of.spec);
   const std::string key = TypeKey(of.type) + std::to_string(held.value_or(-1));
   const std::string_view name = table.names[param];
   groups.Add({Shown(name), keys_.Of(key)}, name, [&] {

@@ -110,8 +110,8 @@ class ClassComparison {
 
   const PlanTable& before() const { return before_; }
   const PlanTable& after() const { return after_; }
-  const Mesh& mesh_before() const { return before_.classes.plan.mesh; }
-  const Mesh& mesh_after() const { return after_.classes.plan.mesh; }
+  const Mesh& mesh_before() const { return before_.classes.mesh; }
+  const Mesh& mesh_after() const { return after_.classes.mesh; }
 
   static const ReadParam& ParamOf(const PlanTable& table, size_t param);
   // Returns the pattern of the parameter's winning rule, or an empty text if no

@@ -32,7 +32,7 @@ std::string_view TextOf(const Place& place) {
 }
 
 std::vector<int64_t> CountsOf(const PlanTable& table) {
-  std::vector<int64_t> counts(table.classes.plan.params.size(), 0);
+  std::vector<int64_t> counts(table.classes.params.size(), 0);
   for (const uint32_t of_class : table.class_of) ++counts[of_class];
   return counts;
 }
@@ -42,7 +42,7 @@ std::vector<int64_t> CountsOf(const PlanTable& table) {
 // unknown, and an element is nullopt if its sum overflows.
 std::vector<std::optional<int64_t>> HeldByRank(const PlanTable& table,
                                                Mode mode) {
-  const ReadPlan& plan = table.classes.plan;
+  const ReadPlan& plan = table.classes;
   const auto counts = CountsOf(table);
   BytesByRank bytes(*plan.stages);
   for (size_t i = 0; i < plan.params.size(); ++i) {
@@ -59,15 +59,15 @@ std::vector<std::optional<int64_t>> HeldByRank(const PlanTable& table,
 // Returns the bytes of all parameters on the fullest device, or nullopt if a
 // size is unknown or the sum overflows.
 std::optional<int64_t> HeldInAll(const PlanTable& table, Mode mode) {
-  const auto& classes = table.classes.plan.params;
+  const auto& classes = table.classes.params;
   const auto counts = CountsOf(table);
-  if (table.classes.plan.stages) {
+  if (table.classes.stages) {
     return MostOf(HeldByRank(table, mode));
   }
   HeldBytes held;
   for (size_t i = 0; i < classes.size(); ++i) {
-    const auto each = BytesHeld(table.classes.plan.mesh, classes[i].type,
-                                classes[i].SpecOf(mode));
+    const auto each =
+        BytesHeld(table.classes.mesh, classes[i].type, classes[i].SpecOf(mode));
     const auto all = each ? CheckedMul(*each, counts[i]) : std::nullopt;
     if (!all) return std::nullopt;
     if (const auto& placed = classes[i].placement) {
@@ -82,13 +82,13 @@ std::optional<int64_t> HeldInAll(const PlanTable& table, Mode mode) {
 void FillTotals(const PlanTable& before, const PlanTable& after,
                 PlanDifference& to) {
   to.detailed = true;
-  to.mesh_before = before.classes.plan.mesh;
-  to.mesh_after = after.classes.plan.mesh;
+  to.mesh_before = before.classes.mesh;
+  to.mesh_after = after.classes.mesh;
   to.other_mesh = !SameAxes(to.mesh_before, to.mesh_after);
   to.params_before = static_cast<int64_t>(before.names.size());
   to.params_after = static_cast<int64_t>(after.names.size());
-  const auto& was = before.classes.plan.stages;
-  const auto& now = after.classes.plan.stages;
+  const auto& was = before.classes.stages;
+  const auto& now = after.classes.stages;
   if (was && now) to.layers = LayerMoves(*was, *now);
   if (was) to.by_rank_before = HeldByRank(before, Mode::kTrain);
   if (now) to.by_rank_after = HeldByRank(after, Mode::kTrain);
@@ -346,8 +346,7 @@ PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after) {
   AddHeld(after, HeldInAll(plan, before), HeldInAll(plan, after), out);
   ClassComparison classes(plan, plan);
   Gatherer gatherer(&classes);
-  std::vector<std::optional<ClassChange>> changes(
-      plan.classes.plan.params.size());
+  std::vector<std::optional<ClassChange>> changes(plan.classes.params.size());
   for (size_t i = 0; i < plan.names.size(); ++i) {
     auto& change = changes[plan.class_of[i]];
     if (!change) classes.CompareModes(i, before, after, change.emplace());
@@ -368,7 +367,7 @@ PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after) {
     }
   };
   compare(plan.classes.attention, out.attention);
-  compare(plan.classes.plan.activations, out.activations);
+  compare(plan.classes.activations, out.activations);
   return out;
 }
 

@@ -240,7 +240,7 @@ class Runner {
       return true;
     }
     findings_.Add(
-        code::kLimit, side.plan->plan.mesh_place,
+        code::kLimit, side.plan->mesh_place,
         "the handover of " + Counted(out_.tokens, "token") + " on " +
             Counted(axes.mesh.devices, "device") +
             " is too large to run: at most " + CountText(kMostTokens) +

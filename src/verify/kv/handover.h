@@ -17,7 +17,7 @@
 #include "kv/map.h"
 #include "kv/side.h"
 #include "model/dtype.h"
-#include "plan/view.h"
+#include "plan/plan_table.h"
 #include "source/finding.h"
 #include "source/size.h"
 #include "verify/kv/model.h"
@@ -94,7 +94,7 @@ struct ServerAxes {
   int64_t RestParts(size_t kind) const;
 };
 // Returns nullopt if the axes cannot be divided as the specs need it.
-std::optional<ServerAxes> AxesOfServer(const PlanView& plan, Mode mode,
+std::optional<ServerAxes> AxesOfServer(const ReadPlan& plan, Mode mode,
                                        const std::vector<kv::Kind>& kinds);
 
 // What was wrong, of which the first few messages are kept.
@@ -110,7 +110,7 @@ class KvServer {
   // `tokens` is the length of the request when the cache is handed over. The
   // server has room for `capacity` tokens. All parameters but the last must
   // outlive the server. `name` is "source" or "destination".
-  KvServer(const TinyModel& model, const PlanView& plan, const ServerAxes& axes,
+  KvServer(const TinyModel& model, const ReadPlan& plan, const ServerAxes& axes,
            const kv::SideSettings& settings, std::string name, int64_t tokens,
            int64_t capacity, Faults& faults);
 
@@ -152,7 +152,7 @@ class KvServer {
                 exec::PerDevice& x);
 
   const TinyModel& model_;
-  const PlanView& plan_;
+  const ReadPlan& plan_;
   const ServerAxes& axes_;
   const kv::SideSettings& settings_;
   std::string name_;
@@ -165,7 +165,7 @@ class KvServer {
 };
 
 struct HandoverSide {
-  const PlanView* plan = nullptr;
+  const ReadPlan* plan = nullptr;
   // Both sides have the same kinds in the same order.
   std::vector<kv::Kind> kinds;
   kv::Side side;

@@ -169,7 +169,7 @@ int64_t ServerAxes::RestParts(size_t kind) const {
   return PartsOf(mesh, rest[kind]);
 }
 
-std::optional<ServerAxes> AxesOfServer(const PlanView& plan, Mode mode,
+std::optional<ServerAxes> AxesOfServer(const ReadPlan& plan, Mode mode,
                                        const std::vector<kv::Kind>& kinds) {
   Spec key, query;
   for (const ReadActivation& one : plan.attention) {
@@ -183,7 +183,7 @@ std::optional<ServerAxes> AxesOfServer(const PlanView& plan, Mode mode,
       if (of == mode) own = {axes};
     }
   }
-  auto refined = RefinedMesh(plan.plan.mesh, specs);
+  auto refined = RefinedMesh(plan.mesh, specs);
   if (!refined) return std::nullopt;
   ServerAxes out;
   out.mesh = std::move(*refined);
@@ -243,7 +243,7 @@ class DeviceRows : public Rows {
   int device_;
 };
 
-KvServer::KvServer(const TinyModel& model, const PlanView& plan,
+KvServer::KvServer(const TinyModel& model, const ReadPlan& plan,
                    const ServerAxes& axes, const kv::SideSettings& settings,
                    std::string name, int64_t tokens, int64_t capacity,
                    Faults& faults)
@@ -288,8 +288,8 @@ KvServer::KvServer(const TinyModel& model, const PlanView& plan,
 }
 
 bool KvServer::HasLayer(int device, int64_t layer) const {
-  if (!plan_.plan.stages) return true;
-  const PlanStages& stages = *plan_.plan.stages;
+  if (!plan_.stages) return true;
+  const PlanStages& stages = *plan_.stages;
   int64_t end = 0;
   for (const PlanStage& stage : stages.of) {
     end = std::max(end, stage.layers.end);
@@ -362,8 +362,8 @@ std::vector<Numbers> KvServer::Run(int64_t first, int64_t count) {
                   CountText(devices.front()));
     }
     out.push_back(one.wide);
-    if (!plan_.plan.stages) continue;
-    const std::string& axis = plan_.plan.stages->axis;
+    if (!plan_.stages) continue;
+    const std::string& axis = plan_.stages->axis;
     x = exec::Broadcast(machine, {axis}, x,
                         mesh_.Coordinate(devices.front(), axis), "hidden");
   }

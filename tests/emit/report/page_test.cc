@@ -25,8 +25,8 @@
 #include "lint/rules/all.h"
 #include "picture/fold.h"
 #include "plan/difference/plan_difference.h"
+#include "plan/plan_table.h"
 #include "plan/planned_stages.h"
-#include "plan/view.h"
 #include "schedule/schedules.h"
 #include "tables.h"
 

@@ -25,7 +25,7 @@ using kv::Draw;
 // A case with its plans, to which the request points.
 struct Sides {
   Case test;
-  PlanView from, to;
+  ReadPlan from, to;
   HandoverRequest request;
   // The number of copies that a fault has changed.
   std::shared_ptr<int64_t> changed = std::make_shared<int64_t>(0);

@@ -1,4 +1,4 @@
-#include "plan/view.h"
+#include "plan/plan_table.h"
 
 #include <doctest/doctest.h>
 
@@ -45,22 +45,22 @@ void CheckSame(const std::string& text, size_t classes) {
   const auto document = JsonDocument::Parse(source, findings);
   const auto view = document == nullptr
                         ? std::nullopt
-                        : ViewPlan(*document, EditedPlan::kAllowed, findings);
+                        : ParsePlan(*document, EditedPlan::kAllowed, findings);
   const auto table = ReadPlanTable(source, EditedPlan::kAllowed, by_table);
   REQUIRE(table.has_value() == view.has_value());
   CHECK(findings.errors() == by_table.errors());
   if (!view) return;
-  CHECK(table->classes.plan.params.size() == classes);
-  REQUIRE(table->names.size() == view->plan.params.size());
+  CHECK(table->classes.params.size() == classes);
+  REQUIRE(table->names.size() == view->params.size());
   CHECK(table->classes.rules == view->rules);
   CHECK(table->classes.attention.size() == view->attention.size());
   for (size_t i = 0; i < table->names.size(); ++i) {
-    const ReadParam& param = view->plan.params[i];
+    const ReadParam& param = view->params[i];
     const uint32_t c = table->class_of[i];
     CHECK(table->names[i] == param.name);
-    CHECK(table->classes.plan.params[c].type == param.type);
-    CHECK(table->classes.plan.params[c].spec == param.spec);
-    CHECK(table->classes.rule_of[c] == view->rule_of[i]);
+    CHECK(table->classes.params[c].type == param.type);
+    CHECK(table->classes.params[c].spec == param.spec);
+    CHECK(table->classes.params[c].rule == param.rule);
   }
 }
 
