@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -77,6 +78,32 @@ TEST_CASE("each setting is stated as it is read, and only in its modes") {
     const Place& place = findings.all().front().place;
     REQUIRE(place.source != nullptr);
     CHECK(place.source->name() == row.flag);
+  }
+}
+
+TEST_CASE("a wrong value is refused with what is right") {
+  const std::vector<std::array<std::string, 3>> cases = {
+      {"--zero", "4", "ZeRO has the stages 0 to 3"},
+      {"--matmul-dtype", "float4_e2m1fn",
+       "`float4_e2m1fn` has no scales, and no device multiplies such numbers "
+       "without them"},
+      {"--dtype", "float8_e8m0",
+       "`float8_e8m0` is the dtype of the scales of blocks, and no matmul has "
+       "operands of it"},
+      {"--grad-dtype", "fp32",
+       "`fp32` is not a dtype of at least one byte per element, such as "
+       "bfloat16"},
+      {"--batch", "1099511627777", "`--batch` is more than 2^40"},
+      {"--capacity-factor", "0", "`0` is no number from 0.1 to 64"},
+      {"--routing", "even", "`even` is none of: balanced, natural"},
+      {"--loss", "", ""}};
+  for (const auto& [flag, text, message] : cases) {
+    CAPTURE(flag);
+    Findings findings;
+    Settings to;
+    CHECK(ReadSetting(flag, text, to, findings) == message.empty());
+    if (message.empty()) continue;
+    CHECK(findings.all().back().message == message);
   }
 }
 
