@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -150,6 +151,12 @@ class Base(unittest.TestCase):
 def clean_env():
     drop = ("SLURM", "OMPI", "RANK", "WORLD_SIZE")
     return {k: v for k, v in os.environ.items() if not k.startswith(drop)}
+
+
+def interruptible():
+    """For preexec_fn: what a shell starts in the background ignores SIGINT, and
+    so do the processes that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def sample_tensors(seed=1, scale=1):

@@ -10,8 +10,8 @@ import subprocess
 import time
 import unittest
 
-from checkpoint_case import (BIN, Base, clean_env, make_plan, read_safetensors,
-                             write_safetensors, seal)
+from checkpoint_case import (BIN, Base, clean_env, interruptible, make_plan,
+                             read_safetensors, write_safetensors, seal)
 
 RULES = ("version: 1\nrules:\n  # shardc: ignore[SHD207] nothing is written\n"
          "  - {match: '.*', spec: []}\n")
@@ -289,7 +289,8 @@ class Safety(Base):
                 run = subprocess.Popen(
                     [BIN, "checkpoint", "split", "--plan", plan, "--checkpoint",
                      self.path("m.safetensors"), "--output", self.path("out")],
-                    stderr=subprocess.PIPE, text=True, env=clean_env())
+                    stderr=subprocess.PIPE, text=True, env=clean_env(),
+                    preexec_fn=interruptible)
                 deadline = time.monotonic() + 10
                 while time.monotonic() < deadline and run.poll() is None:
                     if os.path.isdir(self.path("out")) and any(

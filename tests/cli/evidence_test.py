@@ -5,6 +5,7 @@ listed, totals are lower bounds, and there is no verdict.
 The trees are those of known models. Every part of every name but numbers is
 replaced by letters drawn at random, with and without a `model:` section."""
 
+import functools
 import json
 import os
 import random
@@ -45,25 +46,23 @@ def pattern_of(one):
     return "^" + re.escape(one).replace(r"\*", r"\d+") + "$"
 
 
-def described_params(pack):
-    """The roles of a pack's `model:` section, with those that it inherits."""
+@functools.cache
+def model_section(pack):
+    """The `model:` section of a pack."""
     path = os.path.join(ROOT, "rules", pack + ".hf.yaml")
     with open(path, encoding="utf-8") as file:
-        model = yaml.safe_load(file)["model"]
+        return yaml.safe_load(file)["model"]
+
+
+def described_params(pack):
+    """The roles of a pack's `model:` section, with those that it inherits."""
+    model = model_section(pack)
     inherited = {}
     if "extends" in model:
         inherited = described_params(
             model["extends"].removeprefix("builtin:").split("/")[0])
     params = {**inherited, **(model.get("params") or {})}
     return {role: value for role, value in params.items() if value is not None}
-
-
-def skipped(pack):
-    """The patterns of parameters that a pack's `model:` section skips."""
-    path = os.path.join(ROOT, "rules", pack + ".hf.yaml")
-    with open(path, encoding="utf-8") as file:
-        model = yaml.safe_load(file)["model"]
-    return model.get("skip") or []
 
 
 class Tree:
@@ -128,9 +127,10 @@ class Tree:
                          if key not in ("bias", "optional_bias")}
                         if isinstance(one, dict) else one for one in rest]
                 params[role] = [f"^({'|'.join(found)})$", *rest]
+        skipped = model_section(self.pack).get("skip") or []
         skip = [pattern_of(rename(one)) for one in self.rules
                 if any(re.search(pattern, one.replace("*", "0"))
-                       for pattern in skipped(self.pack))]
+                       for pattern in skipped)]
         return {"extends": f"builtin:{self.pack}/hf", "params": params,
                 "skip": skip}
 

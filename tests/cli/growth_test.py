@@ -31,7 +31,7 @@ LIMIT = 1.1
 # A run of `shardc --version` executes ten times as many instructions. Less
 # growth between 2n and 4n is none.
 LEAST_GROWTH = 500_000
-EVERY = int(os.environ.get("SHARDC_GROWTH_EVERY", "8"))
+EVERY = int(os.environ.get("SHARDC_GROWTH_EVERY", "16"))
 
 
 class Inputs:

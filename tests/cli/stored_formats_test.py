@@ -14,8 +14,8 @@ import subprocess
 import time
 import unittest
 
-from checkpoint_case import (BIN, SIZES, Base, clean_env, read_safetensors,
-                             write_safetensors)
+from checkpoint_case import (BIN, SIZES, Base, clean_env, interruptible,
+                             read_safetensors, write_safetensors)
 from stored_samples import SAMPLES, write_zarr
 
 
@@ -337,7 +337,8 @@ class OtherFormats(Base):
                        "--output", out + "/", "--threads", "1"]
             for _ in range(50):
                 run = subprocess.Popen([BIN, *command], text=True,
-                                       stderr=subprocess.PIPE, env=clean_env())
+                                       stderr=subprocess.PIPE, env=clean_env(),
+                                       preexec_fn=interruptible)
                 deadline = time.monotonic() + 10
                 while (time.monotonic() < deadline and run.poll() is None
                        and not os.path.isdir(out + ending)):

@@ -126,8 +126,14 @@ def overlapping(mutants):
 
 
 class Compiler:
-    def __init__(self, mutants):
+    """With `alone`, a changed source is compiled without its unit, in a fraction
+    of the time, and its functions replace those of the unit when a program is
+    linked. That takes objects in which each call of another source's function
+    goes through the linker (-fPIC)."""
+
+    def __init__(self, mutants, alone=False):
         self.mutants = list(mutants)
+        self.alone = alone
         self.numbers = {m: i + 1 for i, m in enumerate(self.mutants)}
         with open(os.path.join(BUILD, "compile_commands.json"),
                   encoding="utf-8") as file:
@@ -161,12 +167,16 @@ class Compiler:
         return sorted({m.file for m in self.mutants})
 
     def units(self):
-        """One source of each unit that has changes."""
+        """The sources with changes, or one of each unit that has some."""
+        if self.alone:
+            return self.files()
         return sorted({self.unit_of.get(path, path): path
                        for path in reversed(self.files())}.values())
 
     def with_its_unit(self, path):
         """The sources with changes that are compiled together with this one."""
+        if self.alone:
+            return [path]
         unit = self.unit_of.get(path, path)
         return [f for f in self.files() if self.unit_of.get(f, f) == unit]
 
@@ -182,7 +192,7 @@ class Compiler:
             copies[changed] = os.path.join(TRIAL, "src", changed)
             self.write(copies[changed], Place(changed).put(
                 [(self.numbers[m], m) for m in mutants if m.file == changed]))
-        unit = self.unit_of.get(path)
+        unit = None if self.alone else self.unit_of.get(path)
         if unit:
             text = self.read(unit)
             for changed, copy in copies.items():
@@ -258,8 +268,11 @@ class Compiler:
             first = next(i for i, word in enumerate(link)
                          if word.endswith(".o") and i > at + 1)
             # A program's own source, such as main.cc, is in no library.
-            link = [word for word in link if word not in self.replaced()]
+            if not self.alone:
+                link = [word for word in link if word not in self.replaced()]
             link[first:first] = objects
+            if self.alone:
+                link.append("-Wl,-z,muldefs")  # The first definition counts.
             done = subprocess.run(link, cwd=BUILD, check=False,
                                   stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, encoding="utf-8",

@@ -60,7 +60,7 @@ def trial_of_rooms(args):
     mutants = [m for m in mutants if args.only in m.file][args.after:]
     if args.sample:
         mutants = sample_of_rooms(mutants, args.sample)
-    compiler = Compiler(mutants)
+    compiler = Compiler(mutants, alone=args.sample > 0)
     tests = sorted({test_of(m) for m in mutants})
     compiler.build([f"tests/{test}" for test in tests
                     if not test.endswith(".py")] +
@@ -149,7 +149,7 @@ def main():
     mutants = [m for m in mutants if args.only in m.file][args.after:]
     if args.sample:
         mutants = sample(mutants, args.sample)
-    compiler = Compiler(mutants)
+    compiler = Compiler(mutants, alone=args.sample > 0)
     compiler.build(["src/cli/shardc", "tests/detected_faults"] + (
         [] if args.sample else [f"tests/{name}_test" for name in TESTS]))
     judges = Judges(args.seconds)
