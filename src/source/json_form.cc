@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -47,6 +48,11 @@ constexpr Type kTypes[] = {
     {"object", BitOf(JsonKind::kObject), "an object", "objects"},
     {"null", BitOf(JsonKind::kNull), "null", ""},
 };
+
+// The keywords that state no form, or that are read elsewhere.
+constexpr std::string_view kUnchecked[] = {"$schema",     "$comment",
+                                           "definitions", "description",
+                                           "readOnly",    "required"};
 
 // A pattern that is a text and a number of characters of a set, such as
 // `^SHD[0-9]{3}$`.
@@ -207,6 +213,9 @@ class Schema {
     } else if (key == "additionalProperties") {
       form.only_members = !value.IsObject();
       if (value.IsObject()) form.other_members = FormAt(value);
+    } else if (!IsAmong(key, kUnchecked)) {
+      // A keyword that is not implemented would check nothing.
+      std::abort();
     }
   }
 
@@ -259,8 +268,7 @@ std::string TextOf(const Form& form, bool several = false) {
 }
 
 bool IsTextOf(const Form& form, std::string_view text) {
-  return (form.words.empty() || std::find(form.words.begin(), form.words.end(),
-                                          text) != form.words.end()) &&
+  return (form.words.empty() || IsAmong(text, form.words)) &&
          (!form.pattern || form.pattern->Matches(text));
 }
 
