@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
 #include <string_view>
 
 namespace shardc {
@@ -36,6 +37,34 @@ class Draws {
   std::string_view bytes_;
   std::mt19937_64 random_;
 };
+
+// Changes a text of JSON so many times: replaces, inserts or removes bytes, or
+// copies up to `longest` bytes of it to another place. `bytes` are those that
+// are written.
+inline std::string Changed(std::string text, uint64_t times,
+                           std::string_view bytes, uint64_t longest,
+                           std::mt19937_64& random) {
+  for (; times > 0; --times) {
+    const size_t at = random() % text.size();
+    const char byte = bytes[random() % bytes.size()];
+    switch (random() % 4) {
+      case 0:
+        text[at] = byte;
+        break;
+      case 1:
+        text.insert(at, 1, byte);
+        break;
+      case 2:
+        text.erase(at, 1 + random() % 3);
+        break;
+      default:
+        text.insert(at,
+                    text.substr(random() % text.size(), random() % longest));
+    }
+    if (text.empty()) text = "{";
+  }
+  return text;
+}
 
 }  // namespace shardc
 

@@ -4,10 +4,9 @@
 import json
 import os
 import sys
-import tempfile
 import unittest
 
-from driver import ROOT, TESTDATA, Case, run
+from driver import ROOT, TESTDATA, FolderCase, run
 
 sys.path.insert(0, os.path.join(ROOT, "python"))
 import shardc  # noqa: E402
@@ -23,20 +22,9 @@ STATED = RULES + """activations:
 """
 
 
-class Activations(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def file(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        return path
-
+class Activations(FolderCase):
     def inputs(self, rules=RULES, mesh="fsdp:4,tp:2", model="llama-3.2-1b"):
-        return ("--no-project", "--rules", self.file("rules.yaml", rules), "--mesh", mesh,
+        return ("--no-project", "--rules", self.write("rules.yaml", rules), "--mesh", mesh,
                 "--model", os.path.join(TESTDATA, "configs", model + ".config.json"))
 
     def plan(self, *args, rc=0, **inputs):
@@ -106,7 +94,7 @@ class Activations(Case):
         self.assertEqual(plan["activation_corrections"][0]["from"], ["fsdp", "tp"])
 
     def test_the_nearest_file_wins_and_rules_are_written_with_them(self):
-        base = self.file("base.yaml", STATED)
+        base = self.write("base.yaml", STATED)
         near = f"version: 1\nextends: [{os.path.basename(base)}]\n" \
                "activations: {conv: [BATCH]}\n"
         plan = self.plan(rules=near).json()
@@ -180,11 +168,11 @@ class Activations(Case):
         with open(before, encoding="utf-8") as file:
             plan = json.load(file)
         plan["activations"]["train"]["hidden"][2] = None
-        edited = self.file("edited.json", json.dumps(plan))
+        edited = self.write("edited.json", json.dumps(plan))
         self.check(run("diff", before, edited, "--allow-edited"), 1)
         # A plan of an earlier version has none.
         del plan["activations"], plan["activations_digest"]
-        old = self.file("old.json", json.dumps(plan))
+        old = self.write("old.json", json.dumps(plan))
         self.check(run("diff", before, old), 0)
         self.check(run("diff", after, old), 1)
 
@@ -192,7 +180,7 @@ class Activations(Case):
         with open(self.written(rules=STATED), encoding="utf-8") as file:
             plan = json.load(file)
         plan["activations"]["train"]["hidden"] = [None, None, None]
-        edited = self.file("edited.json", json.dumps(plan))
+        edited = self.write("edited.json", json.dumps(plan))
         self.assertIn("edited", self.check(run("show", "mesh", "--plan", edited), 2).err)
         with self.assertRaises(PlanError):
             shardc.Plan.load(edited)

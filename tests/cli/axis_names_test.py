@@ -3,10 +3,9 @@ and meshes whose axes have names of their own."""
 
 import json
 import os
-import tempfile
 import unittest
 
-from driver import MODELS, TESTDATA, Case, run
+from driver import MODELS, TESTDATA, FolderCase, run
 
 # Each axis rule with the logical axis that it maps, if there is one, and its
 # mesh axes by default.
@@ -46,18 +45,10 @@ MANIFEST = {"schema": "shardc.manifest/v1", "separator": "/", "params": {
 LLAMA = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
 
 
-class Folder(Case):
+class Folder(FolderCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.write("m.json", json.dumps(MANIFEST))
-
-    def write(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        return path
 
     def shardc(self, *args, **kwargs):
         return run(*args, cwd=self.folder, **kwargs)

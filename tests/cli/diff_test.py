@@ -3,11 +3,10 @@
 import json
 import os
 import random
-import tempfile
 import unittest
 
 import jsonschema
-from driver import MODELS, ROOT, Case, run
+from driver import MODELS, ROOT, FolderCase, run
 
 LLAMA = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
 MODES = ["train", "prefill", "decode", "insert"]
@@ -29,12 +28,7 @@ def held_of(param, mode):
     return param.get("modes", {}).get(mode, param)["bytes_per_device"]
 
 
-class Diff(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Diff(FolderCase):
     def path(self, name, text=None):
         path = os.path.join(self.folder, name)
         if text is not None:

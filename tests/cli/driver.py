@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import unittest
 
 ROOT = os.environ.get(
@@ -71,3 +72,22 @@ class Case(unittest.TestCase):
         self.assertEqual(result.rc, rc, repr(result))
         self.assertGreaterEqual(result.rc, 0, "killed by a signal")
         return result
+
+
+class FolderCase(Case):
+    """A test case whose tests each have a folder of their own."""
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, text):
+        """Writes a text and returns its path."""
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)

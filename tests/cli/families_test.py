@@ -5,18 +5,16 @@ import os
 import tempfile
 import unittest
 
-from driver import ROOT, Case, run
+from driver import ROOT, FolderCase, run
 
 EXAMPLE = os.path.join(ROOT, "examples", "own-family")
 CONFIG = {"model_type": "acme", "dtype": "float32", "size": 4}
 ACME = "version: 1\ntree: {wide: 'linear(size, 8)'}\n"
 
 
-class Families(Case):
+class Families(FolderCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         os.mkdir(os.path.join(self.folder, ".git"))
         self.write("config.json", json.dumps(CONFIG))
 

@@ -8,11 +8,10 @@ import re
 import shutil
 import struct
 import subprocess
-import tempfile
 import unittest
 
 import yaml
-from driver import BIN, MODELS, ROOT, TESTDATA, Case, run
+from driver import BIN, MODELS, ROOT, TESTDATA, FolderCase, run
 
 LLAMA = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
 CONFIG = os.path.join(TESTDATA, "configs", "llama-3-8b.config.json")
@@ -42,11 +41,9 @@ def write_header(path, tensors):
         file.truncate(8 + len(text) + at)
 
 
-class Init(Case):
+class Init(FolderCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.project = os.path.join(self.folder, "project")
         os.mkdir(self.project)
 

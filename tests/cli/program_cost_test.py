@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import xla_rules
-from driver import TESTDATA, Case, run
+from driver import TESTDATA, Case, FolderCase, run
 
 PROGRAMS = os.path.join(TESTDATA, "programs")
 COSTS = os.path.join(TESTDATA, "program_costs")
@@ -228,7 +228,7 @@ class Audited(Case):
         self.assertIn("what a traced program needs depends on the plan", alone.err)
 
 
-class OwnPrograms(Case):
+class OwnPrograms(FolderCase):
     """Small programs, whose figures are counted by hand."""
 
     # y = x w; on dp=2 fsdp=2 tp=2 a device has [2, 4] of x and [2, 3] of w.
@@ -246,9 +246,7 @@ class OwnPrograms(Case):
     MESH = "dp:2,fsdp:2,tp:2"
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.rules = write(self.folder, "rules.yaml",
                            "rules:\n  - match: w\n    spec: [fsdp, tp]\n")
 

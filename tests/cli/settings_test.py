@@ -8,7 +8,7 @@ import unittest
 
 import yaml
 
-from driver import TESTDATA, Case, run
+from driver import TESTDATA, FolderCase, run
 from verify_case import sizes
 from schemas_test import CoreLoader, validator
 
@@ -25,15 +25,7 @@ def of_the_model(report):
             if not remark.startswith("added ")]
 
 
-class Settings(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Settings(FolderCase):
     def settings(self, text):
         with open(self.path("s.yaml"), "w", encoding="utf-8") as file:
             file.write(text + "\n")

@@ -3,9 +3,8 @@ them."""
 
 import json
 import os
-import tempfile
 
-from driver import MODELS, TESTDATA, Case, run
+from driver import MODELS, TESTDATA, FolderCase, run
 
 LLAMA = ["--manifest", os.path.join(MODELS, "llama-3-8b.hf.manifest.json"),
          "--model", os.path.join(TESTDATA, "configs",
@@ -26,20 +25,7 @@ rules:
 """
 
 
-class StagedCase(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(text)
-        return self.path(name)
-
+class StagedCase(FolderCase):
     def plan(self, mesh, stages, manifest, name="plan.json", up="[null, tp]"):
         """Writes a plan of a small model; returns its path and JSON."""
         rules = self.write("rules.yaml", RULES.format(stages=stages, up=up))

@@ -3,10 +3,9 @@ the plan was written."""
 
 import json
 import os
-import tempfile
 import unittest
 
-from driver import MODELS, TESTDATA, Case, run
+from driver import MODELS, TESTDATA, FolderCase, run
 from reported import Page
 
 CONFIGS = os.path.join(TESTDATA, "configs")
@@ -40,20 +39,7 @@ CASES = [
 ]
 
 
-class StagedCost(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(text)
-        return self.path(name)
-
+class StagedCost(FolderCase):
     def inputs(self, pack, mesh, stages, manifest, model=None):
         rules = self.write("rules.yaml", "version: 1\n"
                            f"extends: builtin:{pack}\nstages: {stages}\n")

@@ -6,7 +6,7 @@ import os
 import tempfile
 import unittest
 
-from driver import MODELS, ROOT, TESTDATA, Case, run
+from driver import MODELS, TESTDATA, FolderCase, run
 
 LLAMA = ["--manifest", os.path.join(MODELS, "llama-3-8b.hf.manifest.json"),
          "--model", os.path.join(TESTDATA, "configs",
@@ -23,18 +23,7 @@ STACKED = {"schema": "shardc.manifest/v1", "params": {
     "head/kernel": {"shape": [32, 64], "dtype": "BF16"}}}
 
 
-class Stages(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def write(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        return path
-
+class Stages(FolderCase):
     def rules(self, stages):
         return self.write("rules.yaml", RULES.format(stages=stages))
 

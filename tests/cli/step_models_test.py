@@ -14,11 +14,12 @@ import unittest
 
 from driver import ROOT, TESTDATA, run
 
+sys.path.insert(0, os.path.join(ROOT, "tests", "runtimes"))
+
+import page_tables  # noqa: E402
+
 CONFIGS = os.path.join(TESTDATA, "configs")
-PAGE = os.path.join(ROOT, "docs", "guides", "step.md")
-BEGIN, END = "<!-- models -->\n", "<!-- /models -->\n"
 # Attention by each operation: on this mesh, in these models.
-OPERATIONS = "<!-- operations -->\n", "<!-- /operations -->\n"
 SPLIT = "sp:2,tp:2"
 ATTENDING = ("llama-3-8b", "t5-small")
 MODES = ("train", "prefill", "decode")
@@ -118,7 +119,8 @@ class Models(unittest.TestCase):
                 self.assertEqual(proved(small, MESH), ("pass", []))
 
     def test_the_tables_are_of_these(self):
-        self.assertEqual(with_table(read()), read(),
+        page = the_page()
+        self.assertEqual(page.made(), page.read(),
                          "tests/cli/step_models_test.py --write writes it")
 
     def test_every_reason_is_needed(self):
@@ -180,27 +182,11 @@ def operations():
     return text_of(lines)
 
 
-def read():
-    with open(PAGE, encoding="utf-8") as file:
-        return file.read()
-
-
-def with_table(text):
-    for (begin, end), made in (((BEGIN, END), table()),
-                               (OPERATIONS, operations())):
-        first, last = text.index(begin) + len(begin), text.index(end)
-        text = text[:first] + made + text[last:]
-    return text
-
-
-def write():
-    text = with_table(read())
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(text)
+def the_page():
+    return page_tables.Page(
+        os.path.join(ROOT, "docs", "guides", "step.md"), models=table,
+        operations=operations)
 
 
 if __name__ == "__main__":
-    if "--write" in sys.argv:
-        write()
-    else:
-        unittest.main()
+    the_page().main()

@@ -9,10 +9,9 @@ import random
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from driver import BIN, MODELS, TESTDATA, Case, run
+from driver import BIN, MODELS, TESTDATA, FolderCase, run
 
 MESHES = ["tp:8", "fsdp:16,tp:4", "dp:4,fsdp:16,tp:4"]
 EXPERT_MESH = "fsdp:8,ep:8"
@@ -23,8 +22,6 @@ GOLDEN = [("llama-3-8b", "fsdp:16,tp:4"), ("gpt2", "tp:8"),
           ("gpt-oss-20b", "fsdp:16,tp:4"), ("t5-small", "fsdp:4,tp:2")]
 WRITE = "--write" in sys.argv
 EVEN = re.compile(r"([\d.]+) of the fully sharded size")
-
-
 
 
 def layered(count, *tensors):
@@ -163,15 +160,7 @@ def models():
             yield name, path
 
 
-class Suggest(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Suggest(FolderCase):
     def write(self, name, params):
         path = self.path(name)
         with open(path, "w", encoding="utf-8") as file:

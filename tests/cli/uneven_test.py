@@ -11,9 +11,8 @@ import random
 import re
 import shutil
 import sys
-import tempfile
 
-from driver import Case, MODELS, ROOT, run
+from driver import MODELS, ROOT, FolderCase, run
 
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
@@ -88,20 +87,7 @@ def taken(data, shape, elements, width):
     return out
 
 
-class Inputs(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(text)
-        return self.path(name)
-
+class Inputs(FolderCase):
     def inputs(self, mesh, params, specs, policy="{illegal: pad}"):
         """params: name -> (shape, dtype); specs: name -> spec, in rules of one
         name each."""

@@ -9,7 +9,7 @@ import os
 import tempfile
 import unittest
 
-from driver import ROOT, TESTDATA, Case, run
+from driver import ROOT, TESTDATA, Case, FolderCase, run
 
 PROGRAMS = os.path.join(TESTDATA, "programs")
 STEPS = os.path.join(TESTDATA, "steps")
@@ -223,13 +223,8 @@ def faults(program):
                    op["at"][1])
 
 
-class Regions(Case):
+class Regions(FolderCase):
     """Functions with shard_map against the same functions without it."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
 
     def given(self, name):
         path = os.path.join(REGIONS, name + ".program.json.gz")

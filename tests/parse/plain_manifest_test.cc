@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "draws.h"
 #include "same_manifest.h"
 #include "source/plain_json.h"
 #include "temporary_folder.h"
@@ -136,23 +137,7 @@ TEST_CASE("changed manifests are read as the full reader reads them") {
   int read = 0;
   for (int i = 0; i < 50000; ++i) {
     std::string text(kPlain[random() % std::size(kPlain)]);
-    for (uint64_t n = random() % 3; n > 0; --n) {
-      const size_t at = random() % text.size();
-      const char byte = kBytes[random() % kBytes.size()];
-      switch (random() % 4) {
-        case 0:
-          text[at] = byte;
-          break;
-        case 1:
-          text.insert(at, 1, byte);
-          break;
-        case 2:
-          text.erase(at, 1 + random() % 3);
-          break;
-        default:
-          text.insert(at, text.substr(random() % text.size(), random() % 24));
-      }
-    }
+    text = Changed(std::move(text), random() % 3, kBytes, 24, random);
     read += ReadsTheSame(text) ? 1 : 0;
   }
   CHECK(read > 5000);

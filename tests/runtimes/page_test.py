@@ -3,14 +3,11 @@ records that hold what it answered. `page_test.py --write` writes the table."""
 
 import os
 import re
-import sys
 import unittest
 
 import hf_plans_test
+import page_tables
 import records
-
-PAGE = os.path.join(records.ROOT, "docs", "runtimes.md")
-BEGIN, END = "<!-- table -->\n", "<!-- /table -->\n"
 
 
 def cases(*names):
@@ -152,19 +149,10 @@ def table():
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def read():
-    with open(PAGE, encoding="utf-8") as file:
-        return file.read()
-
-
-def with_table(text):
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return text[:begin] + table() + text[end:]
-
-
 class Page(unittest.TestCase):
     def test_the_page_has_what_the_records_have(self):
-        self.assertEqual(with_table(read()), read(),
+        page = the_page()
+        self.assertEqual(page.made(), page.read(),
                          "tests/runtimes/page_test.py --write writes it")
 
     def test_every_record_is_on_it(self):
@@ -173,14 +161,10 @@ class Page(unittest.TestCase):
                          - {"README.md"})
 
 
-def write():
-    text = with_table(read())
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(text)
+def the_page():
+    return page_tables.Page(
+        os.path.join(records.ROOT, "docs", "runtimes.md"), table=table)
 
 
 if __name__ == "__main__":
-    if "--write" in sys.argv:
-        write()
-    else:
-        unittest.main()
+    the_page().main()

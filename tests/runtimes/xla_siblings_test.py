@@ -8,15 +8,13 @@ docs/compiler.md has the table; `xla_siblings_test.py --write` writes it.
 import collections
 import math
 import os
-import sys
 import tempfile
 import unittest
 
+import page_tables
 import records
 from xla_siblings import BY_PART, LAYERS, LENGTH, MODELS, WIDTH, Asked, cases
 
-PAGE = os.path.join(records.ROOT, "docs", "compiler.md")
-BEGIN, END = "<!-- siblings -->\n", "<!-- /siblings -->\n"
 RECORD = records.load("xla/siblings")
 MOVES = ("ppermute", "all_to_all")
 # The widths of the products of fused matrices that are stored in one range. Falcon's
@@ -201,7 +199,8 @@ class Siblings(unittest.TestCase):
         self.assertNotEqual(case.ours, case.theirs)
 
     def test_the_page_has_what_the_record_has(self):
-        self.assertEqual(with_table(read()), read(),
+        page = the_page()
+        self.assertEqual(page.made(), page.read(),
                          "tests/runtimes/xla_siblings_test.py --write writes it")
 
 
@@ -226,24 +225,10 @@ def table():
         "| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def read():
-    with open(PAGE, encoding="utf-8") as file:
-        return file.read()
-
-
-def with_table(text):
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return text[:begin] + table() + text[end:]
-
-
-def write():
-    text = with_table(read())
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(text)
+def the_page():
+    return page_tables.Page(
+        os.path.join(records.ROOT, "docs", "compiler.md"), siblings=table)
 
 
 if __name__ == "__main__":
-    if "--write" in sys.argv:
-        write()
-    else:
-        unittest.main()
+    the_page().main()

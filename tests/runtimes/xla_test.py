@@ -6,16 +6,14 @@ docs/compiler.md has the table; `xla_test.py --write` writes it.
 import collections
 import json
 import os
-import sys
 import tempfile
 import unittest
 
+import page_tables
 import records
 import shardc_answers
 import xla_cases
 
-PAGE = os.path.join(records.ROOT, "docs", "compiler.md")
-BEGIN, END = "<!-- table -->\n", "<!-- /table -->\n"
 RECORD = records.load("xla/steps")
 NUMBER = "number"
 # Programs that repeat keys and values for the query heads before they are
@@ -210,7 +208,8 @@ class Steps(unittest.TestCase):
         self.assertNotEqual(without_numbers(ours(case)), theirs)
 
     def test_the_page_has_what_the_record_has(self):
-        self.assertEqual(with_table(read()), read(),
+        page = the_page()
+        self.assertEqual(page.made(), page.read(),
                          "tests/runtimes/xla_test.py --write writes it")
 
 
@@ -245,24 +244,10 @@ def table():
     return "".join(out)
 
 
-def read():
-    with open(PAGE, encoding="utf-8") as file:
-        return file.read()
-
-
-def with_table(text):
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return text[:begin] + table() + text[end:]
-
-
-def write():
-    text = with_table(read())
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(text)
+def the_page():
+    return page_tables.Page(
+        os.path.join(records.ROOT, "docs", "compiler.md"), table=table)
 
 
 if __name__ == "__main__":
-    if "--write" in sys.argv:
-        write()
-    else:
-        unittest.main()
+    the_page().main()

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "draws.h"
 #include "same_json.h"
 #include "source/json.h"
 
@@ -112,24 +113,7 @@ TEST_CASE("the scanner reads what the other reader reads of changed texts") {
       "{}[]\",:\\u0129aben-+.eE \n\x7f\x01\xc3\xa9";
   for (int i = 0; i < 20000; ++i) {
     std::string text(kTexts[random() % std::size(kTexts)]);
-    for (uint64_t n = random() % 4; n > 0; --n) {
-      const size_t at = random() % text.size();
-      const char byte = kBytes[random() % kBytes.size()];
-      switch (random() % 4) {
-        case 0:
-          text[at] = byte;
-          break;
-        case 1:
-          text.insert(at, 1, byte);
-          break;
-        case 2:
-          text.erase(at, 1 + random() % 3);
-          break;
-        default:
-          text.insert(at, text.substr(random() % text.size(), random() % 8));
-      }
-      if (text.empty()) text = "[]";
-    }
+    text = Changed(std::move(text), random() % 4, kBytes, 8, random);
     CheckSame(text);
   }
 }
