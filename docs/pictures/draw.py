@@ -1,5 +1,5 @@
 """Draws the pictures of the documentation: the drawings of `shardc report`, each
-as an SVG file of its own.
+as an SVG file of its own, and the folders of the source (source.py).
 
     draw.py [FOLDER]    # default: this folder; SHARDC_BIN names the program
 
@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 from xml.sax.saxutils import escape, quoteattr
+
+import source
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -228,6 +230,8 @@ def draw(folder):
         pages = [page_of(name, one) for one in several]
         with open(os.path.join(folder, name), "w", encoding="utf-8") as out:
             out.write(picture(pages, section, count, captions))
+    with open(os.path.join(folder, "source.svg"), "w", encoding="utf-8") as out:
+        out.write(source.picture())
 
 
 if __name__ == "__main__":
