@@ -12,13 +12,14 @@
 
 #include "cli/check_targets.h"
 #include "cli/commands.h"
+#include "cli/cost_flags.h"
 #include "cli/fixes.h"
 #include "cli/output.h"
 #include "cli/target_audit.h"
 #include "cli/version.h"
+#include "cost/setting_rows.h"
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
-#include "model/option_value.h"
 #include "source/file.h"
 #include "source/sink.h"
 #include "source/wording.h"
@@ -308,18 +309,16 @@ int CheckTargetsOf(const CheckFlags& given, const Common& common,
     if (!attention) return kFailed;
     flags.options.lint.attention = *attention;
   }
-  LintFlags& lint = flags.options.lint;
-  if ((!flags.batch.empty() &&
-       !(lint.batch = ParseInteger("--batch", flags.batch, 1, findings))) ||
-      (!flags.kv_length.empty() &&
-       !(lint.kv_length =
-             ParseInteger("--kv-len", flags.kv_length, 1, findings)))) {
+  cost::Settings sizes;
+  if (!cost::ReadSetting("--batch", flags.batch, sizes, findings) ||
+      !cost::ReadSetting("--kv-len", flags.kv_length, sizes, findings) ||
+      !cost::ReadSetting("--memory", flags.memory, sizes, findings)) {
     return kFailed;
   }
-  if (!flags.memory.empty()) {
-    flags.options.lint.memory = ParseBytes("--memory", flags.memory, findings);
-    if (!flags.options.lint.memory) return kFailed;
-  }
+  LintFlags& lint = flags.options.lint;
+  lint.batch = sizes.batch;
+  lint.kv_length = sizes.kv_length;
+  lint.memory = sizes.memory;
   std::optional<program::TracedProgram> traced;
   if (!flags.program.empty()) {
     traced = ReadTracedFile(flags.program, findings);
@@ -428,18 +427,9 @@ Options OptionsOf(CheckFlags& flags) {
         .value = "SETTINGS",
         .help = "sizes of attention in place of a config.json, such as "
                 "heads=32,kv_heads=8,head_dim=128"},
-       {.name = "--batch",
-        .to = &flags.batch,
-        .value = "N",
-        .help = "rows per step over all devices (default: the target's)"},
-       {.name = "--kv-len",
-        .to = &flags.kv_length,
-        .value = "N",
-        .help = "tokens that the cache can hold (default: the target's)"},
-       {.name = "--memory",
-        .to = &flags.memory,
-        .value = "SIZE",
-        .help = "memory of a device, such as 80GiB"},
+       OptionOfSetting("--batch", &flags.batch),
+       OptionOfSetting("--kv-len", &flags.kv_length),
+       OptionOfSetting("--memory", &flags.memory),
        {.name = "--program",
         .to = &flags.program,
         .value = "FILE",
