@@ -296,11 +296,8 @@ void WriteMeshChange(Page& page) {
   Html& html = page.html;
   html.Raw("<h3>The mesh changes</h3>\n<p><code>").Text(MeshText(before));
   html.Raw("</code> → <code>").Text(MeshText(after)).Raw("</code></p>\n");
-  html.Raw(
-      "<div class=s tabindex=0 role=group aria-label=\"Axes before and "
-      "after\"><table class=narrow><thead><tr><th scope=col>Axis</th><th "
-      "scope=col class=r>Before</th><th scope=col class=r>After</th><th "
-      "scope=col>Change</th></tr></thead><tbody>");
+  BeginTable(html, "Axes before and after", "narrow",
+             {{"Axis"}, {"Before", true}, {"After", true}, {"Change"}});
   for (const MeshAxis& axis : after.axes) {
     WriteAxisRow(page, axis.name, before, after);
   }
@@ -309,7 +306,8 @@ void WriteMeshChange(Page& page) {
   }
   html.Raw("<tr><th scope=row>devices</th><td class=r>").Count(before.devices);
   html.Raw("</td><td class=r>").Count(after.devices);
-  html.Raw("</td><td></td></tr></tbody></table></div>\n");
+  html.Raw("</td><td></td></tr>");
+  EndTable(html);
   const int64_t kept = KeptSpecs(diff);
   if (kept > 0) {
     html.Raw("<p>" + Counted(kept, "parameter") +
@@ -353,11 +351,9 @@ void WriteChanges(Page& page) {
   }
   WriteTotals(page);
   WriteMeshChange(page);
-  html.Raw(
-      "<div class=s tabindex=0 role=group aria-label=Changes><table class=ch>"
-      "<thead><tr><td></td><th scope=col>Tensor</th><th scope=col>Before"
-      "</th><th scope=col>After</th><th scope=col class=r>Per device</th>"
-      "<th scope=col>Move</th></tr></thead><tbody>\n");
+  BeginTable(
+      html, "Changes", "ch",
+      {{}, {"Tensor"}, {"Before"}, {"After"}, {"Per device", true}, {"Move"}});
   size_t left = page.limits.changes, more = 0;
   const auto each = [&](const auto& entries, const auto& write) {
     for (const auto& entry : entries) {
@@ -378,7 +374,7 @@ void WriteChanges(Page& page) {
   each(diff.removed,
        [&](const NamedGroup& one) { WritePlain(page, "−", "removed", one); });
   each(DimChanges(diff), [&](const DimChange& one) { WriteDim(page, one); });
-  html.Raw("</tbody></table></div>\n");
+  EndTable(html);
   if (more > 0) {
     html.Raw("<p class=q>and ").Count(static_cast<int64_t>(more));
     html.Raw(" more: <code>shardc diff</code> has them all.</p>\n");

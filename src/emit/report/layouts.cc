@@ -120,11 +120,9 @@ void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
 
 void WriteAxisTable(Page& page, const picture::MeshPicture& mesh) {
   Html& html = page.html;
-  html.Raw(
-      "<div class=s tabindex=0 role=group aria-label=Axes><table "
-      "class=narrow><thead><tr><th scope=col>Axis</th><th scope=col "
-      "class=r>Size</th><th scope=col class=r>Stride</th><th scope=col>First "
-      "group</th><th scope=col>Hosts</th></tr></thead><tbody>");
+  BeginTable(
+      html, "Axes", "narrow",
+      {{"Axis"}, {"Size", true}, {"Stride", true}, {"First group"}, {"Hosts"}});
   for (const picture::AxisLine& line : mesh.axes()) {
     const MeshAxis& axis = page.mesh().axes[line.axis];
     const auto step = line.group.Step();
@@ -135,7 +133,7 @@ void WriteAxisTable(Page& page, const picture::MeshPicture& mesh) {
     html.Raw("</td><td>").Text(DevicesText(line.group, "–"));
     html.Raw("</td><td>").Text(HostSpanText(line)).Raw("</td></tr>");
   }
-  html.Raw("</tbody></table></div>\n");
+  EndTable(html);
 }
 
 }  // namespace
@@ -224,13 +222,9 @@ void WriteStages(Page& page, const PlanStages& stages) {
   const HeldBytes held = page.plan().Held(page.First());
   const auto along = held.placed().find(stages.axis);
   const bool bytes = !page.in.pipeline;
-  html.Raw(
-      "<div class=s tabindex=0 role=group aria-label=Stages><table "
-      "class=narrow><thead><tr><th scope=col>Stage</th><th scope=col>Ranks</th>"
-      "<th scope=col>Has</th>");
-  html.Raw(bytes ? "<th scope=col class=r>Parameters on a device of the "
-                   "rank</th></tr></thead><tbody>\n"
-                 : "</tr></thead><tbody>\n");
+  std::vector<Head> heads = {{"Stage"}, {"Ranks"}, {"Has"}};
+  if (bytes) heads.push_back({"Parameters on a device of the rank", true});
+  BeginTable(html, "Stages", "narrow", heads);
   for (size_t s = 0; s < stages.of.size(); ++s) {
     const PlanStage& stage = stages.of[s];
     html.Raw("<tr><th scope=row>").Number(static_cast<int64_t>(s));
@@ -243,7 +237,7 @@ void WriteStages(Page& page, const PlanStages& stages) {
     }
     html.Raw("</td></tr>\n");
   }
-  html.Raw("</tbody></table></div>\n");
+  EndTable(html);
 }
 
 }  // namespace

@@ -144,16 +144,12 @@ void WriteLegend(Page& page, const std::set<size_t>& there) {
 
 void WriteTable(Page& page, const std::set<size_t>& there) {
   Html& html = page.html;
-  html.Raw(
-      "<details><summary>As a table</summary><div class=s tabindex=0 "
-      "role=group aria-label=\"memory by mode or rank\"><table "
-      "class=by><thead><tr><th "
-      "scope=col>Component</th>");
+  html.Raw("<details><summary>As a table</summary>");
+  std::vector<Head> heads = {{"Component"}};
   for (const cost::Report& report : page.in.costs) {
-    html.Raw("<th scope=col class=r>").Text(NameOf(report));
-    html.Raw("</th>");
+    heads.push_back({NameOf(report), true});
   }
-  html.Raw("</tr></thead><tbody>");
+  BeginTable(html, "memory by mode or rank", "by", heads);
   const auto row = [&](std::string_view name, const auto& bytes) {
     html.Raw("<tr><th scope=row>").Text(name).Raw("</th>");
     for (const cost::Report& report : page.in.costs) {
@@ -183,7 +179,8 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
     row("the emptiest device",
         [](const cost::Memory& of) { return Emptiest(of); });
   }
-  html.Raw("</tbody></table></div></details>\n");
+  EndTable(html);
+  html.Raw("</details>\n");
 }
 
 // Lists the components of memory that the totals do not include, because their

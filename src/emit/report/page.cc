@@ -440,6 +440,33 @@ std::string FigureKey(const picture::FoldedPlan& plan,
          group.placed_along;
 }
 
+void BeginTable(Html& html, std::string_view label, std::string_view look,
+                const std::vector<Head>& heads, std::string_view id) {
+  html.Raw("<div class=s tabindex=0 role=group aria-label=\"").Text(label);
+  html.Raw("\"><table");
+  if (!look.empty()) html.Raw(" class=\"").Raw(look).Raw("\"");
+  html.Raw("><thead><tr>");
+  for (const Head& head : heads) {
+    if (head.name.empty()) {
+      html.Raw("<td></td>");
+      continue;
+    }
+    html.Raw(head.number ? "<th scope=col class=r>" : "<th scope=col>");
+    html.Text(head.name).Raw("</th>");
+  }
+  html.Raw("</tr></thead><tbody");
+  if (!id.empty()) html.Raw(" id=").Raw(id);
+  html.Raw(">\n");
+}
+
+void EndTable(Html& html) { html.Raw("</tbody></table></div>\n"); }
+
+void WriteMore(Html& html, size_t shown, size_t all, std::string_view what) {
+  if (shown >= all) return;
+  html.Raw("<p class=q>and " +
+           Counted(static_cast<int64_t>(all - shown), what) + ".</p>\n");
+}
+
 void RoundShare(Html& html, double part, double sum) {
   const double percent = sum > 0 ? 100 * part / sum : 0;
   if (percent > 0 && percent < 0.5) {

@@ -45,6 +45,19 @@ class Html {
   Sink& out_;
 };
 
+// A column of a table.
+struct Head {
+  std::string name;     // If it is empty, the column has no heading.
+  bool number = false;  // Numbers are aligned to the right.
+};
+// Opens a table in a frame that scrolls. `label` is what the table is about,
+// `look` has the CSS classes of the table, and `id` is the id of its rows.
+void BeginTable(Html& html, std::string_view label, std::string_view look,
+                const std::vector<Head>& heads, std::string_view id = {});
+void EndTable(Html& html);
+// Writes "and 3 more rows" if fewer rows are shown than there are.
+void WriteMore(Html& html, size_t shown, size_t all, std::string_view what);
+
 // The largest numbers of items that the page shows.
 struct Limits {
   size_t rows = 200;

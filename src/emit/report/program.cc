@@ -64,41 +64,11 @@ void WriteOver(Page& page, const audit::Members& members) {
   }
 }
 
-struct Head {
-  std::string_view name;
-  bool number = false;
-};
-
-// Opens a table. `title` is its label, and `id` is the HTML id of its rows.
-void BeginTable(Page& page, std::string_view title, std::string_view id,
-                const std::vector<Head>& heads) {
-  Html& html = page.html;
-  html.Raw("<div class=s tabindex=0 role=group aria-label=\"").Raw(title);
-  html.Raw("\"><table class=\"by sort\"><thead><tr>");
-  for (const Head& head : heads) {
-    if (head.name.empty()) {
-      html.Raw("<td></td>");
-      continue;
-    }
-    html.Raw(head.number ? "<th scope=col class=r>" : "<th scope=col>");
-    html.Raw(head.name).Raw("</th>");
-  }
-  html.Raw("</tr></thead><tbody");
-  if (!id.empty()) html.Raw(" id=").Raw(id);
-  html.Raw(">\n");
-}
-
 // Opens a table cell with the number by which the script sorts. On narrow
 // pages, where the head of the table is hidden, the cell shows `label`.
 Html& Number(Html& html, int64_t number, std::string_view label) {
   html.Raw("<td class=r data-v=").Number(number);
   return html.Raw(" data-m=\"").Raw(label).Raw("\">");
-}
-
-void WriteMore(Html& html, size_t shown, size_t all, std::string_view what) {
-  if (shown >= all) return;
-  html.Raw("<p class=q>and " +
-           Counted(static_cast<int64_t>(all - shown), what) + ".</p>\n");
 }
 
 void WriteSentRow(Page& page, const Row& row, int64_t most, bool timed) {
@@ -146,7 +116,7 @@ void WriteSent(Page& page, const audit::Report& report) {
                              {"Sent per device", true},
                              {""}};
   if (timed) heads.push_back({"Time", true});
-  BeginTable(page, "What the program sends", "sent", heads);
+  BeginTable(html, "What the program sends", "by sort", heads, "sent");
   const size_t shown = std::min(rows.size(), page.limits.rows);
   for (size_t i = 0; i < shown; ++i) {
     WriteSentRow(page, rows[i], rows[0].sent, timed);
@@ -181,7 +151,7 @@ void WriteRemarks(Page& page, std::string_view before,
 
 void WriteRoutes(Page& page, const StepCompared& compared) {
   Html& html = page.html;
-  BeginTable(page, "Compared with the plan’s step", "",
+  BeginTable(html, "Compared with the plan’s step", "by sort",
              {{"Collective"},
               {"Over"},
               {"Planned", true},
@@ -204,7 +174,7 @@ void WriteRoutes(Page& page, const StepCompared& compared) {
     html.Raw("</td><td>").Text(RewritesText(one.rewrites));
     html.Raw("</td></tr>\n");
   }
-  html.Raw("</tbody></table></div>\n");
+  EndTable(html);
 }
 
 void WriteUnmatched(Page& page, std::string_view title,
@@ -218,7 +188,7 @@ void WriteUnmatched(Page& page, std::string_view title,
                              {"Times", true}, {"Sent per device", true},
                              {"Reason"}};
   if (compiled) heads.push_back({"Line"});
-  BeginTable(page, title, "", heads);
+  BeginTable(html, title, "by sort", heads);
   const size_t shown = std::min(all.size(), page.limits.rows);
   for (size_t i = 0; i < shown; ++i) {
     const Unmatched& one = all[i];
@@ -236,7 +206,7 @@ void WriteUnmatched(Page& page, std::string_view title,
     }
     html.Raw("</tr>\n");
   }
-  html.Raw("</tbody></table></div>\n");
+  EndTable(html);
   WriteMore(html, shown, all.size(), "more row");
 }
 
@@ -268,7 +238,8 @@ void WriteDrifts(Page& page, const audit::Drifts& drifts) {
   Html& html = page.html;
   constexpr std::string_view kTitle = "Sharded in another way than planned";
   html.Raw("<h3>").Raw(kTitle).Raw("</h3>\n");
-  BeginTable(page, kTitle, "", {{"Argument"}, {"Planned"}, {"Compiled"}});
+  BeginTable(html, kTitle, "by sort",
+             {{"Argument"}, {"Planned"}, {"Compiled"}});
   const size_t shown = std::min(drifts.all.size(), page.limits.rows);
   for (size_t i = 0; i < shown; ++i) {
     const audit::Drift& one = drifts.all[i];
@@ -283,7 +254,7 @@ void WriteDrifts(Page& page, const audit::Drifts& drifts) {
     }
     html.Raw("</td></tr>\n");
   }
-  html.Raw("</tbody></table></div>\n");
+  EndTable(html);
   WriteMore(html, shown, drifts.all.size(), "more argument");
 }
 

@@ -147,14 +147,14 @@ void WriteTimeline(const ScheduleReport& report, Html& html) {
 }
 
 void WriteRankTable(const ScheduleReport& report, Html& html) {
-  html.Raw(
-      "<div class=s tabindex=0 role=group "
-      "aria-label=Ranks><table class=narrow><thead><tr><th "
-      "scope=col>Rank</th><th scope=col>Stages</th><th scope=col "
-      "class=r>First task</th><th scope=col class=r>Last task</th><th "
-      "scope=col class=r>Busy</th><th scope=col class=r>Bubble of the "
-      "step</th><th scope=col class=r>Micro-batches held</th></tr></thead>"
-      "<tbody>\n");
+  BeginTable(html, "Ranks", "narrow",
+             {{"Rank"},
+              {"Stages"},
+              {"First task", true},
+              {"Last task", true},
+              {"Busy", true},
+              {"Bubble of the step", true},
+              {"Micro-batches held", true}});
   for (size_t rank = 0; rank < report.table.rows.size(); ++rank) {
     const schedule::RankTime& time = report.timeline.ranks[rank];
     html.Raw("<tr><th scope=row>").Number(static_cast<int64_t>(rank));
@@ -174,7 +174,7 @@ void WriteRankTable(const ScheduleReport& report, Html& html) {
     html.Raw("</td><td class=r>").Number(report.held[rank]);
     html.Raw("</td></tr>\n");
   }
-  html.Raw("</tbody></table></div>\n");
+  EndTable(html);
 }
 
 void WriteSchedulePage(const ScheduleReport& report, Sink& out) {

@@ -290,17 +290,11 @@ struct SearchCell {
 class SearchTable {
  public:
   SearchTable(Html& html, std::string_view label,
-              const std::vector<SearchCell>& heads)
+              const std::vector<Head>& heads)
       : html_(html) {
-    html_.Raw("<div class=s tabindex=0 role=group aria-label=\"").Text(label);
-    html_.Raw("\"><table class=narrow><thead><tr>");
-    for (const SearchCell& head : heads) {
-      html_.Raw(head.right ? "<th scope=col class=r>" : "<th scope=col>");
-      html_.Text(head.text).Raw("</th>");
-    }
-    html_.Raw("</tr></thead><tbody>\n");
+    BeginTable(html, label, "narrow", heads);
   }
-  void Close() { html_.Raw("</tbody></table></div>\n"); }
+  void Close() { EndTable(html_); }
 
   void Row(const std::vector<SearchCell>& cells) {
     for (size_t i = 0; i < cells.size(); ++i) {
@@ -500,7 +494,7 @@ class SearchPage {
   }
 
   void WriteComparison(const Sharding& winner, const Sharding* other) {
-    std::vector<SearchCell> heads = {{"Choice or part"}, {"Winner", true}};
+    std::vector<Head> heads = {{"Choice or part"}, {"Winner", true}};
     if (other != nullptr) {
       heads.push_back({"Runner-up", true});
       heads.push_back({"Difference", true});

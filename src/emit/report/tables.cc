@@ -229,7 +229,7 @@ void WriteTensors(Page& page, const Tensors& tensors) {
     }
     html.Raw("</tr>\n");
   }
-  html.Raw("</tbody></table></div>\n");
+  EndTable(html);
 }
 
 void WriteCaches(Page& page) {
@@ -262,13 +262,13 @@ void WriteTransfers(Page& page, const cost::Report& report) {
   }
   int64_t most = 1;
   for (const cost::Transfer& one : transfers) most = std::max(most, one.sent);
-  html.Raw("<div class=s tabindex=0 role=group aria-label=\"Sent in ");
-  html.Text(NameOf(report));
-  html.Raw(
-      "\"><table class=by><thead><tr><th scope=col>Part</th><th scope=col>"
-      "Collective</th><th scope=col>Over</th><th scope=col class=r>Count"
-      "</th><th scope=col class=r>Sent per device</th><td></td></tr>"
-      "</thead><tbody>\n");
+  BeginTable(html, "Sent in " + NameOf(report), "by",
+             {{"Part"},
+              {"Collective"},
+              {"Over"},
+              {"Count", true},
+              {"Sent per device", true},
+              {}});
   for (const cost::Transfer& one : transfers) {
     html.Raw("<tr><th scope=row>").Text(one.part);
     html.Raw(one.backward ? ", backward" : "").Raw("</th><td class=k>");
@@ -298,34 +298,24 @@ void WriteSteps(Page& page, const cost::Report& report) {
 void WriteTable(Page& page, const Table& table) {
   Html& html = page.html;
   html.Raw("<h3>").Text(table.title).Raw("</h3>\n<p class=q>");
-  html.Message(table.about)
-      .Raw(
-          "</p>\n<div class=s tabindex=0 role=group "
-          "aria-label=\"");
-  html.Text(table.title).Raw("\"><table><thead><tr>");
-  const auto right = [&](size_t column) {
-    return column < table.numbers.size() && table.numbers[column];
-  };
+  html.Message(table.about).Raw("</p>\n");
+  std::vector<Head> heads;
   for (size_t i = 0; i < table.heads.size(); ++i) {
-    html.Raw(right(i) ? "<th scope=col class=r>" : "<th scope=col>");
-    html.Text(table.heads[i]).Raw("</th>");
+    heads.push_back(
+        {table.heads[i], i < table.numbers.size() && table.numbers[i]});
   }
-  html.Raw("</tr></thead><tbody>\n");
+  BeginTable(html, table.title, "", heads);
   const size_t shown = std::min(table.rows.size(), page.limits.rows);
   for (size_t r = 0; r < shown; ++r) {
     html.Raw("<tr>");
     for (size_t i = 0; i < table.rows[r].size(); ++i) {
-      html.Raw(right(i) ? "<td class=r>" : "<td>").Name(table.rows[r][i]);
-      html.Raw("</td>");
+      html.Raw(heads[i].number ? "<td class=r>" : "<td>");
+      html.Name(table.rows[r][i]).Raw("</td>");
     }
     html.Raw("</tr>\n");
   }
-  html.Raw("</tbody></table></div>\n");
-  if (shown == table.rows.size()) return;
-  html.Raw("<p class=q>and ");
-  html.Raw(
-      Counted(static_cast<int64_t>(table.rows.size() - shown), "more row") +
-      ".</p>\n");
+  EndTable(html);
+  WriteMore(html, shown, table.rows.size(), "more row");
 }
 
 }  // namespace
@@ -348,11 +338,10 @@ void WriteRules(Page& page) {
              (coverage.Shadowed() == 1 ? " is" : " are") +
              " shadowed by earlier rules.");
   }
-  html.Raw(
-      "</p>\n<div class=s tabindex=0 role=group aria-label=Rules><table>"
-      "<thead><tr><th scope=col class=r>#</th><th scope=col>Pattern</th>"
-      "<th scope=col>From</th><th scope=col class=r>Won</th><th scope=col "
-      "class=r>Bytes</th><td></td></tr></thead><tbody>\n");
+  html.Raw("</p>\n");
+  BeginTable(
+      html, "Rules", "",
+      {{"#", true}, {"Pattern"}, {"From"}, {"Won", true}, {"Bytes", true}, {}});
   const size_t shown = std::min(coverage.rules.size(), page.limits.rows);
   for (size_t i = 0; i < shown; ++i) {
     const picture::RuleLine& rule = coverage.rules[i];
@@ -370,13 +359,8 @@ void WriteRules(Page& page) {
     Bar(html, rule.bytes, std::max<int64_t>(1, coverage.bytes), "bar");
     html.Raw("</td></tr>\n");
   }
-  html.Raw("</tbody></table></div>\n");
-  if (shown < coverage.rules.size()) {
-    html.Raw("<p class=q>and ");
-    html.Raw(Counted(static_cast<int64_t>(coverage.rules.size() - shown),
-                     "more rule") +
-             ".</p>\n");
-  }
+  EndTable(html);
+  WriteMore(html, shown, coverage.rules.size(), "more rule");
   if (coverage.no_rule > 0) {
     html.Raw("<p>" + Counted(coverage.no_rule, "parameter") +
              " without a rule, ");

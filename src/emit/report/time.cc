@@ -199,14 +199,12 @@ void WriteAssumptions(Page& page) {
   page.Begin("assumptions", "Assumptions");
   html.Raw(
       "<p class=q>What memory, time and communication were computed with. A "
-      "dash was not given, and the figures that need it are left out.</p>\n"
-      "<div class=s tabindex=0 role=group aria-label=Assumptions><table "
-      "class=\"by narrow\"><thead><tr><th scope=col>Setting</th>");
+      "dash was not given, and the figures that need it are left out.</p>\n");
+  std::vector<Head> heads = {{"Setting"}};
   for (const cost::Report& report : costs) {
-    html.Raw("<th scope=col class=r>").Text(ModeName(report.mode));
-    html.Raw("</th>");
+    heads.push_back({std::string(ModeName(report.mode)), true});
   }
-  html.Raw("</tr></thead><tbody>\n");
+  BeginTable(html, "Assumptions", "by narrow", heads);
   const auto row = [&](std::string_view name, const auto& text) {
     html.Raw("<tr><th scope=row>").Raw(name).Raw("</th>");
     for (const cost::Report& report : costs) {
@@ -238,7 +236,7 @@ void WriteAssumptions(Page& page) {
     return one.memory.capacity ? BytesText(*one.memory.capacity)
                                : std::string("–");
   });
-  html.Raw("</tbody></table></div>\n");
+  EndTable(html);
   for (const cost::Report& report : costs) {
     html.Raw("<details><summary>Assumed in ").Text(ModeName(report.mode));
     html.Raw("</summary><ul>");
