@@ -10,6 +10,12 @@ FLAGS = [
          "SHD023 1:1 `--batch` is more than 2^40"),
     ], INPUTS),
     Reader("flags",
+           "check --mesh tp:2 --rules r.yaml --manifest m.json --batch "
+           "1099511627777", [
+        ("",
+         "SHD023 1:1 `--batch` is more than 2^40"),
+    ], INPUTS),
+    Reader("flags",
            "cost --mesh tp:2 --rules r.yaml --manifest m.json --batch "
            "100000000000000000000", [
         ("",
