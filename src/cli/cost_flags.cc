@@ -32,10 +32,9 @@ Options SettingFlags::AsOptions() {
   return out;
 }
 
-std::string& SettingFlags::operator[](std::string_view flag) {
-  return values_[static_cast<size_t>(&cost::SettingRowOf(flag) -
-                                     cost::SettingRows().data())]
-      .text;
+size_t SettingFlags::RowOf(std::string_view flag) {
+  return static_cast<size_t>(&cost::SettingRowOf(flag) -
+                             cost::SettingRows().data());
 }
 
 std::vector<cost::GivenSetting> SettingFlags::Given(const Target& target,

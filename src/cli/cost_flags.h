@@ -34,15 +34,18 @@ class SettingFlags {
   // Returns the options that store their values in this object.
   Options AsOptions();
   // The value of an option such as "--batch"; empty if it is not given.
-  std::string& operator[](std::string_view flag);
+  std::string& operator[](std::string_view flag) {
+    return values_[RowOf(flag)].text;
+  }
   const std::string& operator[](std::string_view flag) const {
-    return const_cast<SettingFlags&>(*this)[flag];
+    return values_[RowOf(flag)].text;
   }
   // Returns the values of the options and, for options that are not given, of
   // the keys of the target that have an effect in the mode.
   std::vector<cost::GivenSetting> Given(const Target& target, Mode mode) const;
 
  private:
+  static size_t RowOf(std::string_view flag);
   Option OptionAt(size_t row);
   struct Value {
     std::string text;
