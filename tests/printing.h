@@ -74,11 +74,12 @@ inline std::string_view NameIn(std::string_view described, size_t index) {
     depth += list[i] == '<' || list[i] == '(' || list[i] == '{';
     depth -= closes;
     if (depth > 0 || (list[i] != ',' && depth == 0)) continue;
-    if (index-- == 0) {
+    if (index == 0) {
       const std::string_view value = list.substr(begin, i - begin);
       const std::string_view name = value.substr(value.rfind(':') + 1);
       return name.find(')') == name.npos ? name : std::string_view();
     }
+    --index;
     begin = i + 2;
   }
   return {};
