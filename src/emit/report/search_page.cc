@@ -315,12 +315,6 @@ std::string Signed(double seconds) {
   return (seconds < 0 ? "-" : "+") + SecondsText(std::abs(seconds));
 }
 
-std::string SpacedName(std::string_view name) {
-  std::string out(name);
-  std::replace(out.begin(), out.end(), '_', ' ');
-  return out;
-}
-
 std::string MeshCell(const Sharding& one) {
   return "`" + SearchMeshText(one.mesh) + "`" +
          (one.IsPipeline() ? ", " + one.schedule : "");
@@ -537,7 +531,7 @@ class SearchPage {
           other != nullptr ? seconds(*other) - parts[i].seconds : 0.0;
       if (parts[i].seconds == 0 && more == 0) continue;
       row(
-          SpacedName(parts[i].name),
+          PartName(parts[i].name),
           [&](const Sharding& one) { return SecondsText(seconds(one)); },
           Signed(more));
     }

@@ -24,12 +24,6 @@ struct Span {
   double begin = 0, seconds = 0;
 };
 
-std::string PartName(std::string_view name) {
-  std::string out(name);
-  std::replace(out.begin(), out.end(), '_', ' ');
-  return out;
-}
-
 void WriteSpans(Html& html, const std::vector<Span>& spans, double total) {
   const auto percent = [&](double seconds) {
     return total > 0 ? 100 * seconds / total : 0;

@@ -295,7 +295,7 @@ ROWS = [
     ('emit/report/time.cc',
      'html.Text(cost::kBoundNames[static_cast<size_t>(time.bound)]);',
      'html.Text(cost::kBoundNames[static_cast<size_t>(time.bound)])', '', ''),
-    ('emit/report/time.cc',
+    ('emit/costs/cost_report.cc',
      "std::replace(out.begin(), out.end(), '_', ' ');",
      "std::replace(out.begin(), out.end(), '_', ' ')", '', ''),
     ('emit/report/tables.cc',
