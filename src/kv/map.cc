@@ -17,6 +17,7 @@
 #include <set>
 #include <utility>
 
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -281,8 +282,7 @@ class Maker {
     for (const auto& [ranks, layers] : of_ranks) {
       std::map<std::pair<int64_t, int64_t>, std::vector<const Holder*>> parts;
       for (const Holder& holder : from_.holders) {
-        if (std::find(ranks.begin(), ranks.end(), holder.stage_rank) ==
-            ranks.end()) {
+        if (!IsAmong(holder.stage_rank, ranks)) {
           continue;
         }
         parts[{holder.head_part[index], holder.token_part}].push_back(&holder);

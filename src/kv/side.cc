@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "model/mesh_layout.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -34,7 +35,7 @@ AxisGroup AxesOf(const Mesh& mesh, const Spec& spec, size_t dim,
                  AxisGroup& seen) {
   AxisGroup out;
   for (const std::string& axis : AxesAt(spec, dim)) {
-    const bool known = std::find(seen.begin(), seen.end(), axis) != seen.end();
+    const bool known = IsAmong(axis, seen);
     if (known || mesh.SizeOf(axis) == 1) continue;
     seen.push_back(axis);
     out.push_back(axis);

@@ -26,6 +26,7 @@
 #include "plan/fingerprint.h"
 #include "plan/placement.h"
 #include "roles/described.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "step/role_uses.h"
 
@@ -63,8 +64,7 @@ constexpr size_t kKvHeadDim = 2;
 std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
   std::vector<Mode> modes = {Mode::kTrain};
   for (Mode mode : kAllModes) {
-    if (mode != Mode::kTrain &&
-        std::find(asked.begin(), asked.end(), mode) != asked.end()) {
+    if (mode != Mode::kTrain && IsAmong(mode, asked)) {
       modes.push_back(mode);
     }
   }
@@ -542,8 +542,7 @@ bool Compiler::Run() {
   Plan& plan = c_.plan;
   plan.mesh = c_.mesh;
   for (Mode mode : kAllModes) {
-    if (std::find(c_.options.modes.begin(), c_.options.modes.end(), mode) !=
-        c_.options.modes.end()) {
+    if (IsAmong(mode, c_.options.modes)) {
       plan.modes.push_back(mode);
     }
   }

@@ -20,6 +20,7 @@
 #include "plan/placement.h"
 #include "source/digest.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/plain_json.h"
 #include "source/size.h"
 #include "source/text_order.h"
@@ -250,8 +251,7 @@ std::vector<const ModeLayout*> DifferingModes(const Plan& plan,
                                               const ParamLayout& layout) {
   std::vector<const ModeLayout*> out;
   for (const ModeLayout& mode : layout.modes) {
-    const bool asked = std::find(plan.modes.begin(), plan.modes.end(),
-                                 mode.mode) != plan.modes.end();
+    const bool asked = IsAmong(mode.mode, plan.modes);
     if (asked && mode.spec != layout.modes[0].spec) out.push_back(&mode);
   }
   return out;

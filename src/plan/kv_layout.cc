@@ -26,6 +26,7 @@
 #include "roles/role.h"
 #include "source/json_form.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "step/lines.h"
 #include "step/role_uses.h"
@@ -342,7 +343,7 @@ void AddReplicaRule(std::optional<int64_t> heads,
   if (!heads || !head_dim || *heads < 1 || *head_dim < 1) return;
   const KvHeads one{*heads, *head_dim};
   auto& all = rules.kv_heads;
-  if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+  AddOnce(all, one);
 }
 
 // Adds the numbers and sizes of KV heads in the parameters of a `model:`

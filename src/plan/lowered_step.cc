@@ -87,9 +87,7 @@ StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
 }
 
 std::string_view ReductionName(step::Reduction reduction) {
-  return reduction == step::Reduction::kSharded ? "sharded"
-         : reduction == step::Reduction::kOnce  ? "once"
-                                                : "each";
+  return step::kReductionNames[static_cast<size_t>(reduction)];
 }
 
 std::string_view StepPolicyName(step::Policy policy) {

@@ -24,6 +24,7 @@
 
 #include "model/name.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc {
@@ -135,10 +136,8 @@ void CheckPlacedSpecs(const Placement& placement,
                       Findings& findings) {
   for (const auto& [mode, resolved] : by_mode) {
     const bool used = std::any_of(
-        resolved.spec.begin(), resolved.spec.end(), [&](const auto& group) {
-          return std::find(group.begin(), group.end(), placement.axis) !=
-                 group.end();
-        });
+        resolved.spec.begin(), resolved.spec.end(),
+        [&](const auto& group) { return IsAmong(placement.axis, group); });
     if (!used) continue;
     findings.Add(code::kSpec, placement.place,
                  "axis `" + placement.axis +

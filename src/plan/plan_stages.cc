@@ -12,6 +12,7 @@
 #include "schedule/table.h"
 #include "source/digest.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -19,8 +20,7 @@ namespace shardc {
 namespace {
 
 bool IsOn(const PlanStage& stage, int64_t rank) {
-  return std::find(stage.ranks.begin(), stage.ranks.end(), rank) !=
-         stage.ranks.end();
+  return IsAmong(rank, stage.ranks);
 }
 
 void WriteRange(JsonWriter& json, int64_t begin, int64_t end) {

@@ -22,6 +22,7 @@
 #include "resolve/resolve.h"
 #include "roles/classify.h"
 #include "source/finding.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/role_uses.h"
@@ -33,10 +34,6 @@ namespace {
 // search takes stages * units^2 steps, where the units are the embedding, each
 // layer, and the head.
 constexpr int64_t kMostSteps = int64_t{1} << 32;
-
-bool HasAxis(const AxisGroup& axes, const std::string& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
 
 class Planner {
  public:
@@ -79,7 +76,7 @@ class Planner {
         layout.modes.begin(), layout.modes.end(), [&](const ModeLayout& mode) {
           return std::any_of(mode.spec.begin(), mode.spec.end(),
                              [&](const AxisGroup& axes) {
-                               return HasAxis(axes, request_.axis);
+                               return IsAmong(request_.axis, axes);
                              });
         });
   }
@@ -118,7 +115,7 @@ class Planner {
       if (tensor.name != "query") continue;
       const Spec& spec = tensor.resolved.spec;
       for (size_t dim = 0; dim < std::min<size_t>(2, spec.size()); ++dim) {
-        if (!HasAxis(spec[dim], request_.axis)) continue;
+        if (!IsAmong(request_.axis, spec[dim])) continue;
         findings_.Add(code::kStageAxisInSpec, request_.axis_place,
                       "`" + request_.axis +
                           "` is the axis of the stages, and the axis rules "
@@ -437,9 +434,7 @@ std::vector<int32_t> PlannedStages::RanksOf(int32_t stage) const {
   std::vector<int32_t> out;
   for (int32_t micro = 0; micro < (one ? 1 : table.microbatches); ++micro) {
     const int32_t rank = table.RankOf(stage, micro);
-    if (std::find(out.begin(), out.end(), rank) == out.end()) {
-      out.push_back(rank);
-    }
+    AddOnce(out, rank);
   }
   std::sort(out.begin(), out.end());
   return out;

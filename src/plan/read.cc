@@ -23,6 +23,7 @@
 #include "model/manifest.h"
 #include "plan/stage_units.h"
 #include "source/json_form.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -101,7 +102,7 @@ bool ReadModes(const JsonValue& value, std::vector<Mode>& out,
   if (value.size() == 0) return Refuse(value, "the plan has no mode", findings);
   for (const JsonValue item : value.items()) {
     const Mode mode = *ParseMode(item.string());
-    if (std::find(out.begin(), out.end(), mode) != out.end()) {
+    if (IsAmong(mode, out)) {
       return Refuse(item, "this mode is given twice", findings);
     }
     out.push_back(mode);
@@ -557,7 +558,7 @@ AxisGroup AxesOf(const JsonValue& entry) {
 
 bool UsesAxis(const Spec& spec, const std::string& axis) {
   return std::any_of(spec.begin(), spec.end(), [&](const AxisGroup& axes) {
-    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+    return IsAmong(axis, axes);
   });
 }
 

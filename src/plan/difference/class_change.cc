@@ -19,6 +19,7 @@
 
 #include "model/mesh_layout.h"
 #include "model/name.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -98,9 +99,7 @@ std::string TypeKey(const TensorType& type) {
 std::vector<Mode> ModesOfBoth(const PlanTable& before, const PlanTable& after) {
   const std::vector<Mode>& was = before.classes.modes;
   std::vector<Mode> out = after.classes.modes;
-  std::erase_if(out, [&](Mode mode) {
-    return std::find(was.begin(), was.end(), mode) == was.end();
-  });
+  std::erase_if(out, [&](Mode mode) { return !IsAmong(mode, was); });
   return out;
 }
 
@@ -263,9 +262,7 @@ AxisGroup AxesOf(const Mesh& mesh, const Spec& before, const Spec& after) {
   for (const Spec* spec : {&before, &after}) {
     for (const AxisGroup& group : *spec) {
       for (const std::string& axis : DropTrivial(mesh, group)) {
-        if (std::find(out.begin(), out.end(), axis) == out.end()) {
-          out.push_back(axis);
-        }
+        AddOnce(out, axis);
       }
     }
   }

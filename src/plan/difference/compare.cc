@@ -22,6 +22,7 @@
 #include "plan/difference/class_change.h"
 #include "plan/difference/plan_difference.h"
 #include "source/json.h"
+#include "source/list.h"
 #include "source/size.h"
 
 namespace shardc {
@@ -232,8 +233,7 @@ class ParamsComparison {
     constexpr std::string_view kModes = "modes.";
     if (!field.starts_with(kModes)) return false;
     field.remove_prefix(kModes.size());
-    return std::find(modes_of_one_.begin(), modes_of_one_.end(),
-                     field.substr(0, field.find('.'))) != modes_of_one_.end();
+    return IsAmong(field.substr(0, field.find('.')), modes_of_one_);
   }
 
   // Sets `detailed` of a change of a parameter's stages if the list of moved

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "source/json.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -465,17 +466,11 @@ constexpr std::array<std::string_view, 3> kStated = {"shape", "dtype", "spec"};
 constexpr std::array<std::string_view, 3> kDerived = {
     "shard_shape", "bytes_per_device", "corrections"};
 
-template <size_t n>
-bool Contains(const std::array<std::string_view, n>& names,
-              std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 bool IsKnown(std::string_view member) {
   return member == "modes" || member == "rule" || member == "parts" ||
          member == "placement" || member == "stages" || member == "slices" ||
          member == "uneven" || member == "weight_decay" ||
-         Contains(kStated, member) || Contains(kDerived, member);
+         IsAmong(member, kStated) || IsAmong(member, kDerived);
 }
 
 std::string Subject(std::string_view member) {
