@@ -29,8 +29,6 @@ constexpr int64_t kMostCount = int64_t{1} << 40;
 constexpr double kLeastCapacity = 0.1, kMostCapacity = 64;
 constexpr int64_t kMostZero = 3;
 
-// The names of step::Reduction's values, in the same order.
-constexpr std::string_view kReductionNames[] = {"sharded", "once", "each"};
 // The names of LossKind's values. The first is not given.
 constexpr std::string_view kLossKindNames[] = {"", kLossNames[0], kLossNames[1],
                                                kLossNames[2]};
@@ -171,7 +169,8 @@ void ReadRemat(Given given, Settings& to, Findings& findings) {
 }
 Text ShowRemat(const Settings& of) { return of.remat.text; }
 
-// Refuses the dtype of scales as that of the operands of matmuls.
+// Refuses float8_e8m0: blocks of numbers have scales of this dtype, but no
+// matmul has operands of it.
 void RefuseScales(Given given, const std::optional<Dtype>& dtype,
                   Findings& findings) {
   if (dtype != Dtype::kF8E8M0) return;
@@ -293,7 +292,7 @@ constexpr SettingRow kRows[] = {
      "when gradients of micro-batches are reduced: over axes that shard them "
      "in each and over others once, all once, or all in each (default: "
      "sharded)",
-     CHOICE(reduction, kReductionNames), kTrain},
+     CHOICE(reduction, step::kReductionNames), kTrain},
     {"--optimizer", "adamw|adafactor|lion|momentum|muon|sgd",
      "optimizer, for the bytes of its states (default: adamw)",
      ReadChoice<&Settings::optimizer, kOptimizerNames>,

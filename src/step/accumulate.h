@@ -23,6 +23,8 @@ enum class Reduction : uint8_t {
   kOnce,
   kEach,  // Each micro-batch reduces its own gradients over all axes.
 };
+inline constexpr std::string_view kReductionNames[] = {"sharded", "once",
+                                                       "each"};
 // The prefix of the sharding constraint `part:ROLE`, such as `part:q` for the
 // role q. Under kSharded, the gradient of a single micro-batch has this
 // constraint.
