@@ -31,7 +31,8 @@ inline constexpr int64_t kMostDevices = 1 << 20;
 class SettingFlags {
  public:
   SettingFlags();
-  // Returns the options that store their values in this object.
+  // Returns the options of all settings. The values that the command line gives
+  // are stored in this object, which must outlive the options.
   Options AsOptions();
   // The value of an option such as "--batch"; empty if it is not given.
   std::string& operator[](std::string_view flag) {

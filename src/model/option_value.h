@@ -20,8 +20,8 @@ Place FlagPlace(std::string_view flag, const std::string& value);
 
 // Parses a decimal integer. CLI11 is not used for this, because it reads 010 as
 // octal and -1 as 2^64 - 1. Returns nullopt, after a finding, if the text is
-// not an integer or if the number is less than `least`. `place` is the place of
-// the text; without it, the text is the value of the option `flag`.
+// not an integer or if the number is less than `least`. `place` is where the
+// text stands. In the second function, this is the value of the option `flag`.
 std::optional<int64_t> ParseInteger(const Place& place, const std::string& text,
                                     int64_t least, Findings& findings);
 std::optional<int64_t> ParseInteger(std::string_view flag,

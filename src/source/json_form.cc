@@ -214,7 +214,7 @@ class Schema {
       form.only_members = !value.IsObject();
       if (value.IsObject()) form.other_members = FormAt(value);
     } else if (!IsAmong(key, kUnchecked)) {
-      // A keyword that is not implemented would check nothing.
+      // A part of the schema would silently not be checked.
       std::abort();
     }
   }
