@@ -21,13 +21,12 @@ from shardc.constraints import constrain
 from shardc.mesh import Axis, Mesh, PlanError, Spec
 from shardc.names import fold
 from shardc.parameter import Parameter, Placement
-from shardc.plan import Difference, Folded, Plan, Summary
+from shardc.plan import Difference, Folded, Plan, Summary, compile
 from shardc.command import (
     Finding,
     ShardcError,
     Verification,
     check,
-    compile,
     find_program,
     resolve,
     run,

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from shardc.inputs import mesh_value, model_flags, rules_value, written
-from shardc.plan import Plan
 
 Path = Union[str, "os.PathLike[str]"]
 Paths = Union[Path, Iterable[Path]]
@@ -214,59 +213,6 @@ def input_flags(
     if target is None and project is None:
         out.append("--no-project")
     return out
-
-
-def compile(
-    subject: Any = None,
-    *,
-    mesh: Any = None,
-    rules: Any = None,
-    manifest: Manifest | None = None,
-    model: Any = None,
-    target: str | None = None,
-    project: Path | None = None,
-    arguments: Sequence[str] = (),
-) -> Plan:
-    """Compiles a plan: `shardc plan`. `arguments` are further flags.
-
-    compile(net, mesh=jax.make_mesh((4, 2), ("fsdp", "tp")), rules="auto")
-    compile("config.json", mesh={"fsdp": 8}, rules=[("kernel", P("fsdp"))])
-
-    `subject` is the model in any form: a module of flax, equinox or PyTorch, a tree
-    of shapes, a TrainState, a manifest, or a config.json (shardc.inputs; so are the
-    forms of a mesh and of rules). With `rules="auto"` a model that no pack knows gets
-    the rules that `shardc suggest` writes for it. The keyword `manifest` may be what
-    `shardc.manifest.from_model` returns."""
-    if subject is not None:
-        given = model_flags(subject)
-        manifest, model = given.get("manifest", manifest), given.get("model", model)
-    rules = rules_value(rules)
-    with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "plan.json")
-        inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
-        command = ["plan", *inputs, *arguments, "-o", out]
-        done = run(command, check=rules != "auto")
-        if done.returncode == 2 and "no pack knows" in done.stderr:
-            text = suggest(mesh=mesh, manifest=manifest, model=model)
-            path = os.path.join(folder, "suggested.yaml")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            inputs = input_flags(folder, mesh, path, manifest, model)
-            done = run(["plan", *inputs, *arguments, "-o", out])
-            rules = None  # in no file of the caller: `explain` then needs them
-        if done.returncode != 0 or not os.path.exists(out):
-            raise ShardcError(done.returncode, done.stderr)
-        plan = Plan.load(out)
-    plan.inputs = {
-        "mesh": mesh,
-        "rules": rules,
-        "manifest": manifest,
-        "model": model,
-        "target": target,
-        "project": project,
-        "arguments": tuple(arguments),
-    }
-    return plan
 
 
 def suggest(

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from shardc.command import Path, json_of
 from shardc.mesh import PlanError
+from shardc.plan import Plan
 from shardc.results import plan_file
 
 if TYPE_CHECKING:
     import jax
 
-    from shardc.plan import Plan
     from shardc.program import Traced
     from shardc.program_ops import Path as EquationPath
 
@@ -49,7 +49,6 @@ def constrain(
     from jax.sharding import AxisType
 
     import shardc.jax
-    from shardc.plan import Plan
 
     held = plan if isinstance(plan, Plan) else Plan.load(plan)
     on = shardc.jax.mesh_of(held, mesh)

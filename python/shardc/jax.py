@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import jax
 import numpy as np
@@ -11,11 +11,9 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from shardc.arrays import Owner, abstract, check_mesh, map_arrays, nested, put
 from shardc.mesh import PlanError, Spec, no_factors
+from shardc.parameter import Parameter
+from shardc.plan_data import PlanData
 from shardc.tree import dtype_name
-
-if TYPE_CHECKING:
-    from shardc.parameter import Parameter
-    from shardc.plan import Plan
 
 _TYPES = {
     "auto": AxisType.Auto,
@@ -24,7 +22,7 @@ _TYPES = {
 }
 
 
-def jax_mesh(plan: Plan, devices: Iterable[Any] | None = None) -> Mesh:
+def jax_mesh(plan: PlanData, devices: Iterable[Any] | None = None) -> Mesh:
     """Device n of the plan is the n-th of `devices`, or of all by their ids."""
     if devices is not None:
         devices = list(np.array(list(devices), dtype=object).ravel())
@@ -101,7 +99,7 @@ def _part(parameter: Parameter, mesh: Mesh) -> Mesh:
 
 
 def named_shardings(
-    plan: Plan,
+    plan: PlanData,
     mode: str = "train",
     like: Any = None,
     mesh: Mesh | None = None,
@@ -120,7 +118,7 @@ def named_shardings(
 
 
 def shard(
-    plan: Plan,
+    plan: PlanData,
     tree: Any,
     mode: str = "train",
     mesh: Mesh | None = None,
@@ -134,7 +132,7 @@ def shard(
     return _mapped(plan, tree, mode, mesh, unmatched, put, lambda leaf: leaf)
 
 
-def mesh_of(plan: Plan, mesh: Mesh | None) -> Mesh:
+def mesh_of(plan: PlanData, mesh: Mesh | None) -> Mesh:
     if mesh is None:
         return jax_mesh(plan)
     check_mesh(mesh, plan.mesh.sizes, PlanError)
@@ -142,7 +140,7 @@ def mesh_of(plan: Plan, mesh: Mesh | None) -> Mesh:
 
 
 def _mapped(
-    plan: Plan,
+    plan: PlanData,
     tree: Any,
     mode: str,
     mesh: Mesh,
@@ -167,7 +165,7 @@ def _mapped(
 
 
 def constrain(
-    plan: Plan,
+    plan: PlanData,
     x: jax.Array,
     tensor: str | Spec,
     mode: str = "train",
@@ -199,7 +197,7 @@ def _over(spec: Spec, mesh: Mesh, kind: AxisType) -> Spec:
 
 
 def abstract_tree(
-    plan: Plan,
+    plan: PlanData,
     mode: str = "train",
     mesh: Mesh | None = None,
     like: Any = None,

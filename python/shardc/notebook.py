@@ -7,11 +7,9 @@ Names come from files, so every text is escaped.
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from shardc.mesh import Spec
-    from shardc.plan import Folded, Plan
+from shardc.mesh import Spec
+from shardc.plan_data import Folded, PlanData
 
 # Rows that are drawn; `shardc report` has all of them.
 _ROWS = 60
@@ -29,7 +27,7 @@ def size_text(size: int | None) -> str:
     return f"{size} B"
 
 
-def _chip(axis: str, plan: Plan, text: str = "") -> str:
+def _chip(axis: str, plan: PlanData, text: str = "") -> str:
     names = plan.mesh.axis_names
     colour = _COLOURS[names.index(axis) % len(_COLOURS)] if axis in names else "#555"
     return (
@@ -38,7 +36,7 @@ def _chip(axis: str, plan: Plan, text: str = "") -> str:
     )
 
 
-def _spec(spec: Spec, plan: Plan) -> str:
+def _spec(spec: Spec, plan: PlanData) -> str:
     out = []
     for entry in spec:
         group = (entry,) if isinstance(entry, str) else entry or ()
@@ -46,7 +44,7 @@ def _spec(spec: Spec, plan: Plan) -> str:
     return " , ".join(out) if any(entry for entry in spec) else "replicated"
 
 
-def _row(one: Folded, plan: Plan, largest: int) -> str:
+def _row(one: Folded, plan: PlanData, largest: int) -> str:
     parameter = one.parameter
     size = parameter.bytes_per_device
     total = None if size is None else size * len(one.names)
@@ -84,7 +82,7 @@ def _row(one: Folded, plan: Plan, largest: int) -> str:
     )
 
 
-def html(plan: Plan) -> str:
+def html(plan: PlanData) -> str:
     """The plan's mesh, totals and layouts."""
     rows = list(plan.folded())
     sizes = [(one.parameter.bytes_per_device or 0) * len(one.names) for one in rows]

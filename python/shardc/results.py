@@ -8,16 +8,14 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 from shardc.command import Path, flags_of, input_flags, json_of, run
 from shardc.inputs import model_flags
 from shardc.mesh import PlanError
+from shardc.plan_data import PlanData
 
-if TYPE_CHECKING:
-    from shardc.plan import Plan
-
-PlanOrPath = Union["Plan", Path]
+PlanOrPath = Union[PlanData, Path]
 
 
 class Result(Mapping[str, Any]):
@@ -93,7 +91,7 @@ def _scope(settings: Mapping[str, Any]) -> list[str]:
     return [] if named else ["--no-project"]
 
 
-def diff(plan: Plan, other: PlanOrPath) -> Result:
+def diff(plan: PlanData, other: PlanOrPath) -> Result:
     """`shardc diff`: what changes from the plan to the other."""
     with tempfile.TemporaryDirectory() as folder:
         before = plan_file(plan, folder, "before.plan.json")
@@ -102,7 +100,7 @@ def diff(plan: Plan, other: PlanOrPath) -> Result:
 
 
 def report(
-    plan: Plan,
+    plan: PlanData,
     path: Path | None = None,
     base: PlanOrPath | None = None,
     **settings: Any,
@@ -120,7 +118,7 @@ def report(
     return page
 
 
-def explain(plan: Plan, name: str, inputs: Mapping[str, Any]) -> Result:
+def explain(plan: PlanData, name: str, inputs: Mapping[str, Any]) -> Result:
     """`shardc explain`: why a parameter got its spec. A plan's file has no
     rules: they come from `inputs`, from shardc.compile, or from the files that
     the plan names. They must give the parameter the plan's spec."""
@@ -152,7 +150,7 @@ def explain(plan: Plan, name: str, inputs: Mapping[str, Any]) -> Result:
     return result
 
 
-def _manifest(plan: Plan) -> dict[str, Any]:
+def _manifest(plan: PlanData) -> dict[str, Any]:
     params = {}
     for name, parameter in plan.items():
         shape = parameter.shape
@@ -163,7 +161,7 @@ def _manifest(plan: Plan) -> dict[str, Any]:
     return {"schema": "shardc.manifest/v1", "params": params}
 
 
-def _rules(plan: Plan) -> list[str]:
+def _rules(plan: PlanData) -> list[str]:
     """The files that the plan's rules come from, if they are there."""
     files: dict[str, None] = {}
     for rule in plan.rules:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
@@ -13,14 +14,10 @@ from torch.distributed.tensor.placement_types import _StridedShard
 from shardc.arrays import check_mesh
 from shardc.mesh import Mesh, PlanError, Spec
 from shardc.placement import splits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from shardc.plan import Plan
+from shardc.plan_data import PlanData
 
 
-def device_mesh(plan: Plan, device_type: str = "cpu") -> DeviceMesh:
+def device_mesh(plan: PlanData, device_type: str = "cpu") -> DeviceMesh:
     """Rank n of torch.distributed is device n of the plan."""
     ranks = torch.empty(plan.mesh.shape, dtype=torch.int)
     for device in range(plan.mesh.devices):
@@ -28,7 +25,7 @@ def device_mesh(plan: Plan, device_type: str = "cpu") -> DeviceMesh:
     return DeviceMesh(device_type, ranks, mesh_dim_names=plan.mesh.axis_names)
 
 
-def check_device_mesh(plan: Plan, mesh: DeviceMesh) -> None:
+def check_device_mesh(plan: PlanData, mesh: DeviceMesh) -> None:
     """Raises PlanError where ranks would hold other shards than planned."""
     names = mesh.mesh_dim_names or plan.mesh.axis_names
     shape = tuple(mesh.mesh.shape)
@@ -53,7 +50,7 @@ def placements_of(
     return out
 
 
-def placements(plan: Plan, name: str, mode: str = "train") -> list[Any]:
+def placements(plan: PlanData, name: str, mode: str = "train") -> list[Any]:
     parameter = plan[name]
     if parameter.placement:
         raise PlanError(
@@ -74,7 +71,7 @@ def placements(plan: Plan, name: str, mode: str = "train") -> list[Any]:
     return [of[number] for number in _numbers_of_stage(plan)]
 
 
-def _numbers_of_stage(plan: Plan) -> list[int]:
+def _numbers_of_stage(plan: PlanData) -> list[int]:
     """The mesh dimensions over which a stage's parameters are distributed: all
     but the one of the pipeline, whose ranks hold other parameters."""
     stages = plan.stages
@@ -85,7 +82,7 @@ def _numbers_of_stage(plan: Plan) -> list[int]:
     ]
 
 
-def stage_mesh(plan: Plan, mesh: DeviceMesh) -> DeviceMesh:
+def stage_mesh(plan: PlanData, mesh: DeviceMesh) -> DeviceMesh:
     """The part of the plan's mesh that this process's stages are distributed
     over; the mesh itself in a plan without stages."""
     names = tuple(plan.mesh.axes[n].name for n in _numbers_of_stage(plan))
@@ -97,7 +94,7 @@ def stage_mesh(plan: Plan, mesh: DeviceMesh) -> DeviceMesh:
 
 
 def distribute(
-    plan: Plan,
+    plan: PlanData,
     module: torch.nn.Module,
     mode: str = "train",
     mesh: DeviceMesh | None = None,
@@ -142,7 +139,7 @@ def _joined(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _placements_at(plan: Plan, name: str, mode: str) -> list[Any]:
+def _placements_at(plan: PlanData, name: str, mode: str) -> list[Any]:
     known = plan.name_of(tuple(name.split(".")))
     if known is None:
         return [Replicate() for _ in _numbers_of_stage(plan)]
