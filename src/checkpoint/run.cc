@@ -24,7 +24,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -103,28 +102,9 @@ class OutputSet {
   std::vector<State> states_;
 };
 
-constexpr int64_t kReadBytes = int64_t{1} << 20;
-
 bool Exists(const std::string& path) {
   struct stat status = {};
   return ::lstat(path.c_str(), &status) == 0;
-}
-
-std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
-                                   int64_t bytes, std::string& buffer) {
-  Findings findings;
-  uint32_t crc = 0;
-  while (bytes > 0) {
-    const auto count = AsIndex(std::min(bytes, kReadBytes));
-    buffer.resize(count);
-    if (!file.ReadAt(offset, buffer.data(), count, findings)) {
-      return std::nullopt;
-    }
-    crc = Crc32c(buffer, crc);
-    offset += static_cast<int64_t>(count);
-    bytes -= static_cast<int64_t>(count);
-  }
-  return crc;
 }
 
 // Returns whether the file at `path` has the output's size and header.
@@ -149,11 +129,10 @@ std::vector<std::optional<uint32_t>> CheckFile(
   Findings findings;
   const auto file = InputFile::Open(path, findings);
   if (!file || !IsFileOf(path, output)) return good;
-  std::string buffer;
   for (size_t i = 0; i < expected.size(); ++i) {
     if (!expected[i]) continue;
     const OutputPiece& piece = output.pieces[i];
-    const auto crc = ChecksumAt(*file, piece.offset, piece.bytes, buffer);
+    const auto crc = stored::ChecksumAt(*file, piece.offset, piece.bytes);
     if (crc == expected[i]) good[i] = crc;
   }
   return good;
@@ -244,11 +223,11 @@ bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
   }
   target->fresh = !states_[output].part;
   const int flags = target->fresh ? O_CREAT | O_EXCL : 0;
-  do {
-    target->fd =
-        ::open(part.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
-  } while (target->fd < 0 && errno == EINTR);
-  if (target->fd < 0) return Refuse(part, findings);
+  stored::Descriptor opened;
+  if (!opened.Open(part, O_RDWR | O_NOFOLLOW | flags)) {
+    return Refuse(part, findings);
+  }
+  target->fd = opened.Release();
   states_[output].part = true;
   // The new file keeps the permissions of the file that it replaces.
   if (::stat(final_path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
@@ -265,13 +244,8 @@ bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
 bool OutputSet::Close(size_t output, CopyTarget* target, bool sync,
                       Findings& findings) {
   if (target->fd < 0) return true;
-  const int fd = std::exchange(target->fd, -1);
-  const bool synced = !sync || ::fsync(fd) == 0;
-  const int error = errno;
-  const bool closed = ::close(fd) == 0 || errno == EINTR;
-  if (synced && closed) return true;
-  if (!synced) errno = error;
-  return Refuse(transfer_.PathOf(transfer_.outputs[output].name), findings);
+  return stored::CloseFile(std::exchange(target->fd, -1), sync) ||
+         Refuse(transfer_.PathOf(transfer_.outputs[output].name), findings);
 }
 
 bool OutputSet::Publish(Findings& findings) {
@@ -317,42 +291,10 @@ bool OutputSet::Discard() {
 // journal does not show the names of the files. Runs that write single files
 // exclude only runs that write the same file.
 
-// An exclusive lock on a folder, which a run holds while it checks for other
-// runs and creates its journal. If two runs start at the same time, the second
-// run then finds the journal of the first. On file systems that cannot lock
-// folders (some NFS servers), no lock is taken.
-class StartLock {
- public:
-  // Waits up to ten seconds for the lock. Returns nullopt after a finding
-  // (write).
-  static std::optional<StartLock> Take(const std::string& folder,
-                                       Findings& findings);
-  StartLock(StartLock&& other) noexcept;
-  StartLock& operator=(StartLock&&) = delete;
-  ~StartLock();
-  void Release();
-
- private:
-  explicit StartLock(int fd) : fd_(fd) {}
-  int fd_ = -1;
-};
-
-constexpr std::chrono::milliseconds kPause(10);
-constexpr std::chrono::seconds kLongestWait(10);
-
 void Refuse(const Transfer& transfer, const std::string& why,
             Findings& findings) {
   findings.Add(code::kWrite, Place{MakeSource(transfer.directory, {})},
                "cannot write in `" + transfer.directory + "`: " + why);
-}
-
-// Returns whether a process holds the lock of the journal at `path`.
-bool IsLive(const std::string& path) {
-  const int fd = stored::OpenDescriptor(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return false;
-  const bool live = !stored::LockFile(fd) && errno == EWOULDBLOCK;
-  ::close(fd);
-  return live;
 }
 
 bool WritesSet(std::string_view tag) { return !tag.ends_with(".safetensors"); }
@@ -372,40 +314,24 @@ bool InSeries(const Transfer& transfer, std::string_view name) {
                      });
 }
 
-std::vector<std::string> NamesInFolder(const Transfer& transfer) {
-  std::error_code error;
-  return NamesIn(transfer.directory, error)
-      .value_or(std::vector<std::string>());
-}
-
-std::optional<StartLock> StartLock::Take(const std::string& folder,
-                                         Findings& findings) {
-  const auto refuse = [&](const std::string& why) {
-    findings.Add(code::kWrite, Place{MakeSource(folder, {})},
-                 "cannot write in `" + folder + "`: " + why);
+// Takes an exclusive lock on the transfer's folder, which a run holds while it
+// checks for other runs and creates its journal. If two runs start at the same
+// time, the second run then finds the journal of the first. On file systems
+// that cannot lock folders (some NFS servers), no lock is taken. Returns
+// nullopt after a finding (write).
+std::optional<stored::Descriptor> LockFolder(const Transfer& transfer,
+                                             Findings& findings) {
+  constexpr std::chrono::seconds kLongestWait(10);
+  stored::Descriptor folder;
+  if (!folder.Open(transfer.directory, O_RDONLY | O_DIRECTORY)) {
+    Refuse(transfer, ::strerror(errno), findings);
     return std::nullopt;
-  };
-  const int fd = stored::OpenDescriptor(folder, O_RDONLY | O_DIRECTORY);
-  if (fd < 0) return refuse(::strerror(errno));
-  StartLock lock(fd);
-  const auto end = std::chrono::steady_clock::now() + kLongestWait;
-  while (!stored::LockFile(fd)) {
-    if (errno != EWOULDBLOCK) break;  // the file system supports no locks
-    if (std::chrono::steady_clock::now() > end) {
-      return refuse("another run is starting there");
-    }
-    std::this_thread::sleep_for(kPause);
   }
-  return lock;
-}
-
-StartLock::StartLock(StartLock&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)) {}
-
-StartLock::~StartLock() { Release(); }
-
-void StartLock::Release() {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  if (stored::LockFile(folder.get(), kLongestWait) || errno != EWOULDBLOCK) {
+    return folder;
+  }
+  Refuse(transfer, "another run is starting there", findings);
+  return std::nullopt;
 }
 
 // Adds a finding (write) and returns true if another run is writing to the
@@ -416,23 +342,21 @@ void StartLock::Release() {
 bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
                      const std::string& key, Findings& findings) {
   const bool set = WritesSet(transfer.tag);
-  for (const std::string& name : NamesInFolder(transfer)) {
-    const auto journal = ParseJournalName(name);
-    if (!journal) continue;
-    const bool same = journal->tag == transfer.tag;
+  for (const auto& journal : stored::JournalsIn(transfer.directory, {})) {
+    const bool same = journal.tag == transfer.tag;
+    const bool sibling = same && journal.count == share.count;
     // Journal::Open checks the lock of this run's own journal, so it is
     // skipped.
-    if (same && journal->index == share.index &&
-        journal->count == share.count) {
+    if (sibling && journal.index == share.index) continue;
+    if (!(set || same || WritesSet(journal.tag))) continue;
+    // No journal begins with an empty line, so a journal that is locked by a
+    // process that is not a sibling always belongs to another run.
+    if (!Journal::IsOfAnotherRun(transfer.PathOf(journal.name),
+                                 sibling ? JournalStart(key) : "\n")) {
       continue;
     }
-    const std::string path = transfer.PathOf(name);
-    const bool sibling = same && share.count > 1 &&
-                         journal->count == share.count &&
-                         Journal::Read(path, key, transfer).has_value();
-    if (sibling || !(set || same || WritesSet(journal->tag))) continue;
-    if (!IsLive(path)) continue;
-    Refuse(transfer, "another run is writing there (`" + name + "`)", findings);
+    Refuse(transfer, "another run is writing there (`" + journal.name + "`)",
+           findings);
     return true;
   }
   return false;
@@ -476,23 +400,22 @@ bool RefuseForeignFiles(const Transfer& transfer, Findings& findings) {
 // `own` stays, because its lock prevents other runs from starting. This
 // function is called when the set is complete.
 void RemoveLeftovers(const Transfer& transfer, std::string_view own) {
-  const auto names = NamesInFolder(transfer);
-  for (const std::string& name : names) {
+  std::error_code error;
+  const auto names = NamesIn(transfer.directory, error);
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
     if (InSeries(transfer, NameOfPart(name))) {
       ::unlink(transfer.PathOf(name).c_str());
     }
   }
-  for (const std::string& name : names) {
-    const auto journal = ParseJournalName(name);
-    if (journal && journal->tag == transfer.tag && name != own) {
-      ::unlink(transfer.PathOf(name).c_str());
-    }
+  for (const auto& journal :
+       stored::JournalsIn(transfer.directory, transfer.tag)) {
+    if (journal.name == own) continue;
+    ::unlink(transfer.PathOf(journal.name).c_str());
   }
 }
 
 constexpr size_t kSpareDescriptors = 64;
 constexpr size_t kMostAtOnce = 4096;
-constexpr int64_t kMostProcesses = 1'000'000;
 
 // Raises the soft limit on open files to the hard limit, and returns the number
 // of outputs that may be open at the same time.
@@ -532,7 +455,7 @@ class Runner {
       return false;
     }
     key_ = TransferKey(transfer_);
-    auto lock = StartLock::Take(transfer_.directory, findings_);
+    auto lock = LockFolder(transfer_, findings_);
     if (!lock || RefuseForeignFiles(transfer_, findings_) ||
         RefuseOtherRuns(transfer_, options_.share, key_, findings_)) {
       RemoveDirectories();
@@ -542,7 +465,7 @@ class Runner {
     const std::string path =
         JournalPath(options_.share.index, options_.share.count);
     auto journal = Journal::Open(path, key_, transfer_, findings_);
-    lock->Release();
+    lock.reset();
     if (!journal) {
       RemoveDirectories();
       return false;
@@ -561,30 +484,14 @@ class Runner {
       return RefuseJournal();
     }
     if (!PutIndex(write_index)) return false;
-    RemoveLeftovers(transfer_, JournalName(transfer_.tag, 0, 1));
+    RemoveLeftovers(transfer_, stored::JournalName(transfer_.tag, 0, 1));
     journal->Remove();
     return true;
   }
 
  private:
   std::string JournalPath(int64_t index, int64_t count) const {
-    return transfer_.PathOf(JournalName(transfer_.tag, index, count));
-  }
-
-  // Returns the number of processes that write the set. This is `share.count`
-  // if it is above 1. Otherwise it is read from a journal's name; without
-  // journals it is 1.
-  int64_t Processes() const {
-    if (options_.share.count > 1) return options_.share.count;
-    std::error_code error;
-    const auto names = NamesIn(transfer_.directory, error);
-    for (const std::string& name : names.value_or(std::vector<std::string>())) {
-      const auto journal = ParseJournalName(name);
-      if (journal && journal->tag == transfer_.tag) {
-        return std::clamp<int64_t>(journal->count, 1, kMostProcesses);
-      }
-    }
-    return 1;
+    return transfer_.PathOf(stored::JournalName(transfer_.tag, index, count));
   }
 
   bool RefuseJournal() {
@@ -723,8 +630,11 @@ class Runner {
   }
 
   bool Finalize(const WriteIndex& write_index) {
-    const int64_t count = Processes();
-    std::vector<std::string> unfinished;
+    const int64_t count =
+        options_.share.count > 1
+            ? options_.share.count
+            : stored::CountProcesses(transfer_.directory, transfer_.tag);
+    std::vector<int64_t> unfinished;
     bool open = false, written = false;
     for (int64_t i = 0; i < count; ++i) {
       const auto journal =
@@ -732,7 +642,7 @@ class Runner {
       open = open || (journal && !journal->done());
       written = written || (journal && journal->resumed());
       if (!journal || !journal->done()) {
-        unfinished.push_back(std::to_string(i));
+        unfinished.push_back(i);
         continue;
       }
       Merge(journal->recorded(), i, count);
@@ -752,13 +662,18 @@ class Runner {
       if (!none) RemoveLeftovers(transfer_, {});
       return true;
     }
-    if (!unfinished.empty()) return RefuseUnfinished(unfinished, count);
+    if (!unfinished.empty()) {
+      stored::AddUnfinished(
+          transfer_.directory, unfinished, count,
+          "run these again with --process-index, then --finalize", findings_);
+      return false;
+    }
     for (size_t i = 0; i < transfer_.outputs.size(); ++i) {
       if (!CheckWritten(i)) return false;
     }
     if (!PutIndex(write_index)) return false;
     RemoveLeftovers(transfer_, {});
-    for (int64_t i = 0; i < count; ++i) ::unlink(JournalPath(i, count).c_str());
+    stored::RemoveJournals(transfer_.directory, transfer_.tag, count);
     return true;
   }
 
@@ -790,20 +705,6 @@ class Runner {
                        [&](const OutputFile& output) {
                          return IsFileOf(transfer_.PathOf(output.name), output);
                        });
-  }
-
-  bool RefuseUnfinished(const std::vector<std::string>& unfinished,
-                        int64_t count) {
-    std::string list = Join(First(unfinished, 20), ", ");
-    if (unfinished.size() > 20) list += ", ...";
-    findings_.Add(code::kMissing, Place{MakeSource(transfer_.directory, {})},
-                  "the parts of " +
-                      Counted(static_cast<int64_t>(unfinished.size()),
-                              "process", "processes") +
-                      " of " + std::to_string(count) +
-                      " are not complete: " + list,
-                  "run these again with --process-index, then --finalize");
-    return false;
   }
 
   // Checks that all pieces of an output are recorded, and that the file has the

@@ -5,13 +5,9 @@
 #include "checkpoint/transfer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <string>
 #include <string_view>
@@ -21,10 +17,8 @@
 #include "model/mesh_layout.h"
 #include "source/digest.h"
 #include "source/file.h"
-#include "source/sink.h"
 #include "source/size.h"
 #include "stored/checksum.h"
-#include "stored/write.h"
 
 namespace shardc {
 
@@ -254,23 +248,16 @@ std::optional<ProcessShare> DetectProcess(const Variable& variable,
 
 namespace {
 
-// Records each piece that a run has written as a line of a file, the journal. A
-// run after an interruption continues with the recorded pieces. Lines are
-// written in groups, so an interruption loses only the last lines. The first
+// Records each piece that a run has written as a line of the journal. The first
 // line contains the key, which is a digest of everything that the transfer
-// reads and writes. A journal with another key is ignored. After the key
-// follows a digest of the times at which the sources changed. For example:
+// reads and writes, and a digest of the times at which the sources changed. For
+// example:
 //
 //   shardc-journal/v1 2c26b4... 9f86d0...
 //   0 3 1f2e3d4c     piece 3 of output 0, with its CRC-32C in hexadecimal
 //   done             one process of several has written all its pieces
 
-constexpr std::string_view kFirstWord = "shardc-journal/v1 ";
-constexpr size_t kKeptBack = 4096;
 constexpr size_t kFoldBytes = size_t{1} << 20;
-// The number of bytes that one read call requests. It is small because most
-// journals are short, and each call of ReadFrom clears a new buffer.
-constexpr size_t kReadAtOnce = size_t{1} << 16;
 
 // A digest of a sequence of numbers and texts. Long input is digested in steps,
 // so that it need not be in memory as a whole.
@@ -302,36 +289,12 @@ class Hash {
   std::string text_;
 };
 
-// Reads the next number of a line and removes it from the line. Returns false
-// if the line does not continue with a number.
-template <typename T>
-bool TakeNumber(std::string_view& line, T* out, int base = 10) {
-  if (line.starts_with(' ')) line.remove_prefix(1);
-  const auto [end, error] =
-      std::from_chars(line.data(), line.data() + line.size(), *out, base);
-  if (error != std::errc()) return false;
-  line.remove_prefix(AsIndex(end - line.data()));
-  return true;
-}
-
 Checksums Unknown(const Transfer& transfer) {
   Checksums out(transfer.outputs.size());
   for (size_t i = 0; i < out.size(); ++i) {
     out[i].resize(transfer.outputs[i].pieces.size());
   }
   return out;
-}
-
-std::string ReadFrom(int fd) {
-  std::string text;
-  std::string chunk(kReadAtOnce, '\0');
-  for (;;) {
-    const ssize_t got = ::pread(fd, chunk.data(), chunk.size(),
-                                static_cast<off_t>(text.size()));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
-    text.append(chunk, 0, AsIndex(got));
-  }
 }
 
 }  // namespace
@@ -375,51 +338,19 @@ std::string SourceState(const Transfer& transfer) {
   return hash.Take();
 }
 
-std::string JournalName(const std::string& tag, int64_t index, int64_t count) {
-  return "." + tag + "-" + stored::FiveDigits(index) + "-of-" +
-         stored::FiveDigits(count) + ".journal";
+std::string JournalStart(const std::string& key) {
+  return "shardc-journal/v1 " + key + " ";
 }
 
-Journal::Journal(Journal&& other) noexcept { *this = std::move(other); }
-
-Journal& Journal::operator=(Journal&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  std::swap(pending_, other.pending_);
-  std::swap(recorded_, other.recorded_);
-  std::swap(resumed_, other.resumed_);
-  std::swap(done_, other.done_);
-  return *this;
-}
-
-Journal::~Journal() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-void Journal::Parse(const std::string& text, const std::string& first,
-                    const Transfer& transfer) {
+void Journal::Parse(const Transfer& transfer) {
   recorded_ = Unknown(transfer);
-  std::string_view rest(text);
-  if (!rest.starts_with(first)) return;
-  rest.remove_prefix(first.size());
-  // The last line may be incomplete, so only lines that end with a line break
-  // are read.
-  for (size_t end = rest.find('\n'); end != std::string_view::npos;
-       end = rest.find('\n')) {
-    std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(end + 1);
-    if (line == "done") {
-      done_ = true;
+  while (const auto line = Next()) {
+    const size_t output = AsIndex(line->first), piece = AsIndex(line->second);
+    if (line->held || output >= recorded_.size() ||
+        piece >= recorded_[output].size()) {
       continue;
     }
-    size_t output = 0, piece = 0;
-    uint32_t crc = 0;
-    if (!TakeNumber(line, &output) || !TakeNumber(line, &piece) ||
-        !TakeNumber(line, &crc, 16) || !line.empty() ||
-        output >= recorded_.size() || piece >= recorded_[output].size()) {
-      continue;
-    }
-    recorded_[output][piece] = crc;
+    recorded_[output][piece] = line->crc;
     resumed_ = true;
   }
 }
@@ -436,77 +367,39 @@ std::optional<Journal> Journal::Open(const std::string& path,
     return std::nullopt;
   };
   Journal journal;
-  journal.path_ = path;
-  struct stat status = {};
-  // Another run may end and remove its journal after this run has opened the
-  // file. The lock of a removed file cannot exclude other runs, so a new file
-  // is created.
-  while (status.st_nlink == 0) {
-    if (journal.fd_ >= 0) ::close(journal.fd_);
-    journal.fd_ =
-        stored::OpenDescriptor(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
-    if (journal.fd_ < 0) return refuse(::strerror(errno));
-    if (!stored::LockFile(journal.fd_)) {
-      return refuse(errno == EWOULDBLOCK ? "another run is writing there"
-                                         : ::strerror(errno));
-    }
-    if (::fstat(journal.fd_, &status) != 0) return refuse(::strerror(errno));
+  if (!journal.OpenToWrite(path, JournalStart(key), SourceState(transfer))) {
+    return refuse(errno == EWOULDBLOCK ? "another run is writing there"
+                                       : ::strerror(errno));
   }
-  const std::string first =
-      std::string(kFirstWord) + key + " " + SourceState(transfer) + "\n";
-  journal.Parse(ReadFrom(journal.fd_), first, transfer);
-  const auto refuse_new = [&](const std::string& why) {
-    // A journal that records no piece is of no use to a later run.
-    if (!journal.resumed()) ::unlink(path.c_str());
-    return refuse(why);
-  };
-  // The journal is written again from its first line. Otherwise a new line
-  // could be appended to an incomplete last line.
-  journal.pending_ = first;
-  if (::ftruncate(journal.fd_, 0) != 0) return refuse_new(::strerror(errno));
+  journal.Parse(transfer);
+  // The lines are written again. Otherwise a new line could be appended to an
+  // incomplete last line.
+  bool written = journal.Clear();
   for (size_t i = 0; i < journal.recorded_.size(); ++i) {
     for (size_t k = 0; k < journal.recorded_[i].size(); ++k) {
       const auto crc = journal.recorded_[i][k];
-      if (crc && !journal.Add(i, k, *crc)) return refuse(::strerror(errno));
+      written = written && (!crc || journal.Add(i, k, *crc));
     }
   }
-  if (!journal.Flush()) return refuse_new(::strerror(errno));
-  return journal;
+  if (written && journal.Flush()) return journal;
+  const std::string why = ::strerror(errno);
+  // A journal that records no piece is of no use to a later run.
+  if (!journal.resumed()) journal.Remove();
+  return refuse(why);
 }
 
 std::optional<Journal> Journal::Read(const std::string& path,
                                      const std::string& key,
                                      const Transfer& transfer) {
   Journal journal;
-  journal.path_ = path;
-  journal.fd_ = stored::OpenDescriptor(path, O_RDONLY | O_NONBLOCK);
-  if (journal.fd_ < 0) return std::nullopt;
-  const std::string text = ReadFrom(journal.fd_);
-  if (!text.starts_with(std::string(kFirstWord) + key + " ")) {
-    return std::nullopt;
-  }
-  journal.Parse(text, text.substr(0, text.find('\n') + 1), transfer);
+  if (!journal.OpenToRead(path, JournalStart(key))) return std::nullopt;
+  journal.Parse(transfer);
   return journal;
 }
 
 bool Journal::Add(size_t output, size_t piece, uint32_t crc) {
-  pending_ += std::to_string(output) + " " + std::to_string(piece) + " " +
-              ChecksumText(crc).substr(std::string_view("crc32c:").size()) +
-              "\n";
-  return pending_.size() < kKeptBack || Flush();
+  return Append(
+      {static_cast<int64_t>(output), static_cast<int64_t>(piece), crc});
 }
-
-bool Journal::Flush() {
-  const bool written = WriteAll(fd_, pending_);
-  pending_.clear();
-  return written;
-}
-
-bool Journal::MarkDone() {
-  pending_ += "done\n";
-  return Flush();
-}
-
-void Journal::Remove() { ::unlink(path_.c_str()); }
 
 }  // namespace shardc

@@ -27,6 +27,7 @@
 #include "source/sink.h"
 #include "stored/box.h"
 #include "stored/tree.h"
+#include "stored/write.h"
 
 namespace shardc {
 
@@ -237,10 +238,10 @@ std::string TransferKey(const Transfer& transfer);
 // digest, because these processes may read their own copies of the sources.
 std::string SourceState(const Transfer& transfer);
 
-// Returns the file name of a journal, such as ".shards-00002-of-00004.journal".
-std::string JournalName(const std::string& tag, int64_t index, int64_t count);
+// Returns the start of a journal's first line, before the SourceState.
+std::string JournalStart(const std::string& key);
 
-class Journal {
+class Journal : public stored::JournalFile {
  public:
   // Opens and locks the journal. If a journal with the same key and the same
   // sources exists, it is continued; otherwise a new one is created. Returns
@@ -256,35 +257,22 @@ class Journal {
   static std::optional<Journal> Read(const std::string& path,
                                      const std::string& key,
                                      const Transfer& transfer);
-  Journal(Journal&& other) noexcept;
-  Journal& operator=(Journal&& other) noexcept;
-  ~Journal();
 
   // Returns the checksums that the journal contained when it was opened.
   const Checksums& recorded() const { return recorded_; }
   bool resumed() const { return resumed_; }  // whether recorded() has pieces
-  bool done() const { return done_; }
 
   // Records a complete piece. Lines are buffered and written in groups. Returns
   // false, with errno set, if a group cannot be written.
   bool Add(size_t output, size_t piece, uint32_t crc);
-  bool Flush();
-  bool MarkDone();
-  void Remove();  // deletes the file
 
  private:
   Journal() = default;
-  // Sets `recorded_` to the pieces that the journal's text lists, if the text
-  // begins with the line `first`. Otherwise `recorded_` has no piece.
-  void Parse(const std::string& text, const std::string& first,
-             const Transfer& transfer);
+  // Sets `recorded_` to the pieces that the journal lists.
+  void Parse(const Transfer& transfer);
 
-  std::string path_;
-  int fd_ = -1;
-  std::string pending_;
   Checksums recorded_;
   bool resumed_ = false;
-  bool done_ = false;
 };
 
 // Runs a transfer: opens or continues the journal, copies the outputs of this

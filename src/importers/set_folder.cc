@@ -23,6 +23,7 @@
 #include "source/input_file.h"
 #include "source/list.h"
 #include "source/wording.h"
+#include "stored/write.h"
 
 namespace shardc {
 namespace {
@@ -171,21 +172,6 @@ bool IsShardFileName(std::string_view name) {
   return false;
 }
 
-std::optional<JournalParts> ParseJournalName(std::string_view name) {
-  constexpr std::string_view kEnd = ".journal";
-  if (!name.starts_with('.') || !name.ends_with(kEnd)) return std::nullopt;
-  name.remove_prefix(1);
-  name.remove_suffix(std::min(kEnd.size(), name.size()));
-  const auto numbered = ParseNumberedName(name);
-  if (!numbered || !numbered->suffix.empty() ||
-      !numbered->prefix.ends_with('-')) {
-    return std::nullopt;
-  }
-  std::string_view tag = numbered->prefix;
-  tag.remove_suffix(1);
-  return JournalParts{tag, numbered->number, numbered->count};
-}
-
 std::string_view NameOfPart(std::string_view name) {
   constexpr std::string_view kEnd = ".part";
   if (!name.starts_with('.') || !name.ends_with(kEnd)) return {};
@@ -199,7 +185,7 @@ bool RefuseUnfinishedRun(const std::string& folder,
                          Findings& findings) {
   std::vector<std::string> journals, parts;
   for (const std::string& name : names) {
-    if (ParseJournalName(name)) journals.push_back(name);
+    if (stored::ParseJournalName(name)) journals.push_back(name);
     const std::string_view part = NameOfPart(name);
     if (!part.empty()) parts.emplace_back(part);
   }

@@ -48,14 +48,6 @@ bool IsShardFileName(std::string_view name);
 // "shard-00002-model-00001-of-00001.safetensors". The suffix is not checked.
 bool IsRankFileName(std::string_view name);
 
-// The parts of a journal's name. For example, ".merge-00000-of-00001.journal"
-// is the journal of process 0 of 1 in the run "merge".
-struct JournalParts {
-  std::string_view tag;
-  int64_t index = 0;
-  int64_t count = 0;
-};
-std::optional<JournalParts> ParseJournalName(std::string_view name);
 // Returns the final name of a part file, such as "a.safetensors" for
 // ".a.safetensors.part". Returns an empty view for other names.
 std::string_view NameOfPart(std::string_view name);

@@ -31,6 +31,7 @@
 #include "source/list.h"
 #include "source/sink.h"
 #include "source/size.h"
+#include "source/wording.h"
 #include "stored/checksum.h"
 
 namespace shardc::stored {
@@ -39,20 +40,55 @@ std::string FiveDigits(int64_t number) {
   return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
 }
 
-int OpenDescriptor(const std::string& path, int flags) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
-bool LockFile(int fd) {
-  int status = 0;
+bool Descriptor::Open(const std::string& path, int flags) {
+  Descriptor opened;
   do {
-    status = ::flock(fd, LOCK_EX | LOCK_NB);
-  } while (status != 0 && errno == EINTR);
-  return status == 0;
+    opened.fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (opened.fd_ < 0 && errno == EINTR);
+  std::swap(fd_, opened.fd_);
+  return fd_ >= 0;
+}
+
+bool LockFile(int fd, std::chrono::milliseconds longest) {
+  constexpr std::chrono::milliseconds kPause(5);
+  const auto end = std::chrono::steady_clock::now() + longest;
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK || std::chrono::steady_clock::now() >= end) {
+      return false;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
+}
+
+bool CloseFile(int fd, bool sync) {
+  const bool synced = !sync || ::fsync(fd) == 0;
+  const int error = errno;
+  const bool closed = ::close(fd) == 0 || errno == EINTR;
+  if (!synced) errno = error;
+  return synced && closed;
+}
+
+std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
+                                   int64_t bytes) {
+  constexpr int64_t kReadBytes = int64_t{1} << 20;
+  Findings ignored;  // the result is nullopt after a finding
+  std::string buffer;
+  uint32_t crc = 0;
+  for (const int64_t end = offset + bytes; offset < end;) {
+    buffer.resize(AsIndex(std::min(kReadBytes, end - offset)));
+    if (!file.ReadAt(offset, buffer.data(), buffer.size(), ignored)) {
+      return std::nullopt;
+    }
+    crc = Crc32c(buffer, crc);
+    offset += static_cast<int64_t>(buffer.size());
+  }
+  return crc;
 }
 
 namespace {
@@ -63,14 +99,6 @@ namespace fs = std::filesystem;
 bool Refuse(const std::string& path, Findings& findings) {
   AddWriteError(path, errno, findings);
   return false;
-}
-
-int OpenFolder(const std::string& path) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
 }
 
 }  // namespace
@@ -100,8 +128,7 @@ std::optional<NewFolder> NewFolder::Create(const std::string& path,
     Refuse(temporary, findings);
     return std::nullopt;
   }
-  out.fd_ = OpenFolder(temporary);
-  if (out.fd_ < 0) {
+  if (!out.fd_.Open(temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)) {
     Refuse(temporary, findings);
     if (made) ::rmdir(temporary.c_str());
     return std::nullopt;
@@ -117,13 +144,13 @@ std::optional<NewFolder> NewFolder::Create(const std::string& path,
 
 bool NewFolder::Lock(Findings& findings) {
   const int mode = use_ == FolderUse::kShared ? LOCK_SH : LOCK_EX;
-  const bool locked = ::flock(fd_, mode | LOCK_NB) == 0;
+  const bool locked = ::flock(fd_.get(), mode | LOCK_NB) == 0;
   if (!locked && errno != EWOULDBLOCK) return Refuse(temporary_, findings);
   // Between opening and locking, another run may have renamed the folder to its
   // final name. The temporary name then belongs to another folder or to none.
   struct stat opened = {};
   struct stat named = {};
-  if (locked && ::fstat(fd_, &opened) == 0 &&
+  if (locked && ::fstat(fd_.get(), &opened) == 0 &&
       ::lstat(temporary_.c_str(), &named) == 0 &&
       opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) {
     return true;
@@ -171,7 +198,7 @@ NewFolder::NewFolder(NewFolder&& other) noexcept
     : path_(std::move(other.path_)),
       use_(other.use_),
       temporary_(std::exchange(other.temporary_, {})),
-      fd_(std::exchange(other.fd_, -1)) {}
+      fd_(std::move(other.fd_)) {}
 
 NewFolder::~NewFolder() {
   std::error_code ignored;
@@ -185,7 +212,6 @@ NewFolder::~NewFolder() {
     }
     (void)::rmdir(temporary_.c_str());
   }
-  if (fd_ >= 0) ::close(fd_);
 }
 
 std::string NewFolder::PathOf(std::string_view name) const {
@@ -199,7 +225,7 @@ bool NewFolder::MakeFolder(std::string_view name, Findings& findings) const {
 }
 
 bool NewFolder::Publish(Findings& findings) {
-  (void)::fsync(fd_);  // some file systems cannot sync a folder
+  (void)::fsync(fd_.get());  // some file systems cannot sync a folder
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
     return Refuse(path_, findings);
   }
@@ -212,11 +238,9 @@ std::optional<NewFile> NewFile::Open(std::string path, int flags,
                                      Findings& findings) {
   NewFile out;
   out.path_ = std::move(path);
-  do {
-    out.fd_ = ::open(out.path_.c_str(),
-                     O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
-  } while (out.fd_ < 0 && errno == EINTR);
-  if (out.fd_ >= 0) return out;
+  if (out.fd_.Open(out.path_, O_WRONLY | O_CREAT | O_NOFOLLOW | flags)) {
+    return out;
+  }
   Refuse(out.path_, findings);
   return std::nullopt;
 }
@@ -231,82 +255,55 @@ std::optional<NewFile> NewFile::Continue(std::string path, int64_t bytes,
   if (!out) return std::nullopt;
   out->size_ = bytes;
   struct stat there = {};
-  const bool known = ::fstat(out->fd_, &there) == 0;
+  const bool known = ::fstat(out->fd_.get(), &there) == 0;
   if (known && there.st_size < bytes) {
     findings.Add(code::kWrite, {MakeSource(out->path_, {})},
                  "`" + out->path_ + "` has lost bytes that were written to it",
                  "run the command again");
     return std::nullopt;
   }
-  if (known && ::ftruncate(out->fd_, bytes) == 0) return out;
+  if (known && ::ftruncate(out->fd_.get(), bytes) == 0) return out;
   Refuse(out->path_, findings);
   return std::nullopt;
 }
 
-NewFile::NewFile(NewFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      size_(other.size_) {}
-
-NewFile::~NewFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 bool NewFile::Append(std::string_view bytes, Findings& findings) {
-  if (!WriteAll(fd_, bytes)) return Refuse(path_, findings);
+  if (!WriteAll(fd_.get(), bytes)) return Refuse(path_, findings);
   size_ += static_cast<int64_t>(bytes.size());
   return true;
 }
 
 bool NewFile::Close(Findings& findings) {
-  const bool synced = ::fsync(fd_) == 0;
-  const int error = errno;
-  const bool closed = ::close(std::exchange(fd_, -1)) == 0 || errno == EINTR;
-  if (!synced) errno = error;
-  if (!synced || !closed) return Refuse(path_, findings);
+  if (!CloseFile(fd_.Release(), true)) return Refuse(path_, findings);
   SyncDirectoryOf(path_);
   return true;
 }
 
 namespace {
 
-// Writes and reads the journal of the chunks that one process has written.
-// Chunks are written in a fixed order, so a journal needs no chunk numbers. The
-// first line contains the key (two digests, JournalKey). A small chunk is
-// stored in the checkpoint's index instead of the data file. Its line contains
-// the bytes as hexadecimal digits:
+// Writes and reads journals. Each line has two numbers and a checksum. The
+// first line contains two digests, the key of the run and the state of its
+// sources. For example, this is a journal of the chunks that one process has
+// written. Chunks are written in a fixed order, so the journal needs no chunk
+// numbers. A small chunk is stored in the checkpoint's index instead of the
+// data file. Its line contains the bytes as hexadecimal digits:
 //
 //   shardc-chunks/v1 2c26b4... 9f86d0...
 //   0 4096 1f2e3d4c       4,096 bytes at offset 0 of the data file, their CRC
 //   4096 8 0badcafe 0000803f00004040     8 bytes, which the line contains
 //   done
 //
-// A run that is killed may leave an incomplete last line, or lines whose chunks
+// A run that is killed may leave an incomplete last line, or lines whose pieces
 // did not reach the disk. An incomplete line is recognised by the missing line
-// break, and a lost chunk by its checksum.
+// break, and a lost piece by its checksum.
 
-constexpr std::string_view kSchema = "shardc-chunks/v1 ";
-constexpr std::string_view kPrefix = ".shardc-";
-constexpr std::string_view kOf = "-of-";
-constexpr std::string_view kSuffix = ".journal";
-// Lines are written in groups, because most chunks are small. A group is
-// written when the lines have kBufferedBytes bytes or their chunks
-// kUnflushedBytes bytes.
+constexpr int64_t kMostProcesses = 1'000'000;
+constexpr size_t kMostListed = 20;
+// Lines are written in groups, because most pieces are small. A group is
+// written when the lines have kBufferedBytes bytes. A group of chunks is also
+// written when the chunks have kUnflushedBytes bytes.
 constexpr size_t kBufferedBytes = 4096;
 constexpr int64_t kUnflushedBytes = int64_t{8} << 20;
-constexpr int64_t kReadBytes = int64_t{1} << 20;
-
-// Locks the file. Tries several times, because IsOfAnotherRun in another
-// process may hold the lock for a moment to test whether it is free.
-bool LockSoon(int fd) {
-  constexpr int kAttempts = 20;
-  constexpr auto kPause = std::chrono::milliseconds(5);
-  for (int i = 0; !LockFile(fd); ++i) {
-    if (errno != EWOULDBLOCK || i == kAttempts) return false;
-    std::this_thread::sleep_for(kPause);
-  }
-  return true;
-}
 
 std::string ReadAll(int fd) {
   std::string text;
@@ -345,82 +342,192 @@ std::optional<std::string> BytesOf(std::string_view hex) {
   return hex.empty() ? std::optional(out) : std::nullopt;
 }
 
-std::optional<WrittenChunk> ChunkOf(std::string_view line) {
-  WrittenChunk out;
-  if (!TakeNumber(line, &out.offset) || !TakeNumber(line, &out.bytes) ||
-      !TakeNumber(line, &out.crc, 16) || out.offset < 0 || out.bytes < 0) {
+}  // namespace
+
+std::string JournalName(std::string_view tag, int64_t index, int64_t count) {
+  return "." + std::string(tag) + "-" + FiveDigits(index) + "-of-" +
+         FiveDigits(count) + ".journal";
+}
+
+std::optional<JournalParts> ParseJournalName(const std::string& name) {
+  constexpr std::string_view kOf = "-of-";
+  const size_t of = name.rfind(kOf);
+  const size_t dash = name.rfind('-', of - 1);
+  if (of == std::string::npos || dash == 0) return std::nullopt;
+  std::string_view index = std::string_view(name).substr(dash + 1);
+  std::string_view count = std::string_view(name).substr(of + kOf.size());
+  JournalParts out{name, name.substr(1, dash - 1)};
+  if (!TakeNumber(index, &out.index) || !TakeNumber(count, &out.count) ||
+      out.index >= out.count ||
+      JournalName(out.tag, out.index, out.count) != name) {
     return std::nullopt;
   }
-  if (line.empty()) return out;
-  auto held = BytesOf(line);
-  if (!held || static_cast<int64_t>(held->size()) != out.bytes) {
-    return std::nullopt;
-  }
-  out.is_held = true;
-  out.held = std::move(*held);
   return out;
 }
 
-std::string LineOf(const WrittenChunk& chunk) {
-  std::string out =
-      std::to_string(chunk.offset) + " " + std::to_string(chunk.bytes) + " " +
-      ChecksumText(chunk.crc).substr(std::string_view("crc32c:").size());
-  if (chunk.is_held) {
-    out += ' ';
-    out += HexOf({reinterpret_cast<const unsigned char*>(chunk.held.data()),
-                  chunk.held.size()});
+std::vector<JournalParts> JournalsIn(const std::string& folder,
+                                     std::string_view tag) {
+  std::vector<JournalParts> out;
+  std::error_code ignored;
+  const auto names = NamesIn(folder, ignored);
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
+    auto journal = ParseJournalName(name);
+    if (journal && (tag.empty() || journal->tag == tag)) {
+      out.push_back(std::move(*journal));
+    }
   }
-  return out + '\n';
+  return out;
 }
 
-}  // namespace
-
-std::string ChunkJournalName(int64_t process, int64_t processes) {
-  return std::string(kPrefix) + FiveDigits(process) + std::string(kOf) +
-         FiveDigits(processes) + std::string(kSuffix);
+void RemoveJournals(const std::string& folder, std::string_view tag,
+                    int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    ::unlink(PathIn(folder, JournalName(tag, i, count)).c_str());
+  }
 }
 
-std::optional<int64_t> ProcessesIn(std::string_view journal_name) {
-  const size_t of = journal_name.find(kOf);
-  if (of == std::string_view::npos) return std::nullopt;
-  int64_t processes = 0;
-  std::string_view rest = journal_name.substr(of + kOf.size());
-  if (!TakeNumber(rest, &processes)) return std::nullopt;
-  int64_t process = 0;
-  std::string_view name = journal_name;
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  name.remove_prefix(kPrefix.size());
-  if (!TakeNumber(name, &process) || process < 0 || process >= processes ||
-      ChunkJournalName(process, processes) != journal_name) {
+int64_t CountProcesses(const std::string& folder, std::string_view tag) {
+  const auto journals = JournalsIn(folder, tag);
+  return journals.empty() ? 1
+                          : std::min(journals.front().count, kMostProcesses);
+}
+
+void AddUnfinished(const std::string& folder,
+                   const std::vector<int64_t>& unfinished, int64_t processes,
+                   std::string help, Findings& findings) {
+  std::string list = Join(First(unfinished, kMostListed), ", ");
+  if (unfinished.size() > kMostListed) list += ", ...";
+  findings.Add(code::kMissing, {MakeSource(folder, {})},
+               "the parts of " +
+                   Counted(static_cast<int64_t>(unfinished.size()), "process",
+                           "processes") +
+                   " of " + std::to_string(processes) +
+                   " are not complete: " + list,
+               std::move(help));
+}
+
+bool JournalFile::OpenToWrite(const std::string& path, const std::string& start,
+                              const std::string& state) {
+  path_ = path;
+  first_line_ = start + state + "\n";
+  // Another run may end and remove its journal after this run has opened the
+  // file. The lock of a removed file, which has no name (its link count is 0),
+  // cannot exclude other runs, so a new file is created. IsOfAnotherRun in
+  // another process may hold the lock for a moment.
+  struct stat status = {};
+  while (status.st_nlink == 0) {
+    if (!fd_.Open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW) ||
+        !LockFile(fd_.get(), std::chrono::milliseconds(100)) ||
+        ::fstat(fd_.get(), &status) != 0) {
+      return false;
+    }
+  }
+  text_ = ReadAll(fd_.get());
+  next_ = first_line_.size();
+  if (text_.starts_with(first_line_)) return true;
+  text_.clear();
+  // The key is written first, because other processes compare their keys with
+  // it while the journal exists.
+  if (::ftruncate(fd_.get(), 0) == 0 && WriteAll(fd_.get(), first_line_)) {
+    return true;
+  }
+  // No later run could continue this journal.
+  const int error = errno;
+  Remove();
+  errno = error;
+  return false;
+}
+
+bool JournalFile::OpenToRead(const std::string& path, std::string_view start) {
+  if (!fd_.Open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW)) return false;
+  text_ = ReadAll(fd_.get());
+  next_ = text_.find('\n') + 1;
+  return text_.starts_with(start);
+}
+
+bool JournalFile::IsOfAnotherRun(const std::string& path,
+                                 std::string_view start) {
+  // Some network file systems lock only files that are open for writing.
+  constexpr int kFlags = O_NONBLOCK | O_NOFOLLOW;
+  Descriptor file;
+  if ((!file.Open(path, O_RDWR | kFlags) &&
+       !file.Open(path, O_RDONLY | kFlags)) ||
+      LockFile(file.get(), {}) || errno != EWOULDBLOCK) {
+    return false;
+  }
+  std::string text = ReadAll(file.get());
+  // If another process has just locked the journal, its first line may not
+  // be written yet, so this process waits for the line.
+  constexpr int kAttempts = 200;
+  for (int i = 0; i < kAttempts && text.find('\n') == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    text = ReadAll(file.get());
+  }
+  return !text.starts_with(start);
+}
+
+std::optional<JournalFile::Line> JournalFile::Next() {
+  const size_t end = text_.find('\n', next_);
+  if (end == std::string::npos || done_) return std::nullopt;
+  std::string_view line(text_.data() + next_, end - next_);
+  next_ = end + 1;
+  done_ = line == "done";
+  Line out;
+  if (!TakeNumber(line, &out.first) || !TakeNumber(line, &out.second) ||
+      !TakeNumber(line, &out.crc, 16) || out.first < 0 || out.second < 0) {
     return std::nullopt;
   }
-  return processes;
+  if (line.empty()) return out;
+  out.held = BytesOf(line);
+  return out.held ? std::optional(std::move(out)) : std::nullopt;
 }
 
-ChunkJournal::ChunkJournal(ChunkJournal&& other) noexcept
-    : path_(std::move(other.path_)),
-      first_line_(std::move(other.first_line_)),
-      fd_(std::exchange(other.fd_, -1)),
-      buffered_(std::move(other.buffered_)),
-      unflushed_bytes_(other.unflushed_bytes_),
-      chunks_(std::move(other.chunks_)),
-      done_(other.done_) {}
-
-ChunkJournal::~ChunkJournal() {
-  if (fd_ >= 0) ::close(fd_);
+bool JournalFile::Clear() {
+  text_ = std::string();
+  done_ = false;
+  return ::ftruncate(fd_.get(), static_cast<off_t>(first_line_.size())) == 0;
 }
 
-void ChunkJournal::Parse(std::string_view lines) {
-  // An incomplete last line, without a line break, is ignored.
-  for (size_t end = lines.find('\n'); end != std::string_view::npos;
-       end = lines.find('\n')) {
-    const std::string_view line = lines.substr(0, end);
-    lines.remove_prefix(end + 1);
-    done_ = line == "done";
-    if (done_) return;
-    auto chunk = ChunkOf(line);
-    if (!chunk) return;
-    chunks_.push_back(std::move(*chunk));
+bool JournalFile::Append(const Line& line) {
+  buffered_ +=
+      std::to_string(line.first) + " " + std::to_string(line.second) + " " +
+      ChecksumText(line.crc).substr(std::string_view("crc32c:").size());
+  if (line.held) {
+    buffered_ += ' ';
+    buffered_ +=
+        HexOf({reinterpret_cast<const unsigned char*>(line.held->data()),
+               line.held->size()});
+  }
+  buffered_ += '\n';
+  return buffered_.size() < kBufferedBytes || Flush();
+}
+
+bool JournalFile::Flush() {
+  const bool written = WriteAll(fd_.get(), buffered_);
+  buffered_.clear();
+  return written;
+}
+
+bool JournalFile::MarkDone() {
+  done_ = true;
+  buffered_ += "done\n";
+  return Flush();
+}
+
+void JournalFile::Remove() const { ::unlink(path_.c_str()); }
+
+std::string JournalKey::Start() const {
+  return "shardc-chunks/v1 " + chunks + " ";
+}
+
+void ChunkJournal::Parse() {
+  while (auto line = Next()) {
+    if (line->held &&
+        static_cast<int64_t>(line->held->size()) != line->second) {
+      return;
+    }
+    chunks_.push_back(
+        {0, line->first, line->second, line->crc, std::move(line->held)});
   }
 }
 
@@ -428,85 +535,33 @@ std::optional<ChunkJournal> ChunkJournal::Open(const std::string& path,
                                                const JournalKey& key,
                                                Findings& findings) {
   ChunkJournal out;
-  out.path_ = path;
-  out.fd_ = OpenDescriptor(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
-  if (out.fd_ < 0) {
+  if (out.OpenToWrite(path, key.Start(), key.state)) {
+    if (!key.chunks.empty()) out.Parse();
+    return out;
+  }
+  if (errno != EWOULDBLOCK) {
     AddWriteError(path, errno, findings);
-    return std::nullopt;
+  } else {
+    findings.Add(code::kWrite, {MakeSource(path, {})},
+                 "another run has locked `" + path + "`",
+                 "wait for it, then run the command again");
   }
-  struct stat status = {};
-  const bool locked = LockSoon(out.fd_);
-  // A run that fails removes its journal. If it does so after this run has
-  // opened the file, the file no longer has a name (its link count is 0).
-  if (!locked || ::fstat(out.fd_, &status) != 0 || status.st_nlink == 0) {
-    if (!locked && errno != EWOULDBLOCK) {
-      AddWriteError(path, errno, findings);
-    } else {
-      findings.Add(code::kWrite, {MakeSource(path, {})},
-                   "another run has locked `" + path + "`",
-                   "wait for it, then run the command again");
-    }
-    return std::nullopt;
-  }
-  out.first_line_ = std::string(kSchema) + key.chunks + " " + key.state + "\n";
-  const std::string text = ReadAll(out.fd_);
-  if (!key.chunks.empty() && text.starts_with(out.first_line_)) {
-    out.Parse(std::string_view(text).substr(out.first_line_.size()));
-    return out;
-  }
-  // The key is written first, because other processes compare their keys with
-  // it while the journal exists.
-  if (::ftruncate(out.fd_, 0) == 0 && WriteAll(out.fd_, out.first_line_)) {
-    return out;
-  }
-  AddWriteError(path, errno, findings);
   return std::nullopt;
 }
 
 std::optional<ChunkJournal> ChunkJournal::Read(const std::string& path,
                                                const JournalKey& key) {
   ChunkJournal out;
-  out.path_ = path;
-  out.fd_ = OpenDescriptor(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
-  if (out.fd_ < 0) return std::nullopt;
-  const std::string text = ReadAll(out.fd_);
-  const size_t end = text.find('\n');
-  if (end == std::string::npos ||
-      !text.starts_with(std::string(kSchema) + key.chunks + " ")) {
-    return std::nullopt;
-  }
-  out.Parse(std::string_view(text).substr(end + 1));
+  if (!out.OpenToRead(path, key.Start())) return std::nullopt;
+  out.Parse();
   return out;
 }
 
-bool ChunkJournal::IsOfAnotherRun(const std::string& path,
-                                  const JournalKey& key) {
-  const int fd = OpenDescriptor(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
-  if (fd < 0) return false;
-  const bool live = !LockFile(fd) && errno == EWOULDBLOCK;
-  std::string text = live ? ReadAll(fd) : std::string();
-  // If another process has just locked the journal, its first line may not
-  // be written yet, so this process waits for the line.
-  constexpr int kAttempts = 200;
-  for (int i = 0; live && i < kAttempts && text.find('\n') == std::string::npos;
-       ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    text = ReadAll(fd);
-  }
-  const bool other =
-      live && !text.starts_with(std::string(kSchema) + key.chunks + " ");
-  ::close(fd);
-  return other;
-}
-
 bool ChunkJournal::Keep(size_t count) {
-  done_ = false;
   std::vector<WrittenChunk> kept = std::move(chunks_);
   kept.resize(std::min(count, kept.size()));
   chunks_.clear();
-  if (::ftruncate(fd_, static_cast<off_t>(first_line_.size())) != 0) {
-    return false;
-  }
+  if (!Clear()) return false;
   for (WrittenChunk& chunk : kept) {
     if (!Add(std::move(chunk))) return false;
   }
@@ -514,28 +569,13 @@ bool ChunkJournal::Keep(size_t count) {
 }
 
 bool ChunkJournal::Add(WrittenChunk chunk) {
-  buffered_ += LineOf(chunk);
   unflushed_bytes_ += chunk.bytes;
+  const bool added = Append({chunk.offset, chunk.bytes, chunk.crc, chunk.held});
   chunks_.push_back(std::move(chunk));
-  return (buffered_.size() < kBufferedBytes &&
-          unflushed_bytes_ < kUnflushedBytes) ||
-         Flush();
-}
-
-bool ChunkJournal::Flush() {
-  const bool written = WriteAll(fd_, buffered_);
-  buffered_.clear();
+  if (!added || unflushed_bytes_ < kUnflushedBytes) return added;
   unflushed_bytes_ = 0;
-  return written;
-}
-
-bool ChunkJournal::MarkDone() {
-  done_ = true;
-  buffered_ += "done\n";
   return Flush();
 }
-
-void ChunkJournal::Remove() { ::unlink(path_.c_str()); }
 
 size_t CountIntact(const std::string& path,
                    std::span<const WrittenChunk> chunks) {
@@ -543,20 +583,9 @@ size_t CountIntact(const std::string& path,
   // read, it has no intact chunks.
   Findings ignored;
   const auto file = InputFile::Open(path, ignored);
-  std::string buffer;
-  const auto checksum =
-      [&](const WrittenChunk& chunk) -> std::optional<uint32_t> {
-    if (chunk.is_held) return Crc32c(chunk.held);
-    uint32_t crc = 0;
-    for (int64_t at = 0; at < chunk.bytes; at += kReadBytes) {
-      buffer.resize(AsIndex(std::min(kReadBytes, chunk.bytes - at)));
-      if (!file->ReadAt(chunk.offset + at, buffer.data(), buffer.size(),
-                        ignored)) {
-        return std::nullopt;
-      }
-      crc = Crc32c(buffer, crc);
-    }
-    return crc;
+  const auto checksum = [&](const WrittenChunk& chunk) {
+    return chunk.held ? Crc32c(*chunk.held)
+                      : ChecksumAt(*file, chunk.offset, chunk.bytes);
   };
   size_t count = 0;
   while (file && count < chunks.size() &&

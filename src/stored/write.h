@@ -11,6 +11,7 @@
 #ifndef SHARDC_STORED_WRITE_H_
 #define SHARDC_STORED_WRITE_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,11 +21,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/dtype.h"
 #include "model/manifest.h"
 #include "source/finding.h"
+#include "source/input_file.h"
 #include "stored/box.h"
 #include "stored/tree.h"
 
@@ -32,11 +35,39 @@ namespace shardc::stored {
 
 // Returns the number as a text of at least five digits, such as "00012".
 std::string FiveDigits(int64_t number);
-// Opens a file, which is created for all users if `flags` have O_CREAT. Returns
-// -1 with errno set.
-int OpenDescriptor(const std::string& path, int flags);
-// Locks the file of a journal, without waiting. Returns false with errno set.
-bool LockFile(int fd);
+
+// Owns the descriptor of an open file. The descriptor is -1 if no file is open.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+  // Opens a file, which is created for all users if `flags` have O_CREAT.
+  // Closes the file that was open before. Returns false with errno set.
+  bool Open(const std::string& path, int flags);
+  int get() const { return fd_; }
+  // Returns the descriptor, which the caller has to close.
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+
+// Locks a file, and waits up to `longest` while another process holds the lock.
+// Returns false with errno set. errno is EWOULDBLOCK if the other process still
+// holds the lock.
+bool LockFile(int fd, std::chrono::milliseconds longest);
+// Closes a file, which is synced before if `sync` is true. Returns false with
+// errno set.
+bool CloseFile(int fd, bool sync);
+// Returns the CRC-32C of `bytes` bytes of a file, or nullopt if they cannot be
+// read.
+std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
+                                   int64_t bytes);
 
 // Creates a folder of output files that gets its final name only when it is
 // complete.
@@ -93,7 +124,7 @@ class NewFolder {
   std::string path_;
   FolderUse use_ = FolderUse::kAlone;
   std::string temporary_;  // temporary path; empty after Publish or Leave
-  int fd_ = -1;            // descriptor of the open and locked folder
+  Descriptor fd_;          // the open and locked folder
 };
 
 // A file in a NewFolder, which is written from start to end.
@@ -106,10 +137,6 @@ class NewFile {
   static std::optional<NewFile> Create(std::string path, Findings& findings);
   static std::optional<NewFile> Continue(std::string path, int64_t bytes,
                                          Findings& findings);
-  NewFile(NewFile&& other) noexcept;
-  NewFile& operator=(NewFile&& other) = delete;
-  ~NewFile();
-
   int64_t size() const { return size_; }
   // Append and Close return false after the finding `write`. Close also syncs
   // the file and its folder.
@@ -121,25 +148,108 @@ class NewFile {
   static std::optional<NewFile> Open(std::string path, int flags,
                                      Findings& findings);
   std::string path_;
-  int fd_ = -1;
+  Descriptor fd_;
   int64_t size_ = 0;
 };
 
-// A journal of the chunks that one process has written to an incomplete
-// checkpoint. It is a hidden file in the checkpoint's folder, with one line for
-// each chunk. A later run continues the journal if it has the same process
-// number and the same key. It keeps the chunks before the first chunk whose
-// bytes do not have the recorded checksum.
+// Journals record what the processes of a run have written to an incomplete
+// checkpoint, so that a later run continues the work of a killed run. Each
+// process has a journal, a hidden file in the checkpoint's folder. The process
+// locks its journal until it ends.
 
-// A chunk that a process has written. Its bytes are in the process's data file.
-// If `is_held` is true, they are in `held` instead.
+// The parts of a journal's name. For example, ".merge-00002-of-00004.journal"
+// is the journal of process 2 of 4 in the run "merge".
+struct JournalParts {
+  std::string name;
+  std::string tag;
+  int64_t index = 0;
+  int64_t count = 0;
+};
+std::string JournalName(std::string_view tag, int64_t index, int64_t count);
+// Returns nullopt if JournalName does not return `name` for any process.
+std::optional<JournalParts> ParseJournalName(const std::string& name);
+// Returns the journals in a folder, sorted by name. Returns only those of the
+// run `tag`, unless it is empty. Returns none if the folder cannot be read.
+std::vector<JournalParts> JournalsIn(const std::string& folder,
+                                     std::string_view tag);
+// Removes the journals of all `count` processes of the run `tag`.
+void RemoveJournals(const std::string& folder, std::string_view tag,
+                    int64_t count);
+// Returns the number of processes that the names of the journals state. Returns
+// 1 if there is no journal, and at most 1,000,000.
+int64_t CountProcesses(const std::string& folder, std::string_view tag);
+// Adds the finding `missing`, which lists the processes that have not written
+// all their parts.
+void AddUnfinished(const std::string& folder,
+                   const std::vector<int64_t>& unfinished, int64_t processes,
+                   std::string help, Findings& findings);
+
+// The file of a journal. After a first line, which states to which run the
+// journal belongs, it has one line for each piece that the process has written.
+class JournalFile {
+ public:
+  // Returns whether a running process has locked the journal at `path`, and its
+  // first line does not begin with `start`.
+  static bool IsOfAnotherRun(const std::string& path, std::string_view start);
+
+  // Returns whether the process has written all its pieces.
+  bool done() const { return done_; }
+  // Flush writes the lines that Append has buffered. MarkDone also writes a
+  // last line, which states that all pieces are written. Both return false with
+  // errno set.
+  bool Flush();
+  bool MarkDone();
+  void Remove() const;  // deletes the file
+
+ protected:
+  // Two numbers that identify the piece, its CRC-32C, and a few bytes if the
+  // journal contains the piece itself.
+  struct Line {
+    int64_t first = 0;
+    int64_t second = 0;
+    uint32_t crc = 0;
+    std::optional<std::string> held = {};
+  };
+  // Opens and locks the journal of this process. Continues an existing journal
+  // whose first line consists of `start` and `state`. Otherwise begins an empty
+  // journal with this first line. Returns false with errno set; errno is
+  // EWOULDBLOCK if another run holds the lock.
+  bool OpenToWrite(const std::string& path, const std::string& start,
+                   const std::string& state);
+  // Opens the journal of a process for reading. Returns false if the file is
+  // absent or its first line does not begin with `start`.
+  bool OpenToRead(const std::string& path, std::string_view start);
+  // Returns the next line of the file that was opened. Returns nullopt after
+  // the last complete line, after MarkDone's line, and at a malformed line.
+  std::optional<Line> Next();
+  // Clear removes all lines after the first line. Append writes lines in
+  // groups. Both return false with errno set.
+  bool Clear();
+  bool Append(const Line& line);
+
+ private:
+  std::string path_;
+  std::string first_line_;
+  Descriptor fd_;
+  std::string text_;  // what the file contained when it was opened
+  size_t next_ = 0;   // position of the next line in `text_`
+  std::string buffered_;
+  bool done_ = false;
+};
+
+// A journal of the chunks that one process has written, with one line for each
+// chunk. A later run continues the journal if it has the same process number
+// and the same key. It keeps the chunks before the first chunk whose bytes do
+// not have the recorded checksum.
+
+// A chunk that a process has written. Its bytes are in the process's data file,
+// unless they are in `held`.
 struct WrittenChunk {
   size_t process = 0;
   int64_t offset = 0;
   int64_t bytes = 0;
   uint32_t crc = 0;  // CRC-32C of the chunk's stored bytes
-  bool is_held = false;
-  std::string held;
+  std::optional<std::string> held = {};
 };
 
 // The values that determine the bytes of the chunks. A run continues a journal
@@ -152,15 +262,12 @@ struct JournalKey {
   // A digest that may differ between processes, for example of the times at
   // which this process's copies of the sources were changed.
   std::string state;
+
+  // Returns the start of the journal's first line, without `state`.
+  std::string Start() const;
 };
 
-// Returns the file name of a journal, such as ".shardc-00002-of-00004.journal".
-std::string ChunkJournalName(int64_t process, int64_t processes);
-// Returns the number of processes in the file name of a journal. Returns
-// nullopt for other file names.
-std::optional<int64_t> ProcessesIn(std::string_view journal_name);
-
-class ChunkJournal {
+class ChunkJournal : public JournalFile {
  public:
   // Opens and locks the journal. Continues an existing journal that has the
   // same key. Otherwise begins an empty journal. Returns nullopt after the
@@ -173,40 +280,22 @@ class ChunkJournal {
   // compared.
   static std::optional<ChunkJournal> Read(const std::string& path,
                                           const JournalKey& key);
-  // Returns whether a running process has locked the journal and its
-  // JournalKey::chunks differs from `key.chunks`.
-  static bool IsOfAnotherRun(const std::string& path, const JournalKey& key);
-
-  ChunkJournal(ChunkJournal&& other) noexcept;
-  ChunkJournal& operator=(ChunkJournal&& other) = delete;
-  ~ChunkJournal();
 
   // Returns the chunks of the process in the order in which they were written.
   const std::vector<WrittenChunk>& chunks() const { return chunks_; }
-  // Returns whether all chunks of the process were written.
-  bool done() const { return done_; }
 
   // Keep removes all chunks after the first `count` chunks. It may be called
-  // only before the first Add. Add writes lines in groups, and MarkDone writes
-  // the last group. Keep, Add and MarkDone return false, with errno set, if the
-  // journal cannot be written.
+  // only before the first Add. Add writes lines in groups. Both return false,
+  // with errno set, if the journal cannot be written.
   bool Keep(size_t count);
   bool Add(WrittenChunk chunk);
-  bool MarkDone();
-  void Remove();  // deletes the file
 
  private:
   ChunkJournal() = default;
-  void Parse(std::string_view lines);
-  bool Flush();
+  void Parse();
 
-  std::string path_;
-  std::string first_line_;
-  int fd_ = -1;
-  std::string buffered_;
-  int64_t unflushed_bytes_ = 0;  // bytes of the chunks whose lines are buffered
+  int64_t unflushed_bytes_ = 0;  // bytes of the chunks since the last Flush
   std::vector<WrittenChunk> chunks_;
-  bool done_ = false;
 };
 
 // Returns the number of intact chunks, which are those before the first chunk

@@ -12,12 +12,10 @@
 #include <cmath>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "model/name.h"
 #include "source/digest.h"
-#include "source/file.h"
 #include "source/input_file.h"
 #include "source/process.h"
 #include "source/sink.h"
@@ -326,8 +324,7 @@ bool WriteChunks(std::span<const Array> arrays, ChunkRange range,
 
 namespace {
 
-constexpr int64_t kMostProcesses = 1'000'000;
-constexpr size_t kMostListed = 20;
+constexpr std::string_view kTag = "shardc";
 
 // Returns a digest of everything that determines the bytes of the data files
 // except WriteOptions::state. It covers the sources, the format, whether chunks
@@ -352,7 +349,7 @@ std::string KeyOf(std::span<const Array> arrays, const WriteOptions& options,
 // Returns the end of the last chunk in the data file; 0 if the file has none.
 int64_t EndOf(std::span<const WrittenChunk> chunks) {
   for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) {
-    if (!at->is_held) return at->offset + at->bytes;
+    if (!at->held) return at->offset + at->bytes;
   }
   return 0;
 }
@@ -377,7 +374,9 @@ class PartsRun {
         options_.folder, UnfinishedEnding(format_.form()), findings_, use);
     if (!folder) return false;
     folder_.emplace(std::move(*folder));
-    if (options_.finalize && processes_ == 1) processes_ = FindProcesses();
+    if (options_.finalize && processes_ == 1) {
+      processes_ = CountProcesses(folder_->PathOf(""), kTag);
+    }
     key_ = {KeyOf(arrays_, options_, format_.form(), processes_),
             options_.state};
     if (!options_.finalize) {
@@ -401,43 +400,28 @@ class PartsRun {
   Share ShareOfProcess(int64_t process) const {
     return {ShareOf(arrays_, process, processes_),
             format_.DataFile(process, processes_),
-            ChunkJournalName(process, processes_)};
-  }
-
-  static std::vector<std::string> JournalNamesIn(const std::string& folder) {
-    std::error_code error;
-    auto names = NamesIn(folder, error);
-    if (!names) return {};
-    std::erase_if(*names, [](const auto& name) { return !ProcessesIn(name); });
-    return std::move(*names);
-  }
-
-  std::vector<std::string> JournalNames() const {
-    return JournalNamesIn(folder_->PathOf(""));
+            JournalName(kTag, process, processes_)};
   }
 
   // Removes the journals of a checkpoint that an earlier run with the same
   // options completed and renamed before it was killed. Returns false if there
   // is no such checkpoint.
   bool FinishPublished() {
-    const auto names = JournalNamesIn(options_.folder);
-    if (names.empty()) return false;
-    const int64_t processes = *ProcessesIn(names.front());
-    const JournalKey key{KeyOf(arrays_, options_, format_.form(), processes),
-                         options_.state};
-    for (const std::string& name : names) {
-      if (!ChunkJournal::Read(options_.folder + "/" + name, key)) return false;
+    const auto journals = JournalsIn(options_.folder, kTag);
+    if (journals.empty()) return false;
+    const JournalKey key{
+        KeyOf(arrays_, options_, format_.form(), journals.front().count),
+        options_.state};
+    for (const JournalParts& journal : journals) {
+      if (!ChunkJournal::Read(options_.folder + "/" + journal.name, key)) {
+        return false;
+      }
     }
-    RemoveJournals(options_.folder, names);
+    for (const JournalParts& journal : journals) {
+      ::unlink((options_.folder + "/" + journal.name).c_str());
+    }
     if (options_.report != nullptr) options_.report->complete = true;
     return true;
-  }
-
-  int64_t FindProcesses() const {
-    const auto names = JournalNames();
-    return names.empty()
-               ? 1
-               : std::min(*ProcessesIn(names.front()), kMostProcesses);
   }
 
   bool RefuseJournal(const std::string& name) {
@@ -446,9 +430,10 @@ class PartsRun {
   }
 
   bool RefuseOtherRuns(const Share& share) {
-    for (const std::string& name : JournalNames()) {
-      const std::string path = folder_->PathOf(name);
-      if (name == share.journal || !ChunkJournal::IsOfAnotherRun(path, key_)) {
+    for (const JournalParts& journal : JournalsIn(folder_->PathOf(""), kTag)) {
+      if (journal.name == share.journal ||
+          !JournalFile::IsOfAnotherRun(folder_->PathOf(journal.name),
+                                       key_.Start())) {
         continue;
       }
       findings_.Add(code::kWrite, {MakeSource(options_.folder, {})},
@@ -502,8 +487,7 @@ class PartsRun {
       chunk.offset = file->size();
       chunk.bytes = static_cast<int64_t>(bytes.size());
       chunk.crc = Crc32c(bytes);
-      chunk.is_held = chunk.bytes <= format_.held_bytes();
-      if (chunk.is_held) {
+      if (chunk.bytes <= format_.held_bytes()) {
         chunk.held = bytes;
       } else if (!file->Append(bytes, findings_)) {
         return false;
@@ -575,43 +559,26 @@ class PartsRun {
         chunks.push_back(std::move(chunk));
       }
     }
-    if (!unfinished.empty()) return RefuseUnfinished(unfinished);
+    if (!unfinished.empty()) {
+      AddUnfinished(options_.folder, unfinished, processes_,
+                    "run these again with the same options and "
+                    "--process-index, then --finalize",
+                    findings_);
+      return std::nullopt;
+    }
     auto first =
         NewFile::Continue(folder_->PathOf(files[0]), first_bytes, findings_);
     if (!first) return std::nullopt;
     return WrittenParts{std::move(files), std::move(chunks), std::move(*first)};
   }
 
-  std::nullopt_t RefuseUnfinished(const std::vector<int64_t>& unfinished) {
-    std::string list = Join(First(unfinished, kMostListed), ", ");
-    if (unfinished.size() > kMostListed) list += ", ...";
-    findings_.Add(code::kMissing, {MakeSource(options_.folder, {})},
-                  "the parts of " +
-                      Counted(static_cast<int64_t>(unfinished.size()),
-                              "process", "processes") +
-                      " of " + std::to_string(processes_) +
-                      " are not complete: " + list,
-                  "run these again with the same options and "
-                  "--process-index, then --finalize");
-    return std::nullopt;
-  }
-
-  static void RemoveJournals(const std::string& folder,
-                             const std::vector<std::string>& names) {
-    for (const std::string& name : names) {
-      ::unlink(PathIn(folder, name).c_str());
-    }
-  }
-
   bool Complete() {
     auto parts = Gather();
     if (!parts) return false;
     std::vector<std::string> kept = parts->files;
-    std::vector<std::string> journals;
     for (int64_t process = 0; process < processes_; ++process) {
-      journals.push_back(ChunkJournalName(process, processes_));
+      kept.push_back(JournalName(kTag, process, processes_));
     }
-    kept.insert(kept.end(), journals.begin(), journals.end());
     if (!folder_->RemoveOthers(kept, findings_) ||
         !format_.Complete(std::move(*parts), *folder_, findings_)) {
       return false;
@@ -622,9 +589,9 @@ class PartsRun {
     // work of no process can be lost. If the run is killed in between, journals
     // remain in the checkpoint, where they do no harm.
     const bool alone = processes_ == 1;
-    if (alone) RemoveJournals(folder_->PathOf(""), journals);
+    if (alone) RemoveJournals(folder_->PathOf(""), kTag, processes_);
     if (!folder_->Publish(findings_)) return false;
-    if (!alone) RemoveJournals(options_.folder, journals);
+    if (!alone) RemoveJournals(options_.folder, kTag, processes_);
     if (options_.report != nullptr) options_.report->complete = true;
     return true;
   }

@@ -420,10 +420,10 @@ class OrbaxFormat : public PartsFormat {
       }
       for (int64_t chunk = 0; chunk < array.Chunks(); ++chunk, ++next) {
         std::string key = ChunkKey(array, array.BoxOf(chunk));
-        if (!next->is_held) {
+        if (!next->held) {
           database.AddPlaced(std::move(key), next->process, next->offset,
                              next->bytes);
-        } else if (!database.Add(std::move(key), next->held, findings)) {
+        } else if (!database.Add(std::move(key), *next->held, findings)) {
           return false;
         }
       }

@@ -71,11 +71,6 @@ TEST_CASE(
   CHECK(SourceState(same) != SourceState(Small()));
 }
 
-TEST_CASE("a journal's name has the share's number") {
-  CHECK(JournalName("x", 2, 16) == ".x-00002-of-00016.journal");
-  CHECK(JournalName("x", 123456, 7) == ".x-123456-of-00007.journal");
-}
-
 TEST_CASE("a journal keeps the checksums of an earlier run") {
   const TemporaryFolder folder;
   const std::string path = folder / "j";

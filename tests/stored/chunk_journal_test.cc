@@ -3,8 +3,12 @@
 #include "stored/write.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,7 +33,6 @@ WrittenChunk HeldChunk(const std::string& bytes) {
   WrittenChunk out;
   out.bytes = static_cast<int64_t>(bytes.size());
   out.crc = Crc32c(bytes);
-  out.is_held = true;
   out.held = bytes;
   return out;
 }
@@ -40,7 +43,7 @@ std::vector<std::string> Texts(const std::vector<WrittenChunk>& chunks) {
   for (const WrittenChunk& one : chunks) {
     out.push_back(std::to_string(one.offset) + " " + std::to_string(one.bytes) +
                   " " + std::to_string(one.crc) +
-                  (one.is_held ? " held " + one.held : ""));
+                  (one.held ? " held " + *one.held : ""));
   }
   return out;
 }
@@ -57,23 +60,90 @@ Lines ReadBack(const std::string& path, const JournalKey& key = kKey) {
   return out;
 }
 
-TEST_CASE("journal: names hold the process and the number of processes") {
-  CHECK(ChunkJournalName(2, 4) == ".shardc-00002-of-00004.journal");
-  CHECK(ChunkJournalName(123456, 1234567) ==
-        ".shardc-123456-of-1234567.journal");
-  CHECK(ProcessesIn(".shardc-00000-of-00001.journal") == 1);
-  CHECK(ProcessesIn(".shardc-00003-of-00004.journal") == 4);
-  CHECK(ProcessesIn(".shardc-123456-of-1234567.journal") == 1234567);
-  for (const std::string_view name :
-       {"", "shardc-00000-of-00001.journal", ".shardc-00004-of-00004.journal",
-        ".shardc-00005-of-00004.journal", ".shardc-0000-of-00001.journal",
-        ".shardc-00000-of-00001.journal2", ".shardc-00000-of-0001.journal",
-        ".shardc-00000-of-.journal", ".shardc--0001-of-00004.journal",
-        ".shardc-00000.journal", ".shardc-x-of-00004.journal",
-        ".other-00000-of-00001.journal"}) {
-    CAPTURE(name);
-    CHECK_FALSE(ProcessesIn(name).has_value());
+TEST_CASE("journal: names hold the run, process and number of processes") {
+  CHECK(JournalName("x", 123456, 7) == ".x-123456-of-00007.journal");
+  const JournalParts names[] = {
+      {".shardc-00000-of-00001.journal", "shardc", 0, 1},
+      {".shardc-00003-of-00004.journal", "shardc", 3, 4},
+      {".shardc-123456-of-1234567.journal", "shardc", 123456, 1234567},
+      {".m-00001-of-00002.safetensors-00000-of-00003.journal",
+       "m-00001-of-00002.safetensors", 0, 3},
+      {".-00000-of-00001.journal", "", 0, 1},
+  };
+  for (const JournalParts& name : names) {
+    CAPTURE(name.name);
+    CHECK(JournalName(name.tag, name.index, name.count) == name.name);
+    const auto parts = ParseJournalName(name.name);
+    REQUIRE(parts);
+    CHECK(parts->name == name.name);
+    CHECK(parts->tag == name.tag);
+    CHECK(parts->index == name.index);
+    CHECK(parts->count == name.count);
   }
+  for (const char* name :
+       {"", "-of-", "x-of-", "00000-of-00001.journal",
+        "-00000-of-00001.journal", "shardc-00000-of-00001.journal",
+        ".shardc-00004-of-00004.journal", ".shardc-00005-of-00004.journal",
+        ".shardc-0000-of-00001.journal", ".shardc-00000-of-00001.journal2",
+        ".shardc-00000-of-0001.journal", ".shardc-00000-of-.journal",
+        ".shardc--0001-of-00004.journal", ".shardc-00000.journal",
+        ".shardc-x-of-00004.journal", ".00000-of-00001.journal"}) {
+    CAPTURE(name);
+    CHECK_FALSE(ParseJournalName(name));
+  }
+}
+
+TEST_CASE("journal: the journals of a run are found, counted and removed") {
+  const TemporaryFolder folder;
+  CHECK(CountProcesses(folder / "", "a") == 1);
+  CHECK(JournalsIn(folder / "none", {}).empty());
+  for (const char* name :
+       {".a-00000-of-00003.journal", ".a-00002-of-00003.journal",
+        ".b-00000-of-9999999.journal", ".a-3-of-4.journal", "data"}) {
+    folder.Write(name, "");
+  }
+  CHECK(JournalsIn(folder / "", {}).size() == 3);
+  REQUIRE(JournalsIn(folder / "", "a").size() == 2);
+  CHECK(JournalsIn(folder / "", "a")[1].index == 2);
+  CHECK(CountProcesses(folder / "", "a") == 3);
+  CHECK(CountProcesses(folder / "", "b") == 1'000'000);
+  RemoveJournals(folder / "", "a", 2);
+  CHECK(folder.Count() == 5);
+  RemoveJournals(folder / "", "a", 3);
+  CHECK(folder.Count() == 3);
+}
+
+TEST_CASE("journal: a run waits while another process tests the lock") {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("j", "");
+  Descriptor other;
+  REQUIRE(other.Open(path, O_RDONLY));
+  REQUIRE(LockFile(other.get(), {}));
+  std::thread test([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Descriptor closed = std::move(other);
+  });
+  Findings findings;
+  CHECK(ChunkJournal::Open(path, kKey, findings).has_value());
+  test.join();
+}
+
+TEST_CASE("journal: a journal that is removed while a run opens it") {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("j", "");
+  Descriptor other;
+  REQUIRE(other.Open(path, O_RDONLY));
+  REQUIRE(LockFile(other.get(), {}));
+  std::thread test([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ::unlink(path.c_str());
+    Descriptor closed = std::move(other);
+  });
+  Findings findings;
+  const auto journal = ChunkJournal::Open(path, kKey, findings);
+  test.join();
+  REQUIRE(journal);
+  CHECK(folder.Read("j") == "shardc-chunks/v1 chunks state\n");
 }
 
 TEST_CASE("journal: lines hold offset, bytes, CRC and small chunks") {
@@ -173,7 +243,8 @@ TEST_CASE("journal: what a kill cuts off does not count") {
     CAPTURE(one.lines);
     CHECK(ReadBack(folder.Write("j", first + one.lines)) == one.expected);
   }
-  CHECK(ReadBack(folder.Write("j", "shardc-chunks/v1 chunks state")) ==
+  CHECK(ReadBack(folder.Write("j", "shardc-chunks/v1 chunks state")).empty());
+  CHECK(ReadBack(folder.Write("j", "shardc-chunks/v1 chunks")) ==
         Lines{"unreadable"});
 }
 
@@ -200,23 +271,27 @@ TEST_CASE("journal: a run locks its journal, and shows which run it is") {
   const TemporaryFolder folder;
   const std::string path = folder / "j";
   Findings findings;
-  CHECK_FALSE(ChunkJournal::IsOfAnotherRun(path, kKey));
+  CHECK_FALSE(JournalFile::IsOfAnotherRun(path, kKey.Start()));
   {
     auto journal = ChunkJournal::Open(path, kKey, findings);
     REQUIRE(journal);
-    CHECK_FALSE(ChunkJournal::IsOfAnotherRun(path, kKey));
-    CHECK_FALSE(ChunkJournal::IsOfAnotherRun(path, {"chunks", "other"}));
-    CHECK(ChunkJournal::IsOfAnotherRun(path, {"other", "state"}));
+    CHECK_FALSE(JournalFile::IsOfAnotherRun(path, kKey.Start()));
+    CHECK_FALSE(JournalFile::IsOfAnotherRun(
+        path, JournalKey{"chunks", "other"}.Start()));
+    CHECK(JournalFile::IsOfAnotherRun(path,
+                                      JournalKey{"other", "state"}.Start()));
     CHECK_FALSE(ChunkJournal::Open(path, kKey, findings).has_value());
     REQUIRE(findings.errors() == 1);
     CHECK(findings.all()[0].message == "another run has locked `" + path + "`");
     CHECK(findings.all()[0].code->name == "write");
     // The lock moves with the journal.
     const ChunkJournal moved = std::move(*journal);
-    CHECK(ChunkJournal::IsOfAnotherRun(path, {"other", "state"}));
+    CHECK(JournalFile::IsOfAnotherRun(path,
+                                      JournalKey{"other", "state"}.Start()));
     CHECK(moved.chunks().empty());
   }
-  CHECK_FALSE(ChunkJournal::IsOfAnotherRun(path, {"other", "state"}));
+  CHECK_FALSE(
+      JournalFile::IsOfAnotherRun(path, JournalKey{"other", "state"}.Start()));
   CHECK_FALSE(ChunkJournal::Open(folder / "no/j", kKey, findings).has_value());
   CHECK(findings.errors() == 2);
 }
