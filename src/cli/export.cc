@@ -24,7 +24,7 @@
 #include "plan/lowered_step.h"
 #include "plan/planned_stages.h"
 #include "program/facts.h"
-#include "program/of_step/translate.h"
+#include "emit/step_programs/translate.h"
 #include "program/sharding.h"
 #include "source/file.h"
 #include "source/size.h"

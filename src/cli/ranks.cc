@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "exec/machine/agreement.h"
 #include "source/process.h"
 #include "source/size.h"
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "exec/attention/narrow.h"
-#include "exec/machine/agreement.h"
 #include "floats/convert.h"
 #include "source/list.h"
 #include "source/size.h"

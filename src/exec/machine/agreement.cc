@@ -124,21 +124,21 @@ struct Reported {
 // several devices, also returns a digest of each array. Each rank reports the
 // shapes and digests of its own devices to all ranks.
 std::map<int, Reported> ReportToGroups(
-    const SimMesh& mesh, const ShardedTensor& tensor,
+    const SimMesh& mesh, const PerDevice& local,
     const std::vector<const std::vector<int>*>& groups) {
   Packet own;
   for (const std::vector<int>* group : groups) {
     for (const int device : *group) {
       if (!mesh.Holds(device)) continue;
-      const Buffer& local = tensor.local[AsIndex(device)];
+      const Buffer& array = local[AsIndex(device)];
       Digest digest;
       if (group->size() > 1) {
-        digest.Add(local.real);
-        digest.Add(local.integers);
-        digest.Add(local.wide);
+        digest.Add(array.real);
+        digest.Add(array.integers);
+        digest.Add(array.wide);
       }
       PutNumber(device, own);
-      PutNumbers({local.shape.begin(), local.shape.end()}, own);
+      PutNumbers({array.shape.begin(), array.shape.end()}, own);
       PutNumber(std::bit_cast<int64_t>(digest.first), own);
       PutNumber(std::bit_cast<int64_t>(digest.second), own);
     }
@@ -163,19 +163,19 @@ std::map<int, Reported> ReportToGroups(
 
 // Returns the offset of the first difference between the arrays of two devices.
 // The arrays have the same shape. All ranks get the same result.
-int64_t PlaceOf(const SimMesh& mesh, const ShardedTensor& tensor, int first,
+int64_t PlaceOf(const SimMesh& mesh, const PerDevice& local, int first,
                 int other) {
   Crossing crossing(mesh);
   const bool apart = mesh.RankOf(first) != mesh.RankOf(other);
   if (apart && mesh.Holds(first)) {
-    crossing.Send(first, other, tensor.local[AsIndex(first)]);
+    crossing.Send(first, other, local[AsIndex(first)]);
   }
   crossing.Deliver();
   Packet own;
   if (mesh.Holds(other)) {
-    const Buffer& mine = tensor.local[AsIndex(other)];
-    const Buffer right = apart ? crossing.Take(first, other, mine.shape)
-                               : tensor.local[AsIndex(first)];
+    const Buffer& mine = local[AsIndex(other)];
+    const Buffer right =
+        apart ? crossing.Take(first, other, mine.shape) : local[AsIndex(first)];
     PutNumber(FirstDifference(right, mine), own);
   }
   const std::vector<Packet> all = mesh.transport()->Share(own);
@@ -255,35 +255,10 @@ std::optional<LayoutError> FirstError(const SimMesh& mesh,
   return out;
 }
 
-void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor) {
-  ShapeElsewhere(mesh, LocalShape(mesh, tensor.shape, tensor.spec),
-                 tensor.dtype, tensor.local);
-}
-
-void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
-                    PerDevice& local) {
-  if (mesh.transport() == nullptr) return;
-  for (int d = 0; d < mesh.devices(); ++d) {
-    if (mesh.Holds(d)) continue;
-    local[AsIndex(d)] = Buffer::Hollow(extent, dtype);
-  }
-}
-
-ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
-                            const Spec& spec, const Buffer& local) {
-  ShardedTensor out{shape, local.dtype, spec,
-                    PerDevice(AsIndex(mesh.devices()))};
-  for (int d = mesh.first_held(); d < mesh.end_held(); ++d) {
-    out.local[AsIndex(d)] = local;
-  }
-  ShapeElsewhere(mesh, out);
-  return out;
-}
-
 std::optional<Differing> FirstDiffering(
-    const SimMesh& mesh, const ShardedTensor& tensor, const Shape& extent,
+    const SimMesh& mesh, const PerDevice& local, const Shape& extent,
     const std::vector<const std::vector<int>*>& groups) {
-  const std::map<int, Reported> reported = ReportToGroups(mesh, tensor, groups);
+  const std::map<int, Reported> reported = ReportToGroups(mesh, local, groups);
   for (const std::vector<int>* group : groups) {
     const Reported& right = reported.at(group->front());
     for (const int device : *group) {
@@ -294,20 +269,20 @@ std::optional<Differing> FirstDiffering(
       if (own.first == right.first && own.second == right.second) continue;
       return Differing{group->front(),
                        device,
-                       PlaceOf(mesh, tensor, group->front(), device),
+                       PlaceOf(mesh, local, group->front(), device),
                        {}};
     }
   }
   return std::nullopt;
 }
 
-std::vector<Buffer> ShareArrays(const SimMesh& mesh,
-                                const ShardedTensor& tensor,
+std::vector<Buffer> ShareArrays(const SimMesh& mesh, const PerDevice& local,
+                                const Shape& extent,
                                 const std::vector<int>& devices) {
   Packet own;
   for (const int device : devices) {
     if (!mesh.Holds(device)) continue;
-    PutParcel(device, device, tensor.local[AsIndex(device)], own);
+    PutParcel(device, device, local[AsIndex(device)], own);
   }
   std::vector<Packet> all = mesh.transport()->Share(own);
   own = {};
@@ -323,7 +298,6 @@ std::vector<Buffer> ShareArrays(const SimMesh& mesh,
     }
   }
   std::vector<Buffer> out;
-  const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
   for (const int device : devices) {
     Buffer& array = of[device];
     if (array.Elements() != ElementsOf(extent)) {

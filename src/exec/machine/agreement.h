@@ -5,17 +5,33 @@
 #ifndef SHARDC_EXEC_MACHINE_AGREEMENT_H_
 #define SHARDC_EXEC_MACHINE_AGREEMENT_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
+#include <string>
 #include <vector>
 
+#include "exec/machine/buffer.h"
+#include "exec/machine/collectives.h"
 #include "exec/machine/machine.h"
-#include "exec/machine/sharded.h"
 
 namespace shardc::exec {
+
+// An error in a layout or in another input of an operation, with the devices
+// and the element that it concerns.
+struct LayoutError {
+  std::string message;  // starts in lower case, without a period
+  std::string help;
+  // The name of the axis that causes the error, or empty.
+  std::string axis;
+  std::vector<int> devices;  // the devices that the error concerns
+  Shape position;  // global index of the first element that the error concerns
+  // `tensor` is the name of the input with the error; it may be empty. If the
+  // error is that axes do not divide a dimension's size, `dimension` is the
+  // index of this dimension.
+  std::string tensor;
+  std::optional<size_t> dimension;
+};
 
 // Returns, for each number, its sum over all ranks. All ranks must pass equally
 // many numbers.
@@ -33,18 +49,6 @@ std::optional<LayoutError> FirstError(const SimMesh& mesh,
                                       std::optional<LayoutError> own,
                                       int64_t order = 0);
 
-// A rank has the elements of its own devices' arrays. For the arrays of all
-// other devices, these functions set the shape and leave the elements empty.
-// They do nothing without a transport.
-void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
-void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
-                    PerDevice& local);
-
-// Returns a tensor of `shape`, sharded by `spec`, in which every device of this
-// rank has the shard `local`. The arrays of other devices have no elements.
-ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
-                            const Spec& spec, const Buffer& local);
-
 // The first difference among the arrays of a group of devices, which should be
 // equal. `other` is the device whose array differs from the array of the
 // group's first device, `first`. `at` is the offset of the first element that
@@ -60,31 +64,14 @@ struct Differing {
 // shape `extent`. Digests of 128 bits are compared first, and the arrays only
 // if digests differ.
 std::optional<Differing> FirstDiffering(
-    const SimMesh& mesh, const ShardedTensor& tensor, const Shape& extent,
+    const SimMesh& mesh, const PerDevice& local, const Shape& extent,
     const std::vector<const std::vector<int>*>& groups);
 
-// Returns the array of each listed device. All ranks get all of these arrays.
-std::vector<Buffer> ShareArrays(const SimMesh& mesh,
-                                const ShardedTensor& tensor,
+// Returns the array of each listed device, of shape `extent`. All ranks get all
+// of these arrays.
+std::vector<Buffer> ShareArrays(const SimMesh& mesh, const PerDevice& local,
+                                const Shape& extent,
                                 const std::vector<int>& devices);
-
-// Appends the bytes of all elements of a contiguous range to `out`.
-template <class Range>
-void PutAll(const Range& all, Packet& out) {
-  const auto bytes = std::as_bytes(std::span(all));
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
-// Fills `all` with elements from the front of `left`, and removes these
-// elements from `left`. Returns false if `left` has too few elements.
-template <class Range>
-bool TakeAll(std::span<const std::byte>& left, Range&& all) {
-  const auto to = std::as_writable_bytes(std::span(all));
-  if (to.size() > left.size()) return false;
-  std::copy_n(left.begin(), to.size(), to.begin());
-  left = left.subspan(to.size());
-  return true;
-}
 
 }  // namespace shardc::exec
 

@@ -18,7 +18,6 @@
 
 #include "comm/collective.h"
 #include "exec/kernels/kernels.h"
-#include "exec/machine/agreement.h"
 #include "floats/convert.h"
 #include "source/size.h"
 
@@ -637,6 +636,15 @@ void GetElements(std::span<const std::byte> bytes, int width, Buffer& out) {
 }
 
 }  // namespace
+
+void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
+                    PerDevice& local) {
+  if (mesh.transport() == nullptr) return;
+  for (int d = 0; d < mesh.devices(); ++d) {
+    if (mesh.Holds(d)) continue;
+    local[AsIndex(d)] = Buffer::Hollow(extent, dtype);
+  }
+}
 
 void PutParcel(int from, int to, const Buffer& block, Packet& out) {
   Line line;

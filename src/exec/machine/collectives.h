@@ -29,6 +29,12 @@ namespace shardc::exec {
 
 using PerDevice = std::vector<Buffer>;  // indexed by device id
 
+// A rank has the elements of its own devices' arrays. This sets the shape of
+// the arrays of all other devices and leaves their elements empty. It does
+// nothing without a transport.
+void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
+                    PerDevice& local);
+
 enum class Reduce : uint8_t { kSum, kMax };
 // The source and the target of a transfer, as indices in a group.
 using Edge = std::pair<int64_t, int64_t>;

@@ -9,12 +9,14 @@
 #ifndef SHARDC_EXEC_MACHINE_MACHINE_H_
 #define SHARDC_EXEC_MACHINE_MACHINE_H_
 
+#include <algorithm>
 #include <any>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -94,6 +96,24 @@ class Ledger {
 // process holds all devices.
 
 using Packet = std::vector<std::byte>;
+
+// Appends the bytes of all elements of a contiguous range to `out`.
+template <class Range>
+void PutAll(const Range& all, Packet& out) {
+  const auto bytes = std::as_bytes(std::span(all));
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+// Fills `all` with elements from the front of `left`, and removes these
+// elements from `left`. Returns false if `left` has too few elements.
+template <class Range>
+bool TakeAll(std::span<const std::byte>& left, Range&& all) {
+  const auto to = std::as_writable_bytes(std::span(all));
+  if (to.size() > left.size()) return false;
+  std::copy_n(left.begin(), to.size(), to.begin());
+  left = left.subspan(to.size());
+  return true;
+}
 
 // Communication between the ranks of a run. Every rank must make the same calls
 // in the same order.

@@ -63,7 +63,7 @@ std::optional<LayoutError> CheckReplicasOfRanks(const SimMesh& mesh,
   const auto holders = Holders(mesh, tensor.shape, tensor.spec);
   std::vector<const std::vector<int>*> groups;
   for (const auto& [start, devices] : holders) groups.push_back(&devices);
-  const auto bad = FirstDiffering(mesh, tensor, extent, groups);
+  const auto bad = FirstDiffering(mesh, tensor.local, extent, groups);
   if (!bad) return std::nullopt;
   if (bad->at < 0) return OtherShape(bad->other, bad->shape, extent);
   return ReplicasDiffer(mesh, extent,
@@ -87,6 +87,22 @@ ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec) {
     out.local.push_back(
         SliceBlock(global, LocalStart(mesh, out.shape, out.spec, d), extent));
   }
+  return out;
+}
+
+void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor) {
+  ShapeElsewhere(mesh, LocalShape(mesh, tensor.shape, tensor.spec),
+                 tensor.dtype, tensor.local);
+}
+
+ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
+                            const Spec& spec, const Buffer& local) {
+  ShardedTensor out{shape, local.dtype, spec,
+                    PerDevice(AsIndex(mesh.devices()))};
+  for (int d = mesh.first_held(); d < mesh.end_held(); ++d) {
+    out.local[AsIndex(d)] = local;
+  }
+  ShapeElsewhere(mesh, out);
   return out;
 }
 
@@ -126,7 +142,7 @@ std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
   if (mesh.transport() != nullptr) {
     std::vector<int> first;
     for (const auto& [start, devices] : holders) first.push_back(devices[0]);
-    shared = ShareArrays(mesh, tensor, first);
+    shared = ShareArrays(mesh, tensor.local, extent, first);
   }
   size_t i = 0;
   for (const auto& [start, devices] : holders) {

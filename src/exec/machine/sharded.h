@@ -11,27 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/machine/agreement.h"
 #include "exec/machine/buffer.h"
 #include "exec/machine/collectives.h"
 #include "exec/machine/machine.h"
 
 namespace shardc::exec {
-
-// An error in a layout or in another input of an operation, with the devices
-// and the element that it concerns.
-struct LayoutError {
-  std::string message;  // starts in lower case, without a period
-  std::string help;
-  // The name of the axis that causes the error, or empty.
-  std::string axis;
-  std::vector<int> devices;  // the devices that the error concerns
-  Shape position;  // global index of the first element that the error concerns
-  // `tensor` is the name of the input with the error; it may be empty. If the
-  // error is that axes do not divide a dimension's size, `dimension` is the
-  // index of this dimension.
-  std::string tensor;
-  std::optional<size_t> dimension;
-};
 
 // A tensor with one buffer for each device. A device holds elements [i L, (i +
 // 1) L) of every dimension, where i is the device's index along the dimension's
@@ -67,6 +52,12 @@ std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
 
 // Returns the tensor `global` sharded by `spec`, which must be legal.
 ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec);
+// Returns a tensor of `shape`, sharded by `spec`, in which every device of this
+// rank has the shard `local`. The arrays of other devices have no elements.
+ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
+                            const Spec& spec, const Buffer& local);
+// Sets the shapes of the arrays of other ranks' devices.
+void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
 // Returns an error if two replicas differ in bits, or if a buffer does not have
 // the shape that the layout requires.
 std::optional<LayoutError> CheckReplicas(const SimMesh& mesh,

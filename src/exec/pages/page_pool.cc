@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "exec/kernels/arithmetic.h"
-#include "exec/machine/agreement.h"
 #include "floats/convert.h"
 #include "source/size.h"
 #include "source/wording.h"

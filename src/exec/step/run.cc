@@ -17,7 +17,6 @@
 
 #include "comm/collective.h"
 #include "exec/kernels/arithmetic.h"
-#include "exec/machine/agreement.h"
 #include "exec/step/kernel.h"
 #include "source/list.h"
 #include "source/size.h"

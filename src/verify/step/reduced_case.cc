@@ -743,7 +743,10 @@ Buffer GatherAnyway(const exec::SimMesh& mesh, exec::Transport* transport,
   std::vector<int> all(AsIndex(mesh.devices()));
   std::iota(all.begin(), all.end(), 0);
   exec::PerDevice shared;
-  if (transport != nullptr) shared = exec::ShareArrays(mesh, tensor, all);
+  if (transport != nullptr) {
+    const Shape extent = exec::LocalShape(mesh, tensor.shape, tensor.spec);
+    shared = exec::ShareArrays(mesh, tensor.local, extent, all);
+  }
   Buffer out = Buffer::Zeros(tensor.shape, tensor.dtype);
   for (const int device : all) {
     const Buffer& part =

@@ -1,9 +1,10 @@
-// Directory: program/of_step. Writes the step of a `model:` section as a traced
-// program, so that what reads the program of a user's function reads the step.
+// Directory: emit/step_programs. Writes the step of a `model:` section as a
+// traced program, so that what reads the program of a user's function reads the
+// step.
 // Its files include headers of these directories: source, model, program,
 // exec/step.
-#ifndef SHARDC_PROGRAM_OF_STEP_TRANSLATE_H_
-#define SHARDC_PROGRAM_OF_STEP_TRANSLATE_H_
+#ifndef SHARDC_EMIT_STEP_PROGRAMS_TRANSLATE_H_
+#define SHARDC_EMIT_STEP_PROGRAMS_TRANSLATE_H_
 
 #include <optional>
 #include <string>
@@ -49,4 +50,4 @@ StepProgram ProgramOfStep(const StepSource& source);
 
 }  // namespace shardc::program
 
-#endif  // SHARDC_PROGRAM_OF_STEP_TRANSLATE_H_
+#endif  // SHARDC_EMIT_STEP_PROGRAMS_TRANSLATE_H_

@@ -3,7 +3,7 @@
 // in the same order, or a slice of all elements. For example:
 //
 //   Slice(x [8, 64], dim 1, 0, 32)  ->  slice, start [0, 0], limit [8, 32]
-#include "program/of_step/writer.h"
+#include "emit/step_programs/writer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The values of a step's graph that a program has so far, and how their
 // dimensions are put in the order of other labels.
-#ifndef SHARDC_PROGRAM_OF_STEP_STEP_VALUES_H_
-#define SHARDC_PROGRAM_OF_STEP_STEP_VALUES_H_
+#ifndef SHARDC_EMIT_STEP_PROGRAMS_STEP_VALUES_H_
+#define SHARDC_EMIT_STEP_PROGRAMS_STEP_VALUES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "emit/step_programs/translate.h"
+#include "emit/step_programs/writer.h"
 #include "model/dtype.h"
 #include "model/step_graph.h"
-#include "program/of_step/translate.h"
-#include "program/of_step/writer.h"
 #include "source/size.h"
 
 namespace shardc::program {
@@ -133,4 +133,4 @@ class StepTensors {
 
 }  // namespace shardc::program
 
-#endif  // SHARDC_PROGRAM_OF_STEP_STEP_VALUES_H_
+#endif  // SHARDC_EMIT_STEP_PROGRAMS_STEP_VALUES_H_

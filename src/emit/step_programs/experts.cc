@@ -10,12 +10,12 @@
 //
 // The matrix itself, and the product from which the gradient of the weights is
 // read at the places, are written only where another op needs them.
-#include "program/of_step/experts.h"
+#include "emit/step_programs/experts.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "program/of_step/step_values.h"
+#include "emit/step_programs/step_values.h"
 
 namespace shardc::program {
 namespace {

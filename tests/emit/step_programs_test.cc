@@ -1,7 +1,7 @@
 // Translates the steps of small models of every family to programs, and runs
 // both: each value of a step must be that of its program. The two runs share no
 // code, and the program's ops have other definitions than the step's.
-#include "program/of_step/translate.h"
+#include "emit/step_programs/translate.h"
 
 #include <doctest/doctest.h>
 

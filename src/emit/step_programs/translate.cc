@@ -9,7 +9,7 @@
 // A product that contracts nothing, such as that with the weight of a norm, is
 // a map. So is one after which no operand has a dimension of its own, such as a
 // sum of squares: a sum follows the map. All other products are dots.
-#include "program/of_step/translate.h"
+#include "emit/step_programs/translate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,10 +20,10 @@
 #include <tuple>
 #include <utility>
 
+#include "emit/step_programs/experts.h"
+#include "emit/step_programs/step_values.h"
+#include "emit/step_programs/writer.h"
 #include "exec/step/kernel.h"
-#include "program/of_step/experts.h"
-#include "program/of_step/step_values.h"
-#include "program/of_step/writer.h"
 #include "source/size.h"
 
 namespace shardc::program {

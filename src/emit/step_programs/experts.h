@@ -1,12 +1,12 @@
 // Gives the tokens of a step to its experts.
-#ifndef SHARDC_PROGRAM_OF_STEP_EXPERTS_H_
-#define SHARDC_PROGRAM_OF_STEP_EXPERTS_H_
+#ifndef SHARDC_EMIT_STEP_PROGRAMS_EXPERTS_H_
+#define SHARDC_EMIT_STEP_PROGRAMS_EXPERTS_H_
 
 #include <map>
 #include <optional>
 
+#include "emit/step_programs/step_values.h"
 #include "model/step_graph.h"
-#include "program/of_step/step_values.h"
 
 namespace shardc::program {
 
@@ -63,4 +63,4 @@ class ExpertQueues {
 
 }  // namespace shardc::program
 
-#endif  // SHARDC_PROGRAM_OF_STEP_EXPERTS_H_
+#endif  // SHARDC_EMIT_STEP_PROGRAMS_EXPERTS_H_

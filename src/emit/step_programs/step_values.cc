@@ -1,7 +1,7 @@
 // The values of a step's graph in a program: a value that a dimension needs in
 // another order is transposed, rows that ids select are read and written, and
 // the tensors of a manifest become the parameters of the step.
-#include "program/of_step/step_values.h"
+#include "emit/step_programs/step_values.h"
 
 #include <algorithm>
 #include <map>
