@@ -26,6 +26,7 @@
 #include "step/build.h"
 #include "step/graph_maker.h"
 #include "step/graph_writer.h"
+#include "step/program.h"
 #include "step/small_models.h"
 #include "target/choose.h"
 
