@@ -6,8 +6,9 @@ A unit has sources of one folder, in their order, up to 7,500 lines together, so
 that their common headers are read, and their common templates are compiled,
 once for all of them. Files are named from ROOT. Sources of vectors
 (_simd.cc) stay alone, because they include themselves once for each instruction
-set. With --tests, a source is not joined with one that mentions a name which it
-defines, because tests often define functions of equal names.
+set. With --tests, a unit may have sources of all folders of a room, and a source
+is not joined with one that mentions a name which it defines, because tests often
+define functions of equal names.
 """
 
 import pathlib
@@ -59,21 +60,22 @@ def names(text):
 
 
 def test_units(root, paths):
-    """Each source goes to the first unit of its folder that has room, mentions
+    """Each source goes to the first unit of its room that has space, mentions
     none of its names and defines none that it mentions."""
     units = []
     for name in paths:
         path = pathlib.Path(root) / name
+        room = name.split("/")[0]
         text = path.read_text(encoding="utf-8")
         defined, count = names(text), text.count("\n")
         words = set(re.findall(r"\w+", SKIPPED.sub(" ", text)))
         for unit in units:
-            if (unit["place"] == path.parent and not unit["names"] & words and
+            if (unit["room"] == room and not unit["names"] & words and
                     not unit["words"] & defined and
                     unit["lines"] + count <= TEST_LINES):
                 break
         else:
-            unit = {"place": path.parent, "names": set(), "words": set(),
+            unit = {"room": room, "names": set(), "words": set(),
                     "lines": 0, "files": []}
             units.append(unit)
         unit["names"] |= defined

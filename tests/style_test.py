@@ -104,7 +104,8 @@ class Tidy(unittest.TestCase):
         for entry in entries:
             entry["command"] = re.sub(
                 r" -include \S+| -include-pch \S+| -fpch-preprocess"
-                r"| -Winvalid-pch| --param=\S+", "", entry["command"])
+                r"| -Winvalid-pch| --param=\S+| -ftree-sra"
+                r"| -finline-functions-called-once", "", entry["command"])
         with open(os.path.join(kept, "compile_commands.json"), "w") as file:
             json.dump(entries, file)
         for entry in entries:
