@@ -30,7 +30,7 @@ std::string MessageOf(const Finding* finding) {
   return finding == nullptr ? "none" : finding->message;
 }
 
-std::string Texts(const std::vector<Finding>& findings) {
+std::string TextsOf(const std::vector<Finding>& findings) {
   std::string out;
   for (const Finding& finding : findings) out += FindingText(finding, {});
   return out;
@@ -48,14 +48,14 @@ TEST_CASE("every lint finds its bad example and passes its good one") {
     const LintResult bad = LintExampleText(examples.bad, &errors);
     CHECK(errors == "");
     const Finding* found = FindCodeIn(bad.findings, lint->code);
-    INFO("bad example gives:\n", Texts(bad.findings));
+    INFO("bad example gives:\n", TextsOf(bad.findings));
     CHECK(MessageOf(found) != "none");
     if (found != nullptr) CHECK(found->level == lint->code.level);
 
     const LintResult good =
         LintExampleText(Filled(examples.bad, examples.good), &errors);
     CHECK(errors == "");
-    INFO("good example gives:\n", Texts(good.findings));
+    INFO("good example gives:\n", TextsOf(good.findings));
     CHECK(MessageOf(FindCodeIn(good.findings, lint->code)) == "none");
     // The corrected example must not have another error.
     for (const Finding& finding : good.findings) {

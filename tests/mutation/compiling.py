@@ -271,8 +271,8 @@ class Compiler:
             if not self.alone:
                 link = [word for word in link if word not in self.replaced()]
             link[first:first] = objects
-            if self.alone:
-                link.append("-Wl,-z,muldefs")  # The first definition counts.
+            # The first definition counts: a program takes whole libraries.
+            link.append("-Wl,-z,muldefs")
             done = subprocess.run(link, cwd=BUILD, check=False,
                                   stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, encoding="utf-8",

@@ -109,12 +109,12 @@ OperationOutcome RunOn(Machine& machine, std::string_view name,
 TEST_CASE("a split head dimension shares maxima, and keeps the bits") {
   OperationSettings settings;
   settings.dot_bits = 8;
-  const SimMesh one = MeshOf({{"one", 1}});
+  const SimMesh one = SimMeshOf({{"one", 1}});
   Machine alone(one);
   const auto whole = RunOn(alone, "vanilla", {}, settings);
   REQUIRE(!whole.unsupported);
   for (int64_t n : {2, 4, 8}) {
-    const SimMesh mesh = MeshOf({{"tp", n}});
+    const SimMesh mesh = SimMeshOf({{"tp", n}});
     Machine machine(mesh);
     AttentionSpecs specs;
     specs.query = specs.key = {{}, {}, {}, {"tp"}};
@@ -139,7 +139,7 @@ TEST_CASE("only operations with full rows of logits compute more narrowly") {
       } else {
         settings.softmax_dtype = Dtype::kBF16;
       }
-      const SimMesh mesh = MeshOf({{"tp", 2}});
+      const SimMesh mesh = SimMeshOf({{"tp", 2}});
       Machine machine(mesh);
       const auto out = RunOn(machine, operation->name, {}, settings);
       const bool supported = bits ? operation->Takes(Setting::kDotBits)

@@ -67,7 +67,7 @@ bool Append(Machine& machine, KvCache& cache, const Buffer& tokens,
 }
 
 TEST_CASE("each position has one owner, for every index and count") {
-  const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}, {"z", 2}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}, {"y", 2}, {"z", 2}});
   const CacheConfig config{2, 8, 2, 2, Dtype::kF32, 0};
   const Spec specs[] = {{{}, {"x"}, {}, {}},
                         {{}, {"x", "y"}, {}, {}},
@@ -94,7 +94,7 @@ TEST_CASE("each position has one owner, for every index and count") {
 }
 
 TEST_CASE("rows have lengths of their own, whatever the dtype") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 4}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"sp", 4}});
   for (Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kF16}) {
     const CacheConfig config{4, 16, 2, 4, dtype, 0};
     Machine machine(mesh, 2);
@@ -116,7 +116,7 @@ TEST_CASE("rows have lengths of their own, whatever the dtype") {
 }
 
 TEST_CASE("int8 rows are quantised once, and keep their scales") {
-  const SimMesh mesh = MeshOf({{"sp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"sp", 2}, {"tp", 2}});
   const CacheConfig config{2, 4, 2, 4, Dtype::kI8, 0};
   for (const Spec& spec : {Spec{{}, {"sp"}, {"tp"}}, Spec{{}, {}, {}, {"tp"}},
                            Spec{{"sp"}, {}, {}, {"tp"}}}) {
@@ -152,7 +152,7 @@ TEST_CASE("int8 rows are quantised once, and keep their scales") {
 }
 
 TEST_CASE("rows whose dim is sharded reduce their scale, and are charged") {
-  const SimMesh mesh = MeshOf({{"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"tp", 2}});
   Machine machine(mesh);
   KvCache cache =
       Cache(mesh, {2, 4, 2, 4, Dtype::kI8, 0}, {{}, {}, {}, {"tp"}});
@@ -162,7 +162,7 @@ TEST_CASE("rows whose dim is sharded reduce their scale, and are charged") {
 }
 
 TEST_CASE("tokens without a slot are refused and nothing changes") {
-  const SimMesh mesh = MeshOf({{"sp", 2}});
+  const SimMesh mesh = SimMeshOf({{"sp", 2}});
   Machine machine(mesh);
   LayoutError why;
   KvCache cache = Cache(mesh, {2, 4, 1, 2, Dtype::kF32, 0}, {{}, {"sp"}});
@@ -200,7 +200,7 @@ TEST_CASE("tokens without a slot are refused and nothing changes") {
 }
 
 TEST_CASE("a prefilled row goes into its slot with its length") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}});
   for (Dtype dtype : {Dtype::kF32, Dtype::kI8}) {
     for (int64_t slot = 0; slot < 4; ++slot) {
       Machine machine(mesh);
@@ -242,7 +242,7 @@ TEST_CASE("a prefilled row goes into its slot with its length") {
 
 TEST_CASE(
     "reshards between modes keep every element and cost what formulas give") {
-  const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}, {"y", 2}});
   const CacheConfig config{2, 8, 4, 2, Dtype::kI8, 0};
   const int64_t values = 2 * 8 * 4 * 2, scales = 2 * 8 * 4 * 4;
   const int64_t whole = 2 * (values + scales);  // keys and values
@@ -287,7 +287,7 @@ TEST_CASE(
 }
 
 TEST_CASE("new tokens are resharded to the cache's layout, and charged") {
-  const SimMesh mesh = MeshOf({{"sp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"sp", 2}, {"tp", 2}});
   KvCache cache =
       Cache(mesh, {2, 8, 4, 2, Dtype::kF32, 0}, {{}, {"sp"}, {"tp"}});
   struct Case {
@@ -312,7 +312,7 @@ TEST_CASE("new tokens are resharded to the cache's layout, and charged") {
 }
 
 TEST_CASE("a rolling cache keeps the window of every query of a chunk") {
-  const SimMesh mesh = MeshOf({{"sp", 2}});
+  const SimMesh mesh = SimMeshOf({{"sp", 2}});
   for (int64_t n : {1, 2, 3}) {
     const int64_t window = 4;
     const CacheConfig config{1, 6, 1, 1, Dtype::kF32, window};
@@ -368,7 +368,7 @@ std::vector<Buffer> Seen(const Machine& machine, const KvCache& cache) {
 }
 
 std::vector<Buffer> Trace(Fault fault, Dtype dtype, int64_t window) {
-  const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}, {"y", 2}});
   Machine machine(mesh, 1, verify::InjectionOf(fault).seams);
   KvCache slots = Cache(mesh, {2, 8, 2, 2, dtype, window}, {{}, {"x", "y"}});
   KvCache row = Cache(mesh, {1, 8, 2, 2, dtype, window}, {{}, {"x", "y"}});
@@ -415,7 +415,7 @@ TEST_CASE("every injected fault changes the cache") {
     CHECK(differs(fault, Dtype::kF32, 5));
   }
   // With this fault, writing past the end of the cache is not an error.
-  const SimMesh mesh = MeshOf({{"x", 2}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}});
   Machine machine(mesh, 1,
                   verify::InjectionOf(Fault::kCacheOverflowClamped).seams);
   KvCache cache = Cache(mesh, {1, 4, 1, 1, Dtype::kF32, 0}, {{}, {"x"}});
@@ -423,7 +423,7 @@ TEST_CASE("every injected fault changes the cache") {
 }
 
 TEST_CASE("a lent cache is viewed without a copy, and is returned") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"sp", 2}});
   Machine machine(mesh);
   for (const Dtype stored : {Dtype::kF32, Dtype::kBF16, Dtype::kI8}) {
     for (const Dtype seen : {Dtype::kF32, Dtype::kBF16}) {

@@ -22,7 +22,7 @@ PerDevice Marked(const SimMesh& mesh, const Shape& shape) {
 }
 
 TEST_CASE("all_gather joins in the list's order") {
-  const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}, {"y", 2}});
   Machine machine(mesh);
   const auto in = Marked(mesh, {1});
   const auto xy = AllGather(machine, {"x", "y"}, in, 0, "t");
@@ -35,7 +35,7 @@ TEST_CASE("all_gather joins in the list's order") {
 }
 
 TEST_CASE("reduce_scatter keeps the member's own slice of the sum") {
-  const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}, {"y", 2}});
   Machine machine(mesh);
   const auto out = ReduceScatter(machine, {"y"}, Marked(mesh, {2, 2}), 1, "t");
   CHECK(out[0].real == std::vector<float>{100, 104});
@@ -45,7 +45,7 @@ TEST_CASE("reduce_scatter keeps the member's own slice of the sum") {
 }
 
 TEST_CASE("all_reduce sums and takes maxima within groups") {
-  const SimMesh mesh = MeshOf({{"x", 2}, {"y", 3}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}, {"y", 3}});
   Machine machine(mesh);
   const auto in = Marked(mesh, {2});
   const auto sum = AllReduce(machine, {"y"}, in, Reduce::kSum, "t");
@@ -56,7 +56,7 @@ TEST_CASE("all_reduce sums and takes maxima within groups") {
 }
 
 TEST_CASE("sums add in ascending index, so that all replicas agree") {
-  const SimMesh mesh = MeshOf({{"x", 5}});
+  const SimMesh mesh = SimMeshOf({{"x", 5}});
   Machine machine(mesh);
   PerDevice in;
   float total = 0;
@@ -71,7 +71,7 @@ TEST_CASE("sums add in ascending index, so that all replicas agree") {
 }
 
 TEST_CASE("all_to_all is its own inverse with the dimensions exchanged") {
-  const SimMesh mesh = MeshOf({{"x", 2}, {"y", 3}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}, {"y", 3}});
   Machine machine(mesh);
   const auto in = Marked(mesh, {2, 6, 3});
   const auto out = AllToAll(machine, {"y"}, in, 1, 2, "t");
@@ -81,7 +81,7 @@ TEST_CASE("all_to_all is its own inverse with the dimensions exchanged") {
 }
 
 TEST_CASE("ppermute sends along its edges, and zeros where none ends") {
-  const SimMesh mesh = MeshOf({{"x", 3}});
+  const SimMesh mesh = SimMeshOf({{"x", 3}});
   Machine machine(mesh);
   const auto in = Marked(mesh, {1});
   const auto ring = Ppermute(machine, {"x"}, in, RingEdges(3), "t");
@@ -102,7 +102,7 @@ TEST_CASE("ppermute sends along its edges, and zeros where none ends") {
 }
 
 TEST_CASE("broadcast copies the root's buffer down a chain") {
-  const SimMesh mesh = MeshOf({{"x", 2}, {"y", 3}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}, {"y", 3}});
   Machine machine(mesh);
   const auto out = Broadcast(machine, {"y"}, Marked(mesh, {2}), 1, "t");
   CHECK(out[0].real[0] == 100);
@@ -112,7 +112,7 @@ TEST_CASE("broadcast copies the root's buffer down a chain") {
 }
 
 TEST_CASE("a group of one sends nothing and is not recorded") {
-  const SimMesh mesh = MeshOf({{"x", 1}, {"y", 2}});
+  const SimMesh mesh = SimMeshOf({{"x", 1}, {"y", 2}});
   Machine machine(mesh);
   const auto in = Marked(mesh, {2});
   for (const AxisGroup& axes : {AxisGroup{}, AxisGroup{"x"}}) {
@@ -126,7 +126,7 @@ TEST_CASE("a group of one sends nothing and is not recorded") {
 TEST_CASE("the ledger's bytes are the closed formulas") {
   for (int64_t n : {2, 3, 4, 8, 16}) {
     CAPTURE(n);
-    const SimMesh mesh = MeshOf({{"x", n}, {"z", 2}});
+    const SimMesh mesh = SimMeshOf({{"x", n}, {"z", 2}});
     const int64_t elements = 48 * n;
     const int64_t b = elements * 4;
     const auto in = Marked(mesh, {elements});
@@ -161,7 +161,7 @@ TEST_CASE("the ledger's bytes are the closed formulas") {
 }
 
 TEST_CASE("threads change nothing") {
-  const SimMesh mesh = MeshOf({{"x", 7}, {"y", 3}});
+  const SimMesh mesh = SimMeshOf({{"x", 7}, {"y", 3}});
   for (int threads : {1, 2, 5, 64}) {
     Machine machine(mesh, threads);
     std::vector<int> ran(21, 0);

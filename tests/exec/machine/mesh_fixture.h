@@ -13,7 +13,7 @@
 
 namespace shardc::exec {
 
-inline SimMesh MeshOf(
+inline SimMesh SimMeshOf(
     const std::vector<std::pair<std::string, int64_t>>& axes) {
   Mesh mesh;
   for (const auto& [name, size] : axes) {
@@ -29,7 +29,7 @@ inline std::vector<SimMesh> SmallMeshes() {
   for (int64_t a = 1; a <= 4; ++a) {
     for (int64_t b = 1; b <= 4; ++b) {
       for (int64_t c = 1; c <= 4; ++c) {
-        out.push_back(MeshOf({{"a", a}, {"b", b}, {"c", c}}));
+        out.push_back(SimMeshOf({{"a", a}, {"b", b}, {"c", c}}));
       }
     }
   }

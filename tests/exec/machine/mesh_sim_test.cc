@@ -10,7 +10,7 @@ namespace shardc::exec {
 namespace {
 
 TEST_CASE("device ids are row-major, the last axis fastest") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 3}, {"tp", 4}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"sp", 3}, {"tp", 4}});
   CHECK(mesh.devices() == 24);
   CHECK(mesh.Coordinate(13, "dp") == 1);
   CHECK(mesh.Coordinate(13, "sp") == 0);
@@ -20,7 +20,7 @@ TEST_CASE("device ids are row-major, the last axis fastest") {
 }
 
 TEST_CASE("the index along a list is mixed radix in the list's order") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"fsdp", 3}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"fsdp", 3}});
   const int device = 1 * 3 + 2;  // dp=1 fsdp=2
   CHECK(mesh.Index(device, {"dp", "fsdp"}) == 5);
   CHECK(mesh.Index(device, {"fsdp", "dp"}) == 5);
@@ -31,7 +31,7 @@ TEST_CASE("the index along a list is mixed radix in the list's order") {
 }
 
 TEST_CASE("groups agree on the other axes and follow the list's order") {
-  const SimMesh mesh = MeshOf({{"a", 2}, {"b", 2}, {"c", 2}});
+  const SimMesh mesh = SimMeshOf({{"a", 2}, {"b", 2}, {"c", 2}});
   using Groups = std::vector<std::vector<int>>;
   CHECK(mesh.Groups({"c"}) == Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}});
   CHECK(mesh.Groups({"a"}) == Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}});

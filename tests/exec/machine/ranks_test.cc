@@ -112,7 +112,7 @@ TEST_CASE(
   for (int devices = 1; devices <= 12; ++devices) {
     for (int ranks = 1; ranks <= devices; ++ranks) {
       std::vector<int> holder(At(devices), -1);
-      const SimMesh mesh = MeshOf({{"a", devices}});
+      const SimMesh mesh = SimMeshOf({{"a", devices}});
       for (int rank = 0; rank < ranks; ++rank) {
         ThreadTransport::Board board(ranks);
         ThreadTransport transport(board, rank);
@@ -131,7 +131,7 @@ TEST_CASE(
 }
 
 TEST_CASE("collectives over ranks have the bits and bytes of one process") {
-  const SimMesh mesh = MeshOf({{"a", 2}, {"b", 3}, {"c", 2}});
+  const SimMesh mesh = SimMeshOf({{"a", 2}, {"b", 3}, {"c", 2}});
   for (const Dtype dtype :
        {Dtype::kF32, Dtype::kBF16, Dtype::kF16, Dtype::kI32, Dtype::kI8}) {
     const PerDevice in = Arrays(mesh, {12, 24}, dtype);
@@ -192,7 +192,7 @@ TEST_CASE("a value that its dtype lacks is sent at full width, and counted") {
 TEST_CASE(
     "tensors are resharded, gathered and compared over ranks as in one "
     "process") {
-  const SimMesh mesh = MeshOf({{"a", 2}, {"b", 3}});
+  const SimMesh mesh = SimMeshOf({{"a", 2}, {"b", 3}});
   const Buffer whole = Counting({12, 6});
   const std::vector<Spec> specs = {
       {{"a"}, {"b"}}, {{"b"}, {"a"}}, {{"a", "b"}, {}}, {{}, {}}, {{"b", "a"}}};
@@ -224,7 +224,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an error on one rank is reported by all") {
-  const SimMesh mesh = MeshOf({{"a", 2}, {"b", 3}});
+  const SimMesh mesh = SimMeshOf({{"a", 2}, {"b", 3}});
   const Buffer ids = UniqueIds({12, 6});
   for (int wrong = 0; wrong < mesh.devices(); ++wrong) {
     ShardedTensor bad = Scatter(mesh, ids, {{"a"}, {}});

@@ -8,7 +8,7 @@ namespace shardc::exec {
 namespace {
 
 TEST_CASE("scatter shards by index and replicates over axes not named") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"tp", 2}});
   const ShardedTensor t = Scatter(mesh, Counting({2, 4}), {{}, {"tp"}});
   REQUIRE(t.local.size() == 4);
   CHECK(t.spec.size() == 2);
@@ -19,14 +19,14 @@ TEST_CASE("scatter shards by index and replicates over axes not named") {
 }
 
 TEST_CASE("a shard begins at 0 of what its spec does not name") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"tp", 2}});
   CHECK(LocalStart(mesh, {4, 6, 5}, {{"tp"}}, 3) == Shape{2, 0, 0});
   CHECK(LocalStart(mesh, {4, 8, 5}, {{}, {"dp", "tp"}}, 3) == Shape{0, 6, 0});
   CHECK(LocalStart(mesh, {4, 6, 5}, {}, 3) == Shape{0, 0, 0});
 }
 
 TEST_CASE("an axis list's order is part of the layout") {
-  const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}, {"y", 2}});
   const auto xy = Scatter(mesh, Counting({4}), {{"x", "y"}});
   const auto yx = Scatter(mesh, Counting({4}), {{"y", "x"}});
   std::vector<float> a, b;
@@ -39,7 +39,7 @@ TEST_CASE("an axis list's order is part of the layout") {
 }
 
 TEST_CASE("gather refuses replicas that differ in bits") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"tp", 2}});
   ShardedTensor t =
       Scatter(mesh, Buffer::Zeros({2, 4}, Dtype::kBF16), {{}, {"tp"}});
   LayoutError why;
@@ -54,7 +54,7 @@ TEST_CASE("gather refuses replicas that differ in bits") {
 }
 
 TEST_CASE("gather refuses a shard of another shape") {
-  const SimMesh mesh = MeshOf({{"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"tp", 2}});
   ShardedTensor t = Scatter(mesh, Counting({4}), {{"tp"}});
   t.local[1] = Counting({1});
   LayoutError why;
@@ -63,7 +63,7 @@ TEST_CASE("gather refuses a shard of another shape") {
 }
 
 TEST_CASE("illegal layouts are named with the axis at fault") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 4}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"tp", 4}});
   const auto check = [&](const Shape& shape, const Spec& spec) {
     const auto why = CheckLayout(mesh, shape, spec);
     return why ? why->axis + ": " + why->message : std::string("legal");
@@ -85,7 +85,7 @@ TEST_CASE("every layout round-trips and proves its coverage") {
   for (const auto& sizes : std::vector<std::array<int64_t, 3>>{
            {2, 2, 2}, {1, 4, 2}, {3, 2, 1}, {2, 3, 4}}) {
     const SimMesh mesh =
-        MeshOf({{"a", sizes[0]}, {"b", sizes[1]}, {"c", sizes[2]}});
+        SimMeshOf({{"a", sizes[0]}, {"b", sizes[1]}, {"c", sizes[2]}});
     const Shape shape = {24, 48};
     const Buffer ids = UniqueIds(shape);
     for (const AxisGroup& first : AxisLists(mesh)) {
@@ -106,7 +106,7 @@ TEST_CASE("every layout round-trips and proves its coverage") {
 }
 
 TEST_CASE("missing, duplicated or moved elements are detected") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"tp", 2}});
   const ShardedTensor good = Scatter(mesh, UniqueIds({4, 2}), {{"tp"}});
   SUBCASE("a slot that holds another element") {
     ShardedTensor t = good;
@@ -127,7 +127,7 @@ TEST_CASE("missing, duplicated or moved elements are detected") {
     CHECK(why->axis == "tp");
   }
   SUBCASE("the first element is an element") {
-    const SimMesh one = MeshOf({{"tp", 1}});
+    const SimMesh one = SimMeshOf({{"tp", 1}});
     ShardedTensor t = Scatter(one, UniqueIds({1, 3}), {});
     t.local[0].integers = {1, 0, 2};
     const auto first = CheckCoverage(one, t);
@@ -171,7 +171,7 @@ TEST_CASE("missing, duplicated or moved elements are detected") {
 }
 
 TEST_CASE("a scalar has one element on every device") {
-  const SimMesh mesh = MeshOf({{"dp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}});
   ShardedTensor t = Scatter(mesh, UniqueIds({}), {});
   CHECK_FALSE(CheckCoverage(mesh, t).has_value());
   t.local[1].integers[0] = 1;
@@ -179,7 +179,7 @@ TEST_CASE("a scalar has one element on every device") {
 }
 
 TEST_CASE("reshard converts every layout to every other, bit for bit") {
-  const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}, {"z", 3}});
+  const SimMesh mesh = SimMeshOf({{"x", 2}, {"y", 2}, {"z", 3}});
   const Shape shape = {12, 24};
   const Buffer ids = UniqueIds(shape);
   std::vector<Spec> specs;
@@ -220,7 +220,7 @@ TEST_CASE("reshard converts every layout to every other, bit for bit") {
 }
 
 TEST_CASE("reshards between modes cost what the formulas give") {
-  const SimMesh mesh = MeshOf({{"x", 4}, {"y", 4}});
+  const SimMesh mesh = SimMeshOf({{"x", 4}, {"y", 4}});
   const Shape shape = {16, 32};
   const Buffer global = Counting(shape);
   const int64_t whole = global.Bytes();

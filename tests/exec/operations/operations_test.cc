@@ -50,7 +50,7 @@ OperationOutcome RunOn(Machine& machine, std::string_view name,
 TEST_CASE("a ring sends (n-1)(b_k + b_v) from every device") {
   for (int64_t n : {2, 4, 8, 16}) {
     CAPTURE(n);
-    const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", n}});
+    const SimMesh mesh = SimMeshOf({{"dp", 2}, {"sp", n}});
     Machine machine(mesh);
     const Sizes size = {2, 2 * n, 2 * n, 4, 2, 8};
     RunOn(machine, "ring", Problem(size),
@@ -67,7 +67,7 @@ TEST_CASE("a ring sends (n-1)(b_k + b_v) from every device") {
 TEST_CASE("length-split decoding sends 2(n-1)/n * 4 B H (D + 2)") {
   for (int64_t n : {2, 4, 8, 16}) {
     CAPTURE(n);
-    const SimMesh mesh = MeshOf({{"sp", n}});
+    const SimMesh mesh = SimMeshOf({{"sp", n}});
     const Sizes size = {2, 1, 4 * n, 8, 2, 6};
     const auto specs = Specs({}, {{}, {"sp"}});
     {
@@ -89,7 +89,7 @@ TEST_CASE("length-split decoding sends 2(n-1)/n * 4 B H (D + 2)") {
 // sink). The length is sharded over an axis of its own, or over an axis that
 // also shards the query's heads.
 TEST_CASE("sinks far above and below the logits stay finite") {
-  const SimMesh mesh = MeshOf({{"sp", 4}});
+  const SimMesh mesh = SimMeshOf({{"sp", 4}});
   for (const Spec& query : {Spec{}, Spec{{}, {}, {"sp"}}}) {
     for (const float sink : {500.0f, -500.0f}) {
       CAPTURE(query.size());
@@ -114,7 +114,7 @@ TEST_CASE("sinks far above and below the logits stay finite") {
 TEST_CASE("decode context parallelism gathers lse and scatters the output") {
   for (int64_t n : {2, 4, 8, 16}) {
     CAPTURE(n);
-    const SimMesh mesh = MeshOf({{"tp", n}});
+    const SimMesh mesh = SimMeshOf({{"tp", n}});
     const Sizes size = {2, 1, 2 * n, 16, 1, 4};
     Machine machine(mesh);
     RunOn(machine, "flash_decoding", Problem(size),
@@ -131,7 +131,7 @@ TEST_CASE("decode context parallelism gathers lse and scatters the output") {
 TEST_CASE("ulysses sends (n-1)/n (b_q + b_k + b_v + b_o)") {
   for (int64_t n : {2, 4, 8, 16}) {
     CAPTURE(n);
-    const SimMesh mesh = MeshOf({{"sp", n}});
+    const SimMesh mesh = SimMeshOf({{"sp", n}});
     const Sizes size = {1, 2 * n, 2 * n, 16, 16, 4};
     Machine machine(mesh);
     RunOn(machine, "ulysses", Problem(size), Specs({{}, {"sp"}}, {{}, {"sp"}}));
@@ -147,7 +147,7 @@ TEST_CASE(
   for (const bool major : {false, true}) {
     for (const auto& [u, r] : {std::pair{2, 4}, std::pair{4, 2}}) {
       CAPTURE(major);
-      const SimMesh mesh = MeshOf({{"u", u}, {"r", r}});
+      const SimMesh mesh = SimMeshOf({{"u", u}, {"r", r}});
       const Sizes size = {1, 16, 16, 8, 8, 4};
       OperationSettings settings;
       settings.ring_axes = {"r"};
@@ -175,7 +175,7 @@ TEST_CASE(
 TEST_CASE("a head-split output projection is one all_reduce") {
   for (int64_t n : {2, 4, 8, 16}) {
     CAPTURE(n);
-    const SimMesh mesh = MeshOf({{"tp", n}});
+    const SimMesh mesh = SimMeshOf({{"tp", n}});
     const int64_t tokens = 3, width = 32, embed = 5;
     const ShardedTensor o =
         Scatter(mesh, Normal({tokens, width}, 4), {{}, {"tp"}});
@@ -278,7 +278,7 @@ TEST_CASE("results depend on neither threads nor the devices' numbering") {
              {{"tp", 2}, {"sp", 2}, {"dp", 2}},
              {{"sp", 2}, {"rp", 3}, {"dp", 2}, {"tp", 2}}}) {
       for (int threads : {1, 5}) {
-        const SimMesh mesh = MeshOf(axes);
+        const SimMesh mesh = SimMeshOf(axes);
         Machine machine(mesh, threads);
         const auto outcome =
             RunOn(machine, name, problem, Specs(spec, spec), settings);
@@ -310,11 +310,11 @@ TEST_CASE("each row uses its own table of blocks") {
     REQUIRE_MESSAGE(whole, why.message);
     return *whole;
   };
-  CHECK(BitEqual(run(MeshOf({{"dp", 1}})), run(MeshOf({{"dp", 2}}))));
+  CHECK(BitEqual(run(SimMeshOf({{"dp", 1}})), run(SimMeshOf({{"dp", 2}}))));
 }
 
 TEST_CASE("a program that cannot be formed names the axis at fault") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 4}, {"tp", 4}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"sp", 4}, {"tp", 4}});
   struct Row {
     const char* operation;
     Sizes size;
@@ -353,7 +353,7 @@ TEST_CASE("a program that cannot be formed names the axis at fault") {
 }
 
 TEST_CASE("a refusal explains what the operation needs") {
-  const SimMesh mesh = MeshOf({{"sp", 4}, {"tp", 4}});
+  const SimMesh mesh = SimMeshOf({{"sp", 4}, {"tp", 4}});
   struct Row {
     const char* operation;
     Sizes size;
@@ -463,7 +463,7 @@ TEST_CASE("outputs have the inputs' common dtype, or the runtime dtype") {
       problem.value = rounded(problem.value, row.key);
       OperationSettings settings;
       settings.runtime_dtype = row.runtime;
-      const SimMesh mesh = MeshOf({{"tp", 2}});
+      const SimMesh mesh = SimMeshOf({{"tp", 2}});
       Machine machine(mesh);
       const auto got =
           RunOn(machine, operation->name, problem,

@@ -36,7 +36,7 @@ ShardedTensor Tokens(const SimMesh& mesh, const PoolConfig& c, int64_t count,
 }
 
 TEST_CASE("pools have the shapes of their formats") {
-  const SimMesh mesh = MeshOf({{"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"tp", 2}});
   struct Case {
     PageFormat format;
     int64_t heads, dim;
@@ -62,7 +62,7 @@ TEST_CASE("pools have the shapes of their formats") {
 }
 
 TEST_CASE("int8 pages have an error of half a step, and zeros stay zeros") {
-  const SimMesh mesh = MeshOf({{"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"tp", 2}});
   for (PageFormat format :
        {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {
     for (const int64_t dim : {16, 64}) {
@@ -106,7 +106,7 @@ TEST_CASE("int8 pages have an error of half a step, and zeros stay zeros") {
 }
 
 TEST_CASE("tokens are read from the slots that they were written to") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"tp", 2}});
   for (PageFormat format :
        {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {
     for (Dtype dtype : {Dtype::kF32, Dtype::kBF16}) {
@@ -164,7 +164,7 @@ TEST_CASE("tokens are read from the slots that they were written to") {
 }
 
 TEST_CASE("heads stay on the devices of their values and queries") {
-  const SimMesh mesh = MeshOf({{"tp", 4}});
+  const SimMesh mesh = SimMeshOf({{"tp", 4}});
   struct Case {
     PageFormat format;
     int64_t heads, dim;
@@ -206,7 +206,7 @@ TEST_CASE("heads stay on the devices of their values and queries") {
 TEST_CASE("packed pages are sharded exactly where slices keep their heads") {
   int64_t legal = 0, refused = 0;
   for (const int64_t parts : {2, 3, 4, 8}) {
-    const SimMesh mesh = MeshOf({{"tp", static_cast<int>(parts)}});
+    const SimMesh mesh = SimMeshOf({{"tp", static_cast<int>(parts)}});
     for (int64_t heads = parts; heads <= 24; heads += parts) {
       for (const int64_t dim : {32, 64, 128}) {
         for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kI8}) {
@@ -241,7 +241,7 @@ TEST_CASE("packed pages are sharded exactly where slices keep their heads") {
 }
 
 TEST_CASE("an illegal layout of pages is refused") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"tp", 2}});
   for (const PageFormat format :
        {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {
     LayoutError why;

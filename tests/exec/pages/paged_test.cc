@@ -113,8 +113,8 @@ AttentionSpecs SpecsOf(const Spec& query, const Spec& key) {
 }
 
 TEST_CASE("paged operations agree with the reference and with one device") {
-  const SimMesh one = MeshOf({{"dp", 1}});
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  const SimMesh one = SimMeshOf({{"dp", 1}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"tp", 2}});
   for (std::string_view name : kNames) {
     for (const Sizes& n : {Sizes{2, 3, 11, 4, 2, 8}, Sizes{4, 1, 9, 8, 4, 64},
                            Sizes{2, 1, 17, 6, 2, 4}}) {
@@ -155,7 +155,7 @@ TEST_CASE("paged operations agree with the reference and with one device") {
 }
 
 TEST_CASE("heads that pages cannot split are replicated, with a remark") {
-  const SimMesh mesh = MeshOf({{"tp", 4}});
+  const SimMesh mesh = SimMeshOf({{"tp", 4}});
   const Sizes n{2, 2, 6, 8, 2, 8};
   const AttentionProblem p = Problem(n);
   std::string why;
@@ -218,7 +218,7 @@ TEST_CASE("each packed sequence is a request") {
   };
   p.query_positions = positions(packed.queries);
   p.key_positions = positions(packed.keys);
-  const SimMesh mesh = MeshOf({{"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"tp", 2}});
   for (std::string_view name : kNames) {
     const Ran ran = Run(name, mesh, p, SpecsOf({{}, {"tp"}}, {{}, {"tp"}}));
     REQUIRE_MESSAGE(!ran.outcome.unsupported, ran.outcome.unsupported->message);
@@ -234,7 +234,7 @@ TEST_CASE("each packed sequence is a request") {
 }
 
 TEST_CASE("what paged operations cannot run is refused with the axis") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"sp", 2}});
   const Sizes n{2, 2, 8, 4, 2, 8};
   struct Case {
     const char* message;
@@ -396,7 +396,7 @@ TEST_CASE("a distribution that its requests do not have is refused") {
 }
 
 TEST_CASE("every injected fault changes a paged operation") {
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"tp", 2}});
   const Sizes n{4, 2, 11, 4, 2, 8};
   const AttentionProblem p = Problem(n);
   const AttentionSpecs specs =

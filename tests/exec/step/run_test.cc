@@ -16,7 +16,7 @@ namespace shardc::exec {
 namespace {
 
 TEST_CASE("float64 travels as it is") {
-  const SimMesh mesh = MeshOf({{"a", 2}, {"b", 3}});
+  const SimMesh mesh = SimMeshOf({{"a", 2}, {"b", 3}});
   Machine machine(mesh);
   Buffer x = Buffer::Zeros({6}, Dtype::kF64);
   for (size_t i = 0; i < 6; ++i) x.wide[i] = 1.0 / (1.0 + double(i));
@@ -68,14 +68,14 @@ TEST_CASE("an MLP and its gradients on any mesh are one device's") {
   const step::Mlp mlp;
   const step::Graph& graph = mlp.make.graph;
   const StepInputs inputs = RandomInputs(mlp.make, Dtype::kF64);
-  const SimMesh one = MeshOf({{"dp", 1}});
+  const SimMesh one = SimMeshOf({{"dp", 1}});
   Machine alone(one);
   const step::Program single = LoweredOn(mlp.make, one.mesh());
   const StepRun want =
       RunStep(alone, graph, single, inputs, KeepSlots::kResults);
-  for (const SimMesh& mesh : {MeshOf({{"tp", 4}}), MeshOf({{"fsdp", 4}}),
-                              MeshOf({{"dp", 2}, {"fsdp", 2}, {"tp", 2}}),
-                              MeshOf({{"tp", 2}, {"sp", 4}, {"fsdp", 2}})}) {
+  for (const SimMesh& mesh : {SimMeshOf({{"tp", 4}}), SimMeshOf({{"fsdp", 4}}),
+                              SimMeshOf({{"dp", 2}, {"fsdp", 2}, {"tp", 2}}),
+                              SimMeshOf({{"tp", 2}, {"sp", 4}, {"fsdp", 2}})}) {
     const step::Program program = LoweredOn(mlp.make, mesh.mesh());
     Machine machine(mesh, 2);
     const StepRun run =
@@ -120,7 +120,7 @@ TEST_CASE("each slot is passed on once before it is freed") {
   make.Einsum(x, x, {mlp.b, mlp.t, mlp.d}, "resid");
   const step::Graph& graph = make.graph;
   const StepInputs inputs = RandomInputs(make, Dtype::kF64);
-  const SimMesh mesh = MeshOf({{"dp", 2}, {"fsdp", 2}, {"tp", 2}});
+  const SimMesh mesh = SimMeshOf({{"dp", 2}, {"fsdp", 2}, {"tp", 2}});
   const step::Program program = LoweredOn(make, mesh.mesh());
   Machine keeps(mesh);
   const StepRun all = RunStep(keeps, graph, program, inputs, KeepSlots::kAll);
@@ -164,7 +164,7 @@ TEST_CASE("a result that a later op reads is kept") {
   const step::ValueId z = make.Fn("tanh", {y}, {b, t, d}, "resid");
   make.graph.logits = y;
   const StepInputs inputs = RandomInputs(make, Dtype::kF64);
-  const SimMesh mesh = MeshOf({{"dp", 4}});
+  const SimMesh mesh = SimMeshOf({{"dp", 4}});
   const step::LowerRequest request{.graph = &make.graph,
                                    .mesh = mesh.mesh(),
                                    .sizes = make.sizes,

@@ -26,7 +26,7 @@ PerDevice Two(float a, float b) {
 
 TEST_CASE("without a fault every seam is the correct one") {
   const exec::Seams seams = InjectionOf(Fault::kNone).seams;
-  const exec::SimMesh mesh = exec::MeshOf({{"x", 2}});
+  const exec::SimMesh mesh = exec::SimMeshOf({{"x", 2}});
   Machine machine(mesh, 1, seams);
   const PerDevice sum = AllReduce(machine, {"x"}, Two(1, 2), exec::Reduce::kSum,
                                   "sum and output");
@@ -43,7 +43,7 @@ TEST_CASE("without a fault every seam is the correct one") {
 }
 
 TEST_CASE("faulty collectives change values, or the bytes that they send") {
-  const exec::SimMesh mesh = exec::MeshOf({{"x", 2}});
+  const exec::SimMesh mesh = exec::SimMeshOf({{"x", 2}});
   const auto sum = [&](Fault fault, int64_t steps) {
     Machine machine(mesh, 1, InjectionOf(fault).seams);
     const PerDevice out =

@@ -115,7 +115,7 @@ TEST_CASE("a fault of shared pages writes into them instead of a copy") {
 // Returns the scales of the keys and of the values of page 1 after it became a
 // copy of page 0.
 std::vector<float> CopiedScales(Fault fault) {
-  const exec::SimMesh mesh = exec::MeshOf({{"x", 1}});
+  const exec::SimMesh mesh = exec::SimMeshOf({{"x", 1}});
   exec::LayoutError why;
   exec::PoolConfig config;
   config.pages = 2;

@@ -43,8 +43,8 @@ step::GraphMaker ChainOf(int length) {
 
 TEST_CASE("a proof needs the reference and the values of one moment") {
   constexpr int64_t kValue = 8 * 4 * 16 * 8;
-  const exec::SimMesh mesh = exec::MeshOf({{"dp", 4}});
-  const exec::SimMesh one = exec::MeshOf({{"one", 1}});
+  const exec::SimMesh mesh = exec::SimMeshOf({{"dp", 4}});
+  const exec::SimMesh one = exec::SimMeshOf({{"one", 1}});
   const struct {
     int length;
     Dtype dtype;
@@ -82,7 +82,7 @@ TEST_CASE("a proof needs the reference and the values of one moment") {
 
 TEST_CASE("a proof whose values are read at the end needs all of them") {
   constexpr int64_t kValue = 8 * 4 * 16 * 8;
-  const exec::SimMesh mesh = exec::MeshOf({{"dp", 4}});
+  const exec::SimMesh mesh = exec::SimMeshOf({{"dp", 4}});
   for (const int length : {6, 60}) {
     const step::GraphMaker make = ChainOf(length);
     const step::Program program = LoweredOn(make, mesh.mesh());
