@@ -352,8 +352,9 @@ std::string JournalName(std::string_view tag, int64_t index, int64_t count) {
 std::optional<JournalParts> ParseJournalName(const std::string& name) {
   constexpr std::string_view kOf = "-of-";
   const size_t of = name.rfind(kOf);
+  if (of == std::string::npos || of == 0) return std::nullopt;
   const size_t dash = name.rfind('-', of - 1);
-  if (of == std::string::npos || dash == 0) return std::nullopt;
+  if (dash == std::string::npos || dash == 0) return std::nullopt;
   std::string_view index = std::string_view(name).substr(dash + 1);
   std::string_view count = std::string_view(name).substr(of + kOf.size());
   JournalParts out{name, name.substr(1, dash - 1)};
