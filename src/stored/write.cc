@@ -442,7 +442,8 @@ bool JournalFile::OpenToWrite(const std::string& path, const std::string& start,
 bool JournalFile::OpenToRead(const std::string& path, std::string_view start) {
   if (!fd_.Open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW)) return false;
   text_ = ReadAll(fd_.get());
-  next_ = text_.find('\n') + 1;
+  const size_t end = text_.find('\n');
+  next_ = end == std::string::npos ? text_.size() : end + 1;
   return text_.starts_with(start);
 }
 
