@@ -241,11 +241,6 @@ class Compiler:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             return [m for part in pool.map(work, self.files()) for m in part]
 
-    def replaced(self):
-        """The build's own objects of the changed sources."""
-        commands = [self.command(path) for path in self.files()]
-        return {command[command.index("-o") + 1] for command in commands}
-
     def build(self, programs):
         """Links each program of the build's with the changed objects."""
         def work(path):
@@ -267,11 +262,8 @@ class Compiler:
             link[at + 1] = os.path.join(TRIAL, os.path.basename(program))
             first = next(i for i, word in enumerate(link)
                          if word.endswith(".o") and i > at + 1)
-            # A program's own source, such as main.cc, is in no library.
-            if not self.alone:
-                link = [word for word in link if word not in self.replaced()]
+            # The build's own objects stay, and the first definition counts.
             link[first:first] = objects
-            # The first definition counts: a program takes whole libraries.
             link.append("-Wl,-z,muldefs")
             done = subprocess.run(link, cwd=BUILD, check=False,
                                   stdout=subprocess.PIPE,

@@ -189,18 +189,26 @@ class Modules(unittest.TestCase):
                 with open(os.path.join(folder, file), encoding="utf-8") as text:
                     tree = ast.parse(text.read())
                 # Imports inside functions and for type checkers count too.
-                imports[f"shardc.{file[:-3]}"] = {
-                    name for node in ast.walk(tree)
-                    if isinstance(node, (ast.Import, ast.ImportFrom))
-                    for alias in node.names
-                    for module in [getattr(node, "module", alias.name)]
-                    for name in (module, f"{module}.{alias.name}")}
+                imports[f"shardc.{file[:-3]}"] = set(self.imported(tree))
         done = set()
         while len(done) < len(imports):
             free = {name for name, used in imports.items()
                     if name not in done and not used & imports.keys() - done}
             self.assertTrue(free, imports.keys() - done)
             done |= free
+        for name in ("jax", "torch"):
+            self.assertNotIn("shardc.plan", imports[f"shardc.{name}"])
+
+    @staticmethod
+    def imported(tree):
+        """The names of modules, and of what is imported from them."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield node.module
+                yield from (f"{node.module}.{alias.name}"
+                            for alias in node.names)
 
 
 class Models(unittest.TestCase):
