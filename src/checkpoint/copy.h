@@ -103,7 +103,7 @@ class PieceWriter {
   // Writes a run of a part to the outputs that need the part. The run starts
   // `at` bytes after the part's start. A run of zeros is not written to a new
   // file, which reads as zeros. Each byte of a part must be passed exactly
-  // once. Returns false after a finding (write).
+  // once. Returns false after adding the finding `write`.
   bool Write(PartsInWork& parts, size_t part, int64_t at, const char* bytes,
              size_t count, Findings& findings);
 

@@ -317,8 +317,9 @@ bool InSeries(const Transfer& transfer, std::string_view name) {
 // Takes an exclusive lock on the transfer's folder, which a run holds while it
 // checks for other runs and creates its journal. If two runs start at the same
 // time, the second run then finds the journal of the first. On file systems
-// that cannot lock folders (some NFS servers), no lock is taken. Returns
-// nullopt after a finding (write).
+// that cannot lock folders (some NFS servers), no lock is taken. Adds the
+// finding `write` and returns nullopt if the folder cannot be opened or another
+// run holds the lock for ten seconds.
 std::optional<stored::Descriptor> LockFolder(const Transfer& transfer,
                                              Findings& findings) {
   constexpr std::chrono::seconds kLongestWait(10);
@@ -334,7 +335,7 @@ std::optional<stored::Descriptor> LockFolder(const Transfer& transfer,
   return std::nullopt;
 }
 
-// Adds a finding (write) and returns true if another run is writing to the
+// Adds a finding `write` and returns true if another run is writing to the
 // transfer's folder and could write the same files. A run that writes a set of
 // files could write the same files as any other run. Two runs that each write a
 // single file exclude each other only if the files have the same name.
@@ -362,7 +363,7 @@ bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
   return false;
 }
 
-// Adds a finding (write) and returns true if the folder contains files or an
+// Adds a finding `write` and returns true if the folder contains files or an
 // index that readers would mistake for files of the transfer's set, or if the
 // folder cannot be listed.
 bool RefuseForeignFiles(const Transfer& transfer, Findings& findings) {

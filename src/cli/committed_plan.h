@@ -61,7 +61,7 @@ class FileSet {
   FileSet& operator=(const FileSet&) = delete;
 
   // Writes all bytes of a file to the disk. The file gets its name in Publish.
-  // Returns false after a finding (write).
+  // Returns false after adding the finding `write`.
   bool Add(const std::string& path,
            const std::function<void(FileSink& out)>& write, Findings& findings);
   // Makes the folders that the file needs, and adds the file.
@@ -70,7 +70,7 @@ class FileSet {
                       Findings& findings);
   // Gives the files their names. The file that was added last is the index. If
   // there are others, and if the index replaces a file or `marks_new` is true,
-  // the index is first `mark`. Returns false after a finding (write).
+  // the index is first `mark`. Returns false after adding the finding `write`.
   bool Publish(std::string_view mark, bool marks_new, Findings& findings);
   const std::vector<std::string>& paths() const { return paths_; }
 
@@ -102,7 +102,7 @@ class LeftFiles {
 };
 
 // Returns true if none of the files exists, other than LeftFiles. Otherwise
-// adds a finding (write) for each file that exists.
+// adds the finding `write` for each file that exists.
 bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
                Findings& findings);
 

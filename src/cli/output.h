@@ -46,7 +46,7 @@ std::optional<std::string> ResultPath(const std::string& path,
                                       Findings& findings);
 
 // Writes a result to the file `path`. If `path` is "-" or empty, writes to
-// stdout. Returns false after a finding (write).
+// stdout. Returns false after adding the finding `write`.
 bool PutResult(std::string_view text, const std::string& path,
                Findings& findings);
 bool PutResult(const Write& write, const std::string& path, Findings& findings);
@@ -60,7 +60,7 @@ struct ResultFile {
 // results could be written. If the process is killed, both files are
 // the old ones, or both are the new ones, or the second is missing or is a mark
 // that readers refuse (kResumeIndex).
-// Returns false after a finding (write).
+// Returns false after adding the finding `write`.
 bool PutResults(const ResultFile& first, const ResultFile& second,
                 Findings& findings);
 

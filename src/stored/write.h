@@ -195,8 +195,8 @@ class JournalFile {
   // Returns whether the process has written all its pieces.
   bool done() const { return done_; }
   // Flush writes the lines that Append has buffered. MarkDone also writes a
-  // last line, which states that all pieces are written. Both return false with
-  // errno set.
+  // last line, which states that all pieces are written. Both return false,
+  // with errno set, if the file cannot be written.
   bool Flush();
   bool MarkDone();
   void Remove() const;  // deletes the file
@@ -222,8 +222,9 @@ class JournalFile {
   // Returns the next line of the file that was opened. Returns nullopt after
   // the last complete line, after MarkDone's line, and at a malformed line.
   std::optional<Line> Next();
-  // Clear removes all lines after the first line. Append writes lines in
-  // groups. Both return false with errno set.
+  // Clear removes all lines after the first line. Append adds a line to a
+  // buffer, and writes the buffer to the file when it is full. Both return
+  // false, with errno set, if the file cannot be written.
   bool Clear();
   bool Append(const Line& line);
 
@@ -294,7 +295,7 @@ class ChunkJournal : public JournalFile {
   ChunkJournal() = default;
   void Parse();
 
-  int64_t unflushed_bytes_ = 0;  // bytes of the chunks since the last Flush
+  int64_t unflushed_bytes_ = 0;  // bytes of the chunks since Add called Flush
   std::vector<WrittenChunk> chunks_;
 };
 

@@ -22,7 +22,7 @@ namespace shardc::exec {
 struct LayoutError {
   std::string message;  // starts in lower case, without a period
   std::string help;
-  // The name of the axis that causes the error, or empty.
+  // The mesh axis that causes the error; empty if no axis does.
   std::string axis;
   std::vector<int> devices;  // the devices that the error concerns
   Shape position;  // global index of the first element that the error concerns

@@ -29,9 +29,8 @@ namespace shardc::exec {
 
 using PerDevice = std::vector<Buffer>;  // indexed by device id
 
-// A rank has the elements of its own devices' arrays. This sets the shape of
-// the arrays of all other devices and leaves their elements empty. It does
-// nothing without a transport.
+// Gives the arrays of all devices that other ranks (processes) hold the shape
+// `extent` and no elements. Does nothing if this process holds all devices.
 void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
                     PerDevice& local);
 

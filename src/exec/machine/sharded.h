@@ -52,11 +52,13 @@ std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
 
 // Returns the tensor `global` sharded by `spec`, which must be legal.
 ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec);
-// Returns a tensor of `shape`, sharded by `spec`, in which every device of this
-// rank has the shard `local`. The arrays of other devices have no elements.
+// Returns a tensor of `shape`, sharded by `spec`. Every device that this
+// process holds gets a copy of the shard `local`. The arrays of the other
+// devices get the same shape and no elements.
 ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
                             const Spec& spec, const Buffer& local);
-// Sets the shapes of the arrays of other ranks' devices.
+// Gives the arrays of all devices that other processes hold the shape of a
+// shard and no elements.
 void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
 // Returns an error if two replicas differ in bits, or if a buffer does not have
 // the shape that the layout requires.
