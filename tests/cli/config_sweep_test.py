@@ -24,7 +24,7 @@ import unittest
 
 from driver import BIN, INTERNAL, MODELS, TESTDATA, is_sanitized
 
-CASES = int(os.environ.get("SHARDC_SWEEP_CASES", "250"))
+CASES = int(os.environ.get("SHARDC_SWEEP_CASES", "120"))
 SEED = int(os.environ.get("SHARDC_SWEEP_SEED", "1"))
 JOBS = int(os.environ.get("SHARDC_SWEEP_JOBS", "2"))
 MEMORY = 1 << 30  # bytes of address space
