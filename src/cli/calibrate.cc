@@ -132,12 +132,11 @@ std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
   const auto work = staged.compiled == nullptr
                         ? std::nullopt
                         : CompiledWork(staged, Mode::kTrain, own);
-  if (work && (stages.Given() || staged.declared)) {
+  if (work && staged.declared) {
     StageSizes sizes = {Mode::kTrain, settings->batch, settings->length, {}};
     if (!flags.settings["--microbatches"].empty())
       sizes.microbatches = settings->microbatches;
-    out.stages = StagesOfCommand(stages, staged.stages(), *staged.compiled,
-                                 staged.config(), sizes, own);
+    out.stages = StagesOf(staged, sizes, own);
   }
   const bool wrong = own.HasErrors() || !work;
   const bool in_run = MoveToRun(*run, own);

@@ -43,8 +43,8 @@ struct Inputs {
   // Returns whether the layers are divided into pipeline stages. The plan file,
   // the flags, the rules or the target may divide them.
   bool HasStages(const StageFlags& flags) const {
-    if (flags.None()) return false;
-    return view ? view->stages.has_value() : flags.Given() || target.declared;
+    return view ? view->stages.has_value() && !flags.None()
+                : target.declared.has_value();
   }
 };
 
@@ -134,7 +134,8 @@ std::optional<cost::PipelineCost> StageCosts(const StageFlags& flags,
     return cost::PipelineCostOf(*staged, work, settings, flags.Exposed(),
                                 findings);
   }
-  return CostOfStages(flags, inputs.target, work, settings, sizes, findings);
+  return CostOfStages(inputs.target, work, settings, flags.Exposed(), sizes,
+                      findings);
 }
 
 // Prints the cost of each pipeline stage. It is called only if the model is

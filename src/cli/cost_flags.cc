@@ -101,154 +101,34 @@ bool GivesMicrobatches(const CostFlags& flags, const Target& target,
                      });
 }
 
-// Converts the options of pipeline stages to a request. The number of ranks is
-// the size of the stage axis:
+// The options of pipeline stages. Each replaces one key of the declared stages,
+// so that what reads the declaration need not know where a value is from:
 //
-//   --stages pp --schedule zbv --microbatches 64 with pp:8
-//     ->  the table of zbv on 8 ranks with 16 stages, 2 on each rank
+//   stages: {axis: pp, virtual: 2} and --schedule zbv
+//     ->  stages: {axis: pp, virtual: 2, schedule: zbv}
 
 namespace {
 
 constexpr std::string_view kEvenLayers = "even", kCheapestLayers = "cost";
 
-// Sets the division of layers to the value of `--assign`, if that is given.
-// Returns false after a finding.
-bool ReadAssign(const StageFlags& flags, StageRequest& out,
+// Sets the division of layers to the value of `--assign`. Returns false after a
+// finding.
+bool ReadAssign(const std::string& text, StageDeclaration& out,
                 Findings& findings) {
-  if (flags.assign.empty()) return true;
-  out.layers.clear();
-  out.layers_name = "`--assign`";
-  out.layers_place = {};
-  out.balance = flags.assign == kCheapestLayers ? StageBalance::kSearched
-                                                : StageBalance::kEven;
-  if (flags.assign == kEvenLayers || flags.assign == kCheapestLayers)
+  out.listed.clear();
+  out.assign_place = {};
+  if (text == kEvenLayers || text == kCheapestLayers) {
+    out.assign = text == kEvenLayers ? StageAssignment::kEven
+                                     : StageAssignment::kSearched;
     return true;
-  for (const std::string& part : SplitList({flags.assign})) {
+  }
+  out.assign = StageAssignment::kListed;
+  for (const std::string& part : SplitList({text})) {
     const auto layers = ParseInteger("--assign", part, 0, findings);
     if (!layers) return false;
-    out.layers.push_back(*layers);
+    out.listed.push_back(*layers);
   }
   return true;
-}
-
-Place StagesPlace(const StageFlags& flags, const StageDeclaration* declared) {
-  return declared != nullptr && !flags.Given()
-             ? declared->axis_place
-             : FlagPlace("--stages", flags.axis);
-}
-
-bool CheckSizes(const Place& place, bool given, const StageSizes& sizes,
-                Findings& findings) {
-  if (sizes.mode != Mode::kTrain) {
-    findings.Add(code::kUsage, place,
-                 std::string(given ? "`--stages` is" : "`stages` are") +
-                     " for training: a schedule has backward tasks",
-                 given ? "leave out `--mode`"
-                       : "leave out `--mode`, or pass `--stages none` for the "
-                         "model on one stage");
-    return false;
-  }
-  if (!sizes.batch || !sizes.length) {
-    findings.Add(code::kUsage, place,
-                 "the times and activations of stages need a batch and a "
-                 "length",
-                 "give `--batch` and `--seq`");
-    return false;
-  }
-  return true;
-}
-
-// Returns the table of `--schedule` (default: 1f1b) for the sizes in the flags.
-// Returns nullopt after a finding.
-std::optional<schedule::Table> ScheduleTableOf(const StageFlags& flags,
-                                               const Mesh& mesh,
-                                               const std::string& axis,
-                                               const StageSizes& sizes,
-                                               Findings& findings) {
-  const size_t before = findings.errors();
-  ScheduleChoice choice{flags.schedule.empty() ? "1f1b" : flags.schedule,
-                        "--schedule"};
-  choice.ranks =
-      ScheduleSize("--stages", std::to_string(mesh.SizeOf(axis)), findings);
-  choice.virtual_stages =
-      ScheduleSize("--virtual", flags.virtual_stages, findings);
-  choice.microbatches =
-      ScheduleSize("--microbatches",
-                   std::to_string(sizes.microbatches.value_or(1)), findings);
-  if (findings.errors() > before) return std::nullopt;
-  return ScheduleTable(choice, findings);
-}
-
-// Returns the stages that a file declares. If a flag is given, its value
-// replaces the declared key. Returns nullopt after a finding.
-std::optional<StageRequest> MergedStages(const StageFlags& flags,
-                                         const StageDeclaration& declared,
-                                         const Mesh& mesh,
-                                         std::optional<int64_t> given,
-                                         Findings& findings) {
-  StageDeclaration own = declared;
-  if (flags.Given()) {
-    own.axis = flags.axis;
-    own.axis_place = {};
-  }
-  if (!flags.virtual_stages.empty()) {
-    own.virtual_stages =
-        ScheduleSize("--virtual", flags.virtual_stages, findings);
-    own.virtual_place = FlagPlace("--virtual", flags.virtual_stages);
-    if (!own.virtual_stages) return std::nullopt;
-  }
-  std::optional<int32_t> microbatches;
-  if (given) {
-    microbatches =
-        ScheduleSize("--microbatches", std::to_string(*given), findings);
-    if (!microbatches) return std::nullopt;
-  }
-  if (!flags.schedule.empty()) {
-    own.schedule = flags.schedule;
-    own.schedule_is_file = IsScheduleFile(flags.schedule);
-    own.schedule_place = FlagPlace("--schedule", flags.schedule);
-  }
-  auto out = DeclaredRequest(own, mesh, microbatches, findings);
-  if (!out || !ReadAssign(flags, *out, findings)) return std::nullopt;
-  return out;
-}
-
-// Returns the stages that the flags describe, for a target that declares no
-// stages.
-std::optional<StageRequest> FlaggedStages(const StageFlags& flags,
-                                          const Mesh& mesh,
-                                          const StageSizes& sizes,
-                                          Findings& findings) {
-  StageRequest out;
-  out.axis = flags.axis;
-  out.balance = StageBalance::kSearched;
-  if (!ReadAssign(flags, out, findings)) return std::nullopt;
-  auto table = ScheduleTableOf(flags, mesh, flags.axis, sizes, findings);
-  if (!table) return std::nullopt;
-  out.table = std::move(*table);
-  return out;
-}
-
-// Returns whether the flags leave the declared stages unchanged. The stages
-// with which the target was compiled can then be used.
-bool AskForDeclared(const StageFlags& flags, const Compiled& compiled,
-                    std::optional<int64_t> microbatches) {
-  if (flags.Given() || !flags.assign.empty() || !flags.virtual_stages.empty() ||
-      !flags.schedule.empty()) {
-    return false;
-  }
-  return !microbatches ||
-         (compiled.stages != nullptr &&
-          compiled.stages->table.microbatches == *microbatches);
-}
-
-std::shared_ptr<const PlannedStages> Divided(
-    const std::optional<StageRequest>& request, const Compiled& compiled,
-    const ModelConfig* config, Findings& findings) {
-  if (!request) return nullptr;
-  auto stages = DivideIntoStages(compiled, config, *request, findings);
-  if (!stages) return nullptr;
-  return std::make_shared<const PlannedStages>(std::move(*stages));
 }
 
 }  // namespace
@@ -306,75 +186,110 @@ bool CheckStageFlags(const StageFlags& flags, bool declared,
   return true;
 }
 
+bool OverrideStages(const StageFlags& flags,
+                    std::optional<StageDeclaration>& stages,
+                    Findings& findings) {
+  if (flags.None()) stages.reset();
+  if (!CheckStageFlags(flags, stages.has_value(), findings)) return false;
+  if (flags.Given()) {
+    if (!stages) {
+      stages.emplace().assign = StageAssignment::kSearched;
+      stages->microbatches = 1;
+    }
+    stages->axis = flags.axis;
+    stages->axis_place = FlagPlace("--stages", flags.axis);
+  }
+  if (!stages) return true;
+  const size_t before = findings.errors();
+  if (!flags.virtual_stages.empty()) {
+    stages->virtual_stages =
+        ScheduleSize("--virtual", flags.virtual_stages, findings);
+    stages->virtual_place = FlagPlace("--virtual", flags.virtual_stages);
+  }
+  if (!flags.schedule.empty()) {
+    stages->schedule = flags.schedule;
+    stages->schedule_is_file = IsScheduleFile(flags.schedule);
+    stages->schedule_place = FlagPlace("--schedule", flags.schedule);
+  }
+  return findings.errors() == before &&
+         (flags.assign.empty() || ReadAssign(flags.assign, *stages, findings));
+}
+
 StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
                            const Target& target, const Common& common,
                            Findings& findings) {
   StagedTarget out;
   auto opened = LoadTarget(inputs, target, common, findings);
-  if (!opened) return out;
+  if (!opened || !OverrideStages(flags, opened->stages, findings)) return out;
   out.model = opened->model;
-  if (!flags.None()) out.declared = opened->stages;
-  if (!CheckStageFlags(flags, opened->stages.has_value(), findings)) return out;
+  out.declared = opened->stages;
   out.compiled = CompileTarget(std::move(*opened), findings);
   return out;
 }
 
-std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
-    const StageFlags& flags, const StageDeclaration& declared,
-    const Compiled& compiled, const ModelConfig* config,
-    std::optional<int64_t> microbatches, Findings& findings) {
-  if (!AskForDeclared(flags, compiled, microbatches)) {
-    return Divided(
-        MergedStages(flags, declared, compiled.mesh, microbatches, findings),
-        compiled, config, findings);
+bool CheckStageSizes(const Place& place, const StageSizes& sizes,
+                     Findings& findings) {
+  if (sizes.mode != Mode::kTrain) {
+    findings.Add(code::kUsage, place,
+                 "`stages` are for training: a schedule has backward tasks",
+                 "leave out `--mode`, or pass `--stages none` for the model on "
+                 "one stage");
+    return false;
   }
-  // If the declared stages were refused, `compiled.stages` is null, and
-  // `stage_findings` has the reasons.
+  if (!sizes.batch || !sizes.length) {
+    findings.Add(code::kUsage, place,
+                 "the times and activations of stages need a batch and a "
+                 "length",
+                 "give `--batch` and `--seq`");
+    return false;
+  }
+  return true;
+}
+
+std::shared_ptr<const PlannedStages> StagesOf(const StagedTarget& target,
+                                              const StageSizes& sizes,
+                                              Findings& findings) {
+  const Compiled& compiled = *target.compiled;
+  const StageDeclaration& declared = *target.declared;
+  if (!StageRanks(compiled.mesh, declared.axis, declared.axis_place,
+                  findings) ||
+      !CheckStageSizes(declared.axis_place, sizes, findings)) {
+    return nullptr;
+  }
+  const std::optional<int64_t> asked = sizes.microbatches;
+  if (asked && (compiled.stages == nullptr ||
+                compiled.stages->table.microbatches != *asked)) {
+    return Divided(compiled, target.config(), declared, asked, findings);
+  }
+  // If the stages were refused, `compiled.stages` is null, and `stage_findings`
+  // has the reasons.
   for (const Finding& finding : compiled.stage_findings) {
     findings.Add(finding);
   }
   return compiled.stages;
 }
 
-const std::string& StageAxis(const StageFlags& flags,
-                             const StageDeclaration* declared) {
-  return flags.Given() || declared == nullptr ? flags.axis : declared->axis;
-}
-
-std::optional<StageRequest> StageRequestOn(const StageFlags& flags,
-                                           const StageDeclaration* declared,
-                                           const Mesh& mesh,
-                                           const StageSizes& sizes,
-                                           Findings& findings) {
-  if (!StageRanks(mesh, StageAxis(flags, declared),
-                  StagesPlace(flags, declared), findings)) {
-    return std::nullopt;
-  }
-  return declared == nullptr ? FlaggedStages(flags, mesh, sizes, findings)
-                             : MergedStages(flags, *declared, mesh,
-                                            sizes.microbatches, findings);
-}
-
-bool CheckStageSizes(const StageFlags& flags, const StageDeclaration* declared,
-                     const StageSizes& sizes, Findings& findings) {
-  return CheckSizes(StagesPlace(flags, declared), flags.Given(), sizes,
-                    findings);
-}
-
-std::shared_ptr<const PlannedStages> StagesOfCommand(
-    const StageFlags& flags, const StageDeclaration* declared,
+std::shared_ptr<const PlannedStages> Divided(
     const Compiled& compiled, const ModelConfig* config,
-    const StageSizes& sizes, Findings& findings) {
-  if (!StageRanks(compiled.mesh, StageAxis(flags, declared),
-                  StagesPlace(flags, declared), findings) ||
-      !CheckStageSizes(flags, declared, sizes, findings)) {
-    return nullptr;
-  }
-  return declared == nullptr
-             ? Divided(FlaggedStages(flags, compiled.mesh, sizes, findings),
-                       compiled, config, findings)
-             : DeclaredOrMergedStages(flags, *declared, compiled, config,
-                                      sizes.microbatches, findings);
+    const StageDeclaration& declared, std::optional<int64_t> microbatches,
+    Findings& findings) {
+  const auto request =
+      StageRequestOn(declared, compiled.mesh, microbatches, findings);
+  auto stages = request ? DivideIntoStages(compiled, config, *request, findings)
+                        : std::nullopt;
+  return stages ? std::make_shared<const PlannedStages>(std::move(*stages))
+                : nullptr;
+}
+
+std::optional<StageRequest> StageRequestOn(const StageDeclaration& declared,
+                                           const Mesh& mesh,
+                                           std::optional<int64_t> microbatches,
+                                           Findings& findings) {
+  if (!microbatches) return DeclaredRequest(declared, mesh, {}, findings);
+  const auto number =
+      ScheduleSize("--microbatches", std::to_string(*microbatches), findings);
+  return number ? DeclaredRequest(declared, mesh, number, findings)
+                : std::nullopt;
 }
 
 std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
@@ -395,7 +310,7 @@ std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
                  "give the inputs in place of `--plan`");
     return std::nullopt;
   }
-  if (!CheckSizes(view.mesh_place, false, sizes, findings)) {
+  if (!CheckStageSizes(view.mesh_place, sizes, findings)) {
     return std::nullopt;
   }
   PlanSchedule schedule = {flags.schedule};

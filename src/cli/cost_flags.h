@@ -98,19 +98,24 @@ Options OptionsOf(StageFlags& flags);
 bool CheckStageFlags(const StageFlags& flags, bool declared,
                      Findings& findings);
 
+// Replaces keys of the stages that the rules or the target declare by the
+// flags. If no file declares stages, `--stages AXIS` declares them, with one
+// micro-batch and `--assign cost`. `--stages none` removes the declaration.
+// Returns false after a finding.
+bool OverrideStages(const StageFlags& flags,
+                    std::optional<StageDeclaration>& stages,
+                    Findings& findings);
+
 // A target that was opened and compiled.
 struct StagedTarget {
   std::optional<ModelConfig> model;
-  // The stages that the rules or the target declare. nullopt if there are none,
-  // or if `--stages none` is given.
+  // The stages of the files and the flags; nullopt if there are none.
   std::optional<StageDeclaration> declared;
   std::shared_ptr<const Compiled> compiled;  // null after a finding
 
   const ModelConfig* config() const { return model ? &*model : nullptr; }
-  const StageDeclaration* stages() const {
-    return declared ? &*declared : nullptr;
-  }
 };
+// Opens and compiles a target whose stages the flags override.
 StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
                            const Target& target, const Common& common,
                            Findings& findings);
@@ -122,45 +127,31 @@ struct StageSizes {
   std::optional<int64_t> microbatches;  // set if its flag is given
 };
 
-// Returns the model divided into stages; null after a finding. There are three
-// cases:
-// - If `declared` is null, the flags alone describe the stages.
-// - If no flag changes the declaration of the rules or the target, the stages
-//   with which the target was compiled are returned.
-// - Otherwise, each given flag replaces one key of the declaration.
-//
-// `config` may be null. The number of micro-batches is that of the flag, or
-// else that of the declaration. A declaration without a number means about two
-// micro-batches per rank. Without a declaration there is one micro-batch.
-std::shared_ptr<const PlannedStages> StagesOfCommand(
-    const StageFlags& flags, const StageDeclaration* declared,
-    const Compiled& compiled, const ModelConfig* config,
-    const StageSizes& sizes, Findings& findings);
-
-// Returns the axis of `--stages` or, without this option, of the declaration.
-const std::string& StageAxis(const StageFlags& flags,
-                             const StageDeclaration* declared);
-
-// Returns the request from which StagesOfCommand makes the stages of a model on
-// this mesh; nullopt after a finding.
-std::optional<StageRequest> StageRequestOn(const StageFlags& flags,
-                                           const StageDeclaration* declared,
-                                           const Mesh& mesh,
-                                           const StageSizes& sizes,
-                                           Findings& findings);
-
 // Returns false after a finding if a step of these sizes cannot be divided into
 // stages. The step must be training, and its batch and length must be known.
-bool CheckStageSizes(const StageFlags& flags, const StageDeclaration* declared,
-                     const StageSizes& sizes, Findings& findings);
+bool CheckStageSizes(const Place& place, const StageSizes& sizes,
+                     Findings& findings);
 
-// Returns the stages of a target with declared stages. Works like
-// StagesOfCommand, but for commands without a batch and a length. Without these
-// sizes, the cost model cannot choose the number of layers of each stage.
-std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
-    const StageFlags& flags, const StageDeclaration& declared,
+// Returns the stages of a compiled target that declares them, for a step of
+// these sizes. The number of micro-batches is the given one, or else that of
+// the declaration, or else about two per rank. Returns null after a finding.
+std::shared_ptr<const PlannedStages> StagesOf(const StagedTarget& target,
+                                              const StageSizes& sizes,
+                                              Findings& findings);
+// Divides a compiled model into declared stages. `config` may be null. A batch
+// and a length are not needed here, but without them the cost model cannot
+// choose the number of layers of each stage. Returns null after a finding.
+std::shared_ptr<const PlannedStages> Divided(
     const Compiled& compiled, const ModelConfig* config,
-    std::optional<int64_t> microbatches, Findings& findings);
+    const StageDeclaration& declared, std::optional<int64_t> microbatches,
+    Findings& findings);
+
+// Returns the request from which these stages are made on a mesh; nullopt after
+// a finding.
+std::optional<StageRequest> StageRequestOn(const StageDeclaration& declared,
+                                           const Mesh& mesh,
+                                           std::optional<int64_t> microbatches,
+                                           Findings& findings);
 
 // Returns the stages of a plan file. Flags can only set the number of
 // micro-batches and the file of the schedule. Returns nullopt after a finding,

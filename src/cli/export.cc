@@ -129,12 +129,8 @@ struct OfInputs {
 // finding.
 bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
                     OfInputs& out, Findings& findings) {
-  StageFlags stages;
-  stages.axis = flags.stages;
-  stages.assign = flags.assign;
-  stages.virtual_stages = flags.virtual_stages;
-  stages.schedule = flags.schedule;
-  if (!target.declared) return true;
+  std::optional<StageDeclaration> declared = target.declared;
+  if (!declared) return true;
   // `--assign cost` would let the cost model divide the layers. The cost model
   // needs a batch size, which is no option of `export`. Only numbers of layers
   // are therefore valid, and ParseInteger reports that `cost` is not a number.
@@ -148,9 +144,11 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
         ParseInteger("--microbatches", flags.microbatches, 1, findings);
     if (!microbatches) return false;
   }
-  const auto planned =
-      DeclaredOrMergedStages(stages, *target.declared, *target.compiled,
-                             target.config(), microbatches, findings);
+  const StageFlags stages = {flags.stages, flags.assign, flags.virtual_stages,
+                             flags.schedule};
+  if (!OverrideStages(stages, declared, findings)) return false;
+  const auto planned = Divided(*target.compiled, target.config(), *declared,
+                               microbatches, findings);
   if (planned == nullptr) return false;
   exports::PipelineChoice& choice = out.stages.emplace();
   choice.axis = planned->axis;

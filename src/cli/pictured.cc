@@ -231,17 +231,16 @@ std::optional<cost::CostInputs> CompiledWork(const StagedTarget& target,
   return work;
 }
 
-std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
-                                               const StagedTarget& target,
+std::optional<cost::PipelineCost> CostOfStages(const StagedTarget& target,
                                                const cost::CostInputs& work,
                                                const cost::Settings& settings,
+                                               bool exposed,
                                                const StageSizes& sizes,
                                                Findings& findings) {
-  const auto planned = StagesOfCommand(flags, target.stages(), *target.compiled,
-                                       target.config(), sizes, findings);
+  const auto planned = StagesOf(target, sizes, findings);
   if (planned == nullptr) return std::nullopt;
   return cost::PipelineCostOf(*target.compiled, work, settings, *planned,
-                              flags.Exposed(), findings);
+                              exposed, findings);
 }
 
 std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,

@@ -64,10 +64,10 @@ std::optional<cost::CostInputs> CompiledWork(const StagedTarget& target,
 
 // Returns the cost of the stages into which the flags or the target's
 // declaration divide the model. Returns nullopt after a finding.
-std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
-                                               const StagedTarget& target,
+std::optional<cost::PipelineCost> CostOfStages(const StagedTarget& target,
                                                const cost::CostInputs& work,
                                                const cost::Settings& settings,
+                                               bool exposed,
                                                const StageSizes& sizes,
                                                Findings& findings);
 

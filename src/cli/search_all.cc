@@ -39,20 +39,18 @@ std::vector<int64_t> SizesAlone(std::optional<int64_t> devices) {
   return out;
 }
 
-// Returns the pipeline that the declared stages and the flags describe. The
-// result has references to `flags`, which must outlive it.
-cost::StagesOfMeshes PipelineOfMeshes(
-    const StageFlags& flags, const std::optional<StageDeclaration>& declared,
-    const StageSizes& sizes) {
+// Returns the pipeline of the declared stages, by default with `usual`
+// micro-batches.
+cost::StagesOfMeshes PipelineOfMeshes(const StageDeclaration& declared,
+                                      bool exposed,
+                                      std::optional<int64_t> usual) {
   cost::StagesOfMeshes out;
-  out.axis = StageAxis(flags, declared ? &*declared : nullptr);
-  out.exposed = flags.Exposed();
-  out.request = [&flags, declared, sizes](const Mesh& mesh,
-                                          std::optional<int64_t> microbatches,
-                                          Findings& findings) {
-    StageSizes own = sizes;
-    if (microbatches) own.microbatches = microbatches;
-    return StageRequestOn(flags, declared ? &*declared : nullptr, mesh, own,
+  out.axis = declared.axis;
+  out.exposed = exposed;
+  out.request = [declared, usual](const Mesh& mesh,
+                                  std::optional<int64_t> microbatches,
+                                  Findings& findings) {
+    return StageRequestOn(declared, mesh, microbatches ? microbatches : usual,
                           findings);
   };
   return out;
@@ -76,20 +74,19 @@ std::optional<cost::FitInputs> ReadInputs(const SearchFlags& flags,
   const auto settings = CostSettings(flags.cost, target, mode, findings);
   if (!opened || !settings) return std::nullopt;
   cost::FitInputs out;
-  const auto& declared = opened->stages;
-  if (!CheckStageFlags(flags.every.stages, declared.has_value(), findings)) {
-    return std::nullopt;
-  }
-  if (flags.every.stages.Given() || (declared && !flags.every.stages.None())) {
+  const StageFlags& stages = flags.every.stages;
+  auto& declared = opened->stages;
+  if (!OverrideStages(stages, declared, findings)) return std::nullopt;
+  if (declared) {
     StageSizes sizes = {mode, settings->batch, settings->length, {}};
     if (GivesMicrobatches(flags.cost, target, mode)) {
       sizes.microbatches = settings->microbatches;
     }
-    const StageDeclaration* const file = declared ? &*declared : nullptr;
-    if (!CheckStageSizes(flags.every.stages, file, sizes, findings)) {
+    if (!CheckStageSizes(declared->axis_place, sizes, findings)) {
       return std::nullopt;
     }
-    out.stages = PipelineOfMeshes(flags.every.stages, declared, sizes);
+    out.stages =
+        PipelineOfMeshes(*declared, stages.Exposed(), sizes.microbatches);
   }
   out.rules = std::move(opened->rules);
   out.manifest = std::move(opened->manifest);

@@ -445,7 +445,7 @@ std::optional<StepFigures> FiguresOfTarget(const Target& target,
     sizes.microbatches = settings->microbatches;
   }
   const auto cost =
-      CostOfStages({}, compiled, *work, *settings, sizes, findings);
+      CostOfStages(compiled, *work, *settings, false, sizes, findings);
   if (!cost) return std::nullopt;
   return cost::FiguresOf(*cost, *work);
 }

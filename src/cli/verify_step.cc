@@ -360,10 +360,10 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
   auto out = std::make_unique<StepInputFiles>();
   InputFlags inputs = flags.inputs;
   inputs.trains = settings && IsAmong(Mode::kTrain, settings->modes);
-  StagedTarget opened =
+  const StagedTarget opened =
       CompileStaged(flags.stages, inputs, *target, common, findings);
-  out->model = std::move(opened.model);
-  out->compiled = std::move(opened.compiled);
+  out->model = opened.model;
+  out->compiled = opened.compiled;
   if (!settings || out->compiled == nullptr) return nullptr;
   if (!CanDescribe(*out->compiled, found, findings)) return nullptr;
   out->settings = std::move(*settings);
@@ -377,11 +377,9 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
   const StepDivision division = {
       .flags = flags.stages,
       .microbatches_given = !flags.microbatches.empty(),
-      .declared = opened.stages(),
       .trains = IsAmong(Mode::kTrain, modes),
       .usual_batch = usual.batch};
-  if (!DivideStep(division, *out->compiled, out->model, request, out->stages,
-                  findings)) {
+  if (!DivideStep(division, opened, request, out->stages, findings)) {
     return nullptr;
   }
   return out;
@@ -558,11 +556,9 @@ Declared DeclareVerifyStep() { return Declare(OptionsOf, RunVerifyStep); }
 
 namespace {
 
-bool CanStage(const StageFlags& flags, const StageDeclaration* declared,
+bool CanStage(const StageDeclaration& declared, bool given,
               const verify::StepRequest& request, Findings& findings) {
-  const bool given = flags.Given() || declared == nullptr;
-  const Place place =
-      given ? FlagPlace("--stages", flags.axis) : declared->axis_place;
+  const Place& place = declared.axis_place;
   const std::string without =
       given ? "or `--stages`"
             : "or pass `--stages none`, which proves the step on one stage";
@@ -649,35 +645,33 @@ bool CheckBatch(const verify::StepRequest& request, Findings& findings) {
 
 }  // namespace
 
-bool DivideStep(const StepDivision& division, const Compiled& compiled,
-                const std::optional<ModelConfig>& model,
+bool DivideStep(const StepDivision& division, const StagedTarget& target,
                 verify::StepRequest& request,
                 std::optional<verify::StageSettings>& out, Findings& findings) {
-  const StageDeclaration* declared =
-      division.trains ? division.declared : nullptr;
-  const bool staged = declared != nullptr || division.flags.Given();
+  const auto& declared = target.declared;
+  const bool given = division.flags.Given();
+  const bool staged = declared && (division.trains || given);
   std::shared_ptr<const PlannedStages> planned;
   if (!CheckMicrobatches(request.microbatches, findings)) return false;
   if (staged) {
-    if (!CanStage(division.flags, declared, request, findings)) return false;
+    if (!CanStage(*declared, given, request, findings)) return false;
     StageSizes sizes = {Mode::kTrain, division.usual_batch, request.length, {}};
     if (division.microbatches_given) sizes.microbatches = request.microbatches;
-    planned = StagesOfCommand(division.flags, declared, compiled,
-                              model ? &*model : nullptr, sizes, findings);
+    planned = StagesOf(target, sizes, findings);
     if (planned == nullptr) return false;
     request.microbatches = planned->table.microbatches;
     if (!CheckMicrobatches(request.microbatches, findings)) return false;
   }
   if (request.batch == 0) {
     request.batch =
-        declared == nullptr
-            ? division.usual_batch
-            : StagedBatch(compiled.mesh, planned->axis, division.usual_batch,
-                          request.microbatches);
+        staged && declared->IsInFile()
+            ? StagedBatch(target.compiled->mesh, planned->axis,
+                          division.usual_batch, request.microbatches)
+            : division.usual_batch;
   }
   if (!CheckBatch(request, findings)) return false;
   if (!staged) return true;
-  out = StagesToVerify(*planned, compiled, model, request,
+  out = StagesToVerify(*planned, *target.compiled, target.model, request,
                        division.flags.Exposed(), findings);
   return out.has_value();
 }

@@ -35,9 +35,7 @@ struct StepDivision {
   const StageFlags& flags;
   // True if a flag gives the number of micro-batches.
   bool microbatches_given = false;
-  // The stages that the rules or the target declare; null if there are none.
-  const StageDeclaration* declared = nullptr;
-  // True if the step trains. If it does not, declared stages are ignored.
+  // True if the step trains. If it does not, stages of files are ignored.
   bool trains = true;
   int64_t usual_batch = 0;
 };
@@ -49,8 +47,7 @@ struct StepDivision {
 // - stages that `cost` refuses
 // - a setting that a step in stages does not support: one part of the step
 //   (`--part`), real sizes (`--full`), or several processes
-bool DivideStep(const StepDivision& division, const Compiled& compiled,
-                const std::optional<ModelConfig>& model,
+bool DivideStep(const StepDivision& division, const StagedTarget& target,
                 verify::StepRequest& request,
                 std::optional<verify::StageSettings>& out, Findings& findings);
 

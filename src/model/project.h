@@ -285,7 +285,10 @@ struct AuditInput {
 enum class StageAssignment : uint8_t {
   kCost,    // The time of the longest stage is minimised.
   kEven,    // The numbers of layers of two stages differ by at most one.
-  kListed,  // The file lists the number of layers of each stage.
+  kListed,  // The number of layers of each stage is listed.
+  // The cost model searches for the numbers (`--assign cost`), which needs the
+  // batch and the length of a step.
+  kSearched,
 };
 
 // A pattern for parameters that hold scanned layers: all layers of the model,
@@ -325,6 +328,10 @@ struct StageDeclaration {
 
   Place place;  // place of the section
   Place axis_place, virtual_place, assign_place, tied_place, schedule_place;
+
+  // Returns whether a file has the section. Otherwise all values are from
+  // options of the command line.
+  bool IsInFile() const { return place.source != nullptr; }
 };
 
 // Copies each key that `nearer` lacks from `farther`. `layers` and `stacked`

@@ -559,9 +559,16 @@ constexpr std::string_view kUsualSchedule = "1f1b";
 StageBalance BalanceOf(const StageDeclaration& declared) {
   const StageAssignment usual =
       declared.stacked ? StageAssignment::kEven : StageAssignment::kCost;
-  return declared.assign.value_or(usual) == StageAssignment::kCost
-             ? StageBalance::kWeights
-             : StageBalance::kEven;
+  switch (declared.assign.value_or(usual)) {
+    case StageAssignment::kCost:
+      return StageBalance::kWeights;
+    case StageAssignment::kSearched:
+      return StageBalance::kSearched;
+    case StageAssignment::kEven:
+    case StageAssignment::kListed:
+      break;
+  }
+  return StageBalance::kEven;
 }
 
 }  // namespace
@@ -604,7 +611,7 @@ std::optional<StageRequest> DeclaredRequest(const StageDeclaration& declared,
   schedule.place =
       declared.schedule.empty() ? declared.place : declared.schedule_place;
   schedule.virtual_place = declared.virtual_place;
-  schedule.declared = true;
+  schedule.declared = declared.IsInFile();
   auto table = MakeScheduleTable(schedule, findings);
   if (!table) return std::nullopt;
   StageRequest out;
@@ -613,11 +620,11 @@ std::optional<StageRequest> DeclaredRequest(const StageDeclaration& declared,
   out.layers = declared.listed;
   out.balance = BalanceOf(declared);
   out.copies = declared.copies.value_or(true);
-  out.declared = declared;
+  if (declared.IsInFile()) out.declared = declared;
   out.axis_place = declared.axis_place;
   out.layers_place = declared.assign_place;
   out.tied_place = declared.tied_place;
-  out.layers_name = "`assign`";
+  if (out.layers_place.source != nullptr) out.layers_name = "`assign`";
   return out;
 }
 

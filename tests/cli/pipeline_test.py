@@ -203,7 +203,7 @@ class Pipeline(DescribedCase):
         for axis, more, rc, words in (
                 ("tp", [], 1, "the spec of `model.embed_tokens.weight` splits"),
                 ("zz", [], 2, "the mesh has no axis `zz`"),
-                ("pp", ["--mode", "decode"], 2, "`--stages` is for training: a schedule has backward tasks"),
+                ("pp", ["--mode", "decode"], 2, "`stages` are for training: a schedule has backward tasks"),
                 ("pp", ["--assign", "8,8,8,9"], 1,
                  "`--assign` has 33 layers in 4 stages"),
                 ("pp", ["--assign", "16,16"], 1, "has 32 layers in 2 stages"),
