@@ -30,6 +30,7 @@
 #include "importers/rules/exact.h"
 #include "importers/rules/hlo.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc::audit {
@@ -165,8 +166,7 @@ class PlanNames {
     for (const auto& [name, parameter] : names) {
       const size_t slash = name.find('/');
       if (slash == std::string::npos || slash + 1 == name.size()) continue;
-      const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-      if (is_digit(name[0]) || is_digit(name[slash + 1])) continue;
+      if (IsDigit(name[0]) || IsDigit(name[slash + 1])) continue;
       const std::string_view part = std::string_view(name).substr(0, slash + 1);
       if (++counts[part] * 2 > all) return std::string(part);
     }

@@ -34,6 +34,7 @@
 #include "source/input_file.h"
 #include "source/sink.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "stored/checksum.h"
 #include "stored/write.h"
@@ -309,8 +310,7 @@ bool InSeries(const Transfer& transfer, std::string_view name) {
                      [&](const std::string& series) {
                        return name.starts_with(series) &&
                               name.size() > series.size() &&
-                              name[series.size()] >= '0' &&
-                              name[series.size()] <= '9';
+                              IsDigit(name[series.size()]);
                      });
 }
 

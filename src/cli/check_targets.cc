@@ -9,7 +9,6 @@
 #include "cli/check_targets.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -35,6 +34,7 @@
 #include "source/list.h"
 #include "source/process.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "target/choose.h"
 #include "target/open.h"
@@ -167,7 +167,7 @@ Numberless WithoutNumbers(std::string_view message) {
   constexpr std::string_view kUnits[] = {" B",   " KiB", " MiB",
                                          " GiB", " TiB", " %"};
   const auto is_digit = [&](size_t i) {
-    return i < message.size() && message[i] >= '0' && message[i] <= '9';
+    return i < message.size() && IsDigit(message[i]);
   };
   Numberless out;
   bool quoted = false;
@@ -184,9 +184,8 @@ Numberless WithoutNumbers(std::string_view message) {
     }
     for (const std::string_view unit : kUnits) {
       const std::string_view rest = message.substr(i);
-      const bool ends =
-          !rest.starts_with(unit) || rest.size() == unit.size() ||
-          std::isalpha(static_cast<unsigned char>(rest[unit.size()])) == 0;
+      const bool ends = !rest.starts_with(unit) || rest.size() == unit.size() ||
+                        !IsLetter(rest[unit.size()]);
       if (rest.starts_with(unit) && ends) {
         i += unit.size();
         break;

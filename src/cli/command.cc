@@ -12,6 +12,7 @@
 
 #include "emit/findings/formats.h"
 #include "source/json_writer.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -56,8 +57,8 @@ bool Option::TakesFile() const {
 Strings Option::Choices() const {
   Strings choices;
   const char first = value.empty() ? 'A' : value.front();
-  const bool listed = value.find('|') != value.npos &&
-                      (first >= 'a' || (first >= '0' && first <= '9'));
+  const bool listed =
+      value.find('|') != value.npos && (first >= 'a' || IsDigit(first));
   for (size_t at = 0; listed && at <= value.size();) {
     const size_t end = std::min(value.find('|', at), value.size());
     choices.push_back(value.substr(at, end - at));

@@ -38,6 +38,7 @@
 #include "source/json_writer.h"
 #include "source/repository.h"
 #include "source/source.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "target/choose.h"
 #include "target/open.h"
@@ -270,8 +271,7 @@ std::string NameOf(const std::string& source) {
   }
   std::string out;
   for (const char c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       (c >= '0' && c <= '9') || c == '_' || c == '.';
+    const bool plain = IsWordByte(c) || c == '.';
     if (plain) {
       out += c;
     } else if (!out.empty() && out.back() != '-') {

@@ -24,6 +24,7 @@
 #include "roles/role.h"
 #include "source/list.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc::cost {
@@ -56,10 +57,6 @@ std::string_view OwnParts(std::string_view name) {
     begin = at;
   }
   return name.substr(begin);
-}
-
-bool IsLetter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 // Returns whether the text has the word between characters that are no letters:

@@ -18,6 +18,7 @@
 
 #include "families/evaluate.h"
 #include "source/file.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 #include "yaml/yaml.h"
@@ -499,10 +500,7 @@ constexpr size_t kNotLevel = 2;
 constexpr int kDeepest = 64;
 constexpr int kMostParts = 1000;
 
-bool IsLetter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool BeginsName(char c) { return IsLetter(c) || c == '_'; }
 
 class ExpressionParser {
  public:
@@ -531,8 +529,7 @@ class ExpressionParser {
     Skip();
     if (text_.substr(at_, word.size()) != word) return false;
     const size_t end = at_ + word.size();
-    if (IsLetter(word[0]) && end < text_.size() &&
-        (IsLetter(text_[end]) || IsDigit(text_[end]))) {
+    if (BeginsName(word[0]) && end < text_.size() && IsWordByte(text_[end])) {
       return false;
     }
     at_ = end;
@@ -543,7 +540,7 @@ class ExpressionParser {
     Skip();
     const size_t begin = at_;
     while (at_ < text_.size() &&
-           (IsLetter(text_[at_]) || (at_ > begin && IsDigit(text_[at_])))) {
+           (BeginsName(text_[at_]) || (at_ > begin && IsDigit(text_[at_])))) {
       ++at_;
     }
     return text_.substr(begin, at_ - begin);

@@ -31,6 +31,7 @@
 #include "parse/project.h"
 #include "source/list.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc::families {
@@ -684,16 +685,15 @@ constexpr size_t kLongestType = 256;
 // typing error.
 constexpr size_t kLongWord = 6;
 
-bool IsNumeral(char c) { return c >= '0' && c <= '9'; }
 bool IsLowerCase(char c) { return c >= 'a' && c <= 'z'; }
 
 std::vector<std::string> WordsOf(std::string_view type) {
   std::vector<std::string> words;
   char before = 0;
   for (const char c : FoldCase(type)) {
-    const bool digit = IsNumeral(c);
+    const bool digit = IsDigit(c);
     if (digit || IsLowerCase(c)) {
-      const bool goes_on = digit ? IsNumeral(before) : IsLowerCase(before);
+      const bool goes_on = digit ? IsDigit(before) : IsLowerCase(before);
       if (!goes_on) words.emplace_back();
       words.back() += c;
     }
@@ -714,7 +714,7 @@ std::string WithoutDoubles(std::string word) {
 }
 
 bool IsTypingError(std::string a, std::string b) {
-  if (IsNumeral(a[0]) || IsNumeral(b[0])) return false;
+  if (IsDigit(a[0]) || IsDigit(b[0])) return false;
   if (WithoutDoubles(a) == WithoutDoubles(b)) return true;
   if (EditDistance(a, b) != 1) return false;
   if (std::max(a.size(), b.size()) >= kLongWord) return true;

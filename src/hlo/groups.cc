@@ -12,11 +12,11 @@
 #include "hlo/groups.h"
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 
 #include "hlo/program.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc::hlo {
@@ -278,8 +278,6 @@ std::optional<std::vector<std::pair<int64_t, int64_t>>> ReadPairs(
 //   ->  bf16, 16 bits, 8 x 128; u32, 32 bits, no dimensions
 
 namespace {
-
-bool IsLetter(char c) { return std::isalpha(static_cast<unsigned char>(c)); }
 
 int64_t BitsOf(std::string_view element) {
   if (element == "pred") return 8;

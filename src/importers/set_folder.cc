@@ -22,6 +22,7 @@
 #include "source/file.h"
 #include "source/input_file.h"
 #include "source/list.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "stored/write.h"
 
@@ -30,8 +31,6 @@ namespace {
 
 constexpr size_t kNamesShown = 20;
 constexpr size_t kMostDigits = 18;
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 int64_t NumberOf(std::string_view digits) {
   const size_t first = std::min(digits.find_first_not_of('0'), digits.size());

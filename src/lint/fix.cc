@@ -20,6 +20,7 @@
 #include "match/re2_finder.h"
 #include "model/name.h"
 #include "source/file.h"
+#include "source/utf8.h"
 
 namespace shardc {
 namespace {
@@ -195,9 +196,8 @@ std::vector<TextEdit> WithoutStart(const Rule& rule, std::string_view start) {
   if (!text.substr(at).starts_with(start)) return {};
   const size_t end = at + start.size();
   const char next = end < text.size() ? text[end] : '\n';
-  const bool plain = next == '\\' || next == '(' || next == '_' ||
-                     (next >= 'a' && next <= 'z') ||
-                     (next >= 'A' && next <= 'Z');
+  const bool plain =
+      next == '\\' || next == '(' || next == '_' || IsLetter(next);
   if (!quoted && !plain) return {};
   return {{at, end, ""}};
 }
@@ -255,10 +255,6 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name,
   if (!begin) return {};
   const std::string_view pattern = rule.match;
   const std::string lower = LowerCase(name);
-  const auto is_word = [](char c) {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-           (c >= 'A' && c <= 'Z');
-  };
   std::vector<TextEdit> out;
   std::string fixed = rule.match;
   for (size_t at = 0; at < pattern.size();) {
@@ -267,7 +263,7 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name,
       continue;
     }
     size_t end = at;
-    while (end < pattern.size() && is_word(pattern[end])) ++end;
+    while (end < pattern.size() && IsWordByte(pattern[end])) ++end;
     const std::string_view word = pattern.substr(at, end - at);
     const size_t found =
         word.empty() ? std::string::npos : lower.find(LowerCase(word));

@@ -149,15 +149,14 @@ Position Lines::PositionOf(size_t offset, Encoding encoding) const {
 namespace {
 
 int Digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
+  if (IsDigit(c)) return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
 
 bool IsPlain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         (c >= '0' && c <= '9') ||
+  return IsLetter(c) || IsDigit(c) ||
          std::string_view("-._~/").find(c) != std::string_view::npos;
 }
 
@@ -219,15 +218,10 @@ using std::string_view;
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
-bool IsNameByte(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         (c >= '0' && c <= '9') || c == '_';
-}
-
 // Returns whether the byte can be in a word such as `fsdp`, `builtin:llama/hf`
 // or `unanchored-pattern`.
-bool IsWordByte(char c) {
-  return IsNameByte(c) || c == ':' || c == '/' || c == '.' || c == '-';
+bool IsWordPart(char c) {
+  return IsWordByte(c) || c == ':' || c == '/' || c == '.' || c == '-';
 }
 
 string_view TrimBlanks(string_view text) {
@@ -463,7 +457,7 @@ Context ContextAt(string_view text, size_t offset) {
   const string_view before = text.substr(begin, offset - begin);
   Context out;
   out.begin = offset;
-  while (out.begin > begin && IsWordByte(text[out.begin - 1])) --out.begin;
+  while (out.begin > begin && IsWordPart(text[out.begin - 1])) --out.begin;
   const Start start = StartOf(before);
   Scan scan = Scanner(before, start.content, false).Run();
   if (scan.comment) {
@@ -488,7 +482,7 @@ Word WordAt(string_view text, size_t offset) {
   offset = std::min(offset, text.size());
   Word out{offset, offset};
   const auto in_name = [](char c) {
-    return IsNameByte(c) || c == '-' || c == '.';
+    return IsWordByte(c) || c == '-' || c == '.';
   };
   while (out.begin > 0 && in_name(text[out.begin - 1])) --out.begin;
   while (out.end < text.size() && in_name(text[out.end])) ++out.end;

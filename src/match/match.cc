@@ -16,6 +16,7 @@
 #include "match/re2_finder.h"
 #include "source/process.h"
 #include "source/text_order.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -234,11 +235,6 @@ bool MayBeAlternatives(std::string_view pattern) {
   return false;
 }
 
-bool IsWordCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         (c >= '0' && c <= '9') || c == '_';
-}
-
 // Returns a literal text with which every match begins. Stops before the first
 // character that is not literal, such as `(`. The text may be empty.
 //   mlp\.experts\.(\d+)  ->  mlp.experts.     ab*(c)  ->  a     (a)b  ->  none
@@ -249,7 +245,7 @@ std::string LiteralBegin(std::string_view pattern) {
     const bool escaped = pattern[at] == '\\' && at + 1 < pattern.size();
     const char c = pattern[escaped ? at + 1 : at];
     const bool plain = escaped ? c == '.' || c == '/' || c == '-'
-                               : IsWordCharacter(c) || c == '/' || c == '-';
+                               : IsWordByte(c) || c == '/' || c == '-';
     if (!plain) {
       const bool repeats = !escaped && std::string_view("*+?{").find(c) !=
                                            std::string_view::npos;
@@ -382,7 +378,7 @@ std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
   for (size_t i = 0; i < rewrite.size(); ++i) {
     const bool escaped = rewrite[i] == '\\' && i + 1 < rewrite.size();
     const char next = rewrite[escaped ? ++i : i];
-    if (escaped && next >= '0' && next <= '9') {
+    if (escaped && IsDigit(next)) {
       const int group = next - '0';
       if (group >= count) return std::nullopt;
       const auto& piece = groups[static_cast<size_t>(group)];

@@ -13,6 +13,7 @@
 #include "match/automaton/pattern_tree.h"
 #include "source/list.h"
 #include "source/size.h"
+#include "source/utf8.h"
 
 namespace shardc {
 namespace {
@@ -282,8 +283,7 @@ class SketchParser {
   Texts Escape() {
     if (End()) return {""};
     const char c = text_[at_++];
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                        (c >= '0' && c <= '9');
+    const bool letter = IsLetter(c) || IsDigit(c);
     if (!letter) return {std::string(1, c)};
     if (c == 'b' || c == 'B' || c == 'A' || c == 'z') return {""};
     if ((c == 'p' || c == 'P') && !End()) {

@@ -7,6 +7,7 @@
 //                                  (p, w); role of the sharding constraint q
 //   n (p+r)                    ->  factors n and (p, r)
 #include "parse/model_section.h"
+#include "source/utf8.h"
 
 #include <algorithm>
 #include <charconv>
@@ -22,13 +23,9 @@
 namespace shardc {
 namespace {
 
-bool IsWordStart(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-bool IsWordPart(char c) {
-  return IsWordStart(c) || (c >= '0' && c <= '9') || c == '.';
-}
-bool IsNumberPart(char c) { return (c >= '0' && c <= '9') || c == '.'; }
+bool IsWordStart(char c) { return IsLetter(c) || c == '_'; }
+bool IsWordPart(char c) { return IsWordStart(c) || IsDigit(c) || c == '.'; }
+bool IsNumberPart(char c) { return IsDigit(c) || c == '.'; }
 
 // Reads the names, numbers and punctuation of a text one by one. Skips the
 // spaces before each of them.

@@ -24,6 +24,7 @@
 #include "source/list.h"
 #include "source/repository.h"
 #include "source/sink.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 #include "yaml/scan.h"
@@ -248,9 +249,8 @@ class ProjectReader {
       const char* end = text.data() + text.size();
       const auto [stop, error] =
           std::from_chars(text.data(), end, number, std::chars_format::fixed);
-      const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
       const bool digits =
-          !text.empty() && is_digit(text.front()) && is_digit(text.back());
+          !text.empty() && IsDigit(text.front()) && IsDigit(text.back());
       if (!digits || error != std::errc() || stop != end || number > 1e9) break;
       out = {number * factor, context_.document.PlaceOf(*node)};
       return;

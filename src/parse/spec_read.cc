@@ -15,6 +15,7 @@
 #include "parse/keys.h"
 #include "parse/rules.h"
 #include "source/list.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 #include "yaml/scan.h"
@@ -33,16 +34,12 @@ std::string NameFault(const YamlNode& node, const std::string& text) {
   if (text.empty()) return "is empty";
   if (text.find(' ') != std::string::npos) return "holds a space";
   for (char c : text) {
-    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                      (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-                      c == '.';
+    const bool good = IsWordByte(c) || c == '-' || c == '.';
     if (!good) {
       return "holds something else than letters, digits, `_`, `-` and `.`";
     }
   }
-  if (text[0] >= '0' && text[0] <= '9') {
-    return "does not begin with a letter";
-  }
+  if (IsDigit(text[0])) return "does not begin with a letter";
   return {};
 }
 

@@ -26,6 +26,7 @@
 #include "source/json_writer.h"
 #include "source/list.h"
 #include "source/size.h"
+#include "source/utf8.h"
 
 namespace shardc {
 namespace {
@@ -179,8 +180,7 @@ std::optional<std::string> Literal(std::string_view part) {
   std::string out;
   for (size_t i = 0; i < part.size(); ++i) {
     const char c = part[i];
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       (c >= '0' && c <= '9') || c == '_' || c == '/';
+    const bool plain = IsWordByte(c) || c == '/';
     if (plain) {
       out += c;
     } else if (c == '\\' && i + 1 < part.size() && part[i + 1] == '.') {

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "source/size.h"
+#include "source/utf8.h"
 
 namespace shardc {
 namespace {
@@ -372,7 +373,7 @@ void CompleteSizes(const Facts& facts, ModelConfig& model) {
         });
     if (contracts_heads && attend.insert(InnermostLayer(param.name)).second) {
       std::string stack(InnermostLayer(param.name));
-      std::erase_if(stack, [](char c) { return c >= '0' && c <= '9'; });
+      std::erase_if(stack, [](char c) { return IsDigit(c); });
       stacks.insert(std::move(stack));
     }
   }

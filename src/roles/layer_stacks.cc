@@ -48,6 +48,7 @@
 #include "roles/role.h"
 #include "source/list.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -641,11 +642,7 @@ bool HasHeadWord(std::string_view name) {
        at = name.find(kHead, at + 1)) {
     std::string_view rest = name.substr(at + kHead.size());
     if (rest.starts_with('s')) rest.remove_prefix(1);
-    const auto in_part = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-             (c >= '0' && c <= '9') || c == '_';
-    };
-    if (rest.empty() || !in_part(rest.front())) return true;
+    if (rest.empty() || !IsWordByte(rest.front())) return true;
   }
   return false;
 }

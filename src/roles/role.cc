@@ -9,6 +9,7 @@
 
 #include "model/name.h"
 #include "source/list.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -409,7 +410,6 @@ bool HasPart(std::string_view name, char separator,
 namespace {
 
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
-bool IsLetter(char c) { return IsUpper(c) || (c >= 'a' && c <= 'z'); }
 
 // The last parts of what quantised checkpoints store next to weights and
 // scales: GPTQ, compressed-tensors and bitsandbytes.

@@ -27,6 +27,7 @@
 #include "source/file.h"
 #include "source/list.h"
 #include "source/process.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -43,7 +44,7 @@ std::string KindOf(mode_t mode) {
 // Returns a name with each digit replaced by 0.
 std::string WithoutNumbers(std::string name) {
   for (char& c : name) {
-    if (c >= '0' && c <= '9') c = '0';
+    if (IsDigit(c)) c = '0';
   }
   return name;
 }

@@ -93,8 +93,6 @@ bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 // this many keys, and else by sorting the keys.
 constexpr size_t kFewKeys = 8;
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 template <class T>
 bool Fits(std::string_view digits) {
   T value{};
@@ -352,8 +350,7 @@ constexpr size_t kMaxNodes = size_t{1} << 26;  // 1 GiB, at 16 bytes a node
 bool IsBlank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 bool IsNumberByte(char c) {
-  return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' ||
-         c == 'e' || c == 'E';
+  return IsDigit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
 // Returns the offset after the string whose opening quote is at `at`.

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <system_error>
 
+#include "source/utf8.h"
+
 namespace shardc {
 namespace {
 
@@ -49,7 +51,7 @@ constexpr int64_t kLeastBareBytes = int64_t{1} << 20;
 // Removes and returns the leading digits of `text`.
 std::string_view TakeDigits(std::string_view& text) {
   size_t count = 0;
-  while (count < text.size() && text[count] >= '0' && text[count] <= '9') {
+  while (count < text.size() && IsDigit(text[count])) {
     ++count;
   }
   const std::string_view digits = text.substr(0, count);

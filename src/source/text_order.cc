@@ -28,6 +28,8 @@
 #include <span>
 #include <utility>
 
+#include "source/utf8.h"
+
 namespace shardc {
 namespace {
 
@@ -202,7 +204,7 @@ size_t NumberedPrefix(std::string_view text) {
       digits = true;
       part = i + 1;
     } else {
-      digits = digits && c >= '0' && c <= '9';
+      digits = digits && IsDigit(c);
     }
   }
   return 0;

@@ -1,4 +1,4 @@
-// Unicode code points and their UTF-8 bytes.
+// Classes of characters, Unicode code points and their UTF-8 bytes.
 #ifndef SHARDC_SOURCE_UTF8_H_
 #define SHARDC_SOURCE_UTF8_H_
 
@@ -11,6 +11,16 @@
 namespace shardc {
 
 inline constexpr uint32_t kLastCodePoint = 0x10FFFF;
+
+// ASCII digits, ASCII letters, and what `\w` of a pattern matches: letters,
+// digits and `_`.
+constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool IsLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+constexpr bool IsWordByte(char c) {
+  return IsLetter(c) || IsDigit(c) || c == '_';
+}
 
 // A decoded code point. `length` is in bytes; 0 if the bytes are not
 // well-formed UTF-8, which excludes overlong forms and surrogates.

@@ -18,6 +18,7 @@
 #include "model/name.h"
 #include "source/list.h"
 #include "source/size.h"
+#include "source/utf8.h"
 
 namespace shardc::suggest {
 namespace {
@@ -25,8 +26,6 @@ namespace {
 // If fewer than this many different numbers follow a stem, they name the parts
 // of one layer, such as fc1 and fc2.
 constexpr size_t kFewestCounted = 4;
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // Returns the index at which the digits at the end of a part begin. If the part
 // does not end with a digit, returns its size.

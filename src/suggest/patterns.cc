@@ -23,6 +23,7 @@
 
 #include "match/match.h"
 #include "match/sketch.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "suggest/parameter_groups.h"
 
@@ -513,10 +514,8 @@ std::string PartText(const std::string& part) {
 std::string Escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       (c >= '0' && c <= '9') || c == '_' ||
-                       static_cast<unsigned char>(c) >= 0x80 || c == '/' ||
-                       c == '-' || c == ' ';
+    const bool plain = IsWordByte(c) || static_cast<unsigned char>(c) >= 0x80 ||
+                       c == '/' || c == '-' || c == ' ';
     if (c == '*') {
       out += "\\d+";
     } else {

@@ -31,6 +31,7 @@
 #include "roles/layer_stacks.h"
 #include "source/file.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "target/open.h"
 
@@ -653,9 +654,8 @@ std::string PathPattern(std::string_view path, char separator, char own) {
     } else if (c == '*') {  // `*` stands for a number
       out += "\\d+";
     } else {
-      const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                         (c >= 'A' && c <= 'Z') || c == '_' || c == '/' ||
-                         static_cast<unsigned char>(c) >= 0x80;
+      const bool plain =
+          IsWordByte(c) || c == '/' || static_cast<unsigned char>(c) >= 0x80;
       if (!plain) out += '\\';
       out += c;
     }

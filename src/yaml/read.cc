@@ -15,6 +15,7 @@
 
 #include "source/list.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "yaml/scan.h"
 
@@ -118,12 +119,11 @@ std::optional<std::string> ReadKey(const YamlContext& context,
 std::string AxisNameFault(std::string_view name) {
   if (name.empty()) return "is empty";
   if (name == "_") return "means no axis";
-  const auto letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  if (!letter(name[0])) return "does not begin with a letter";
+  if (!IsLetter(name[0]) && name[0] != '_') {
+    return "does not begin with a letter";
+  }
   for (char c : name) {
-    if (!letter(c) && !(c >= '0' && c <= '9') && c != '-' && c != '.') {
+    if (!IsWordByte(c) && c != '-' && c != '.') {
       return "holds something else than letters, digits, `_`, `-` and `.`";
     }
   }
@@ -172,7 +172,7 @@ bool IsCoreReal(std::string_view text) {
 
 size_t CountDigits(std::string_view text, size_t at) {
   size_t end = at;
-  while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+  while (end < text.size() && IsDigit(text[end])) ++end;
   return end - at;
 }
 

@@ -510,7 +510,7 @@ uint32_t UnitAt(std::string_view text, size_t at) {
   if (text.size() - at < kEscape || text.substr(at, 2) != "\\u") return 0;
   uint32_t unit = 0;
   for (const char c : text.substr(at + 2, 4)) {
-    const bool digit = c >= '0' && c <= '9';
+    const bool digit = IsDigit(c);
     const char lower = static_cast<char>(c | 0x20);
     if (!digit && (lower < 'a' || lower > 'f')) return 0;
     unit =

@@ -11,6 +11,7 @@
 #include "lint/rules/lint.h"
 #include "source/digest.h"
 #include "source/json_writer.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -34,9 +35,8 @@ std::string Uri(std::string_view path) {
   constexpr std::string_view kPlain = "-._~/!$&'()*+,;=@";
   std::string out = path.starts_with("/") ? "file://" : "";
   for (char c : path) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       (c >= '0' && c <= '9') ||
-                       kPlain.find(c) != std::string_view::npos;
+    const bool plain =
+        IsLetter(c) || IsDigit(c) || kPlain.find(c) != std::string_view::npos;
     if (plain) {
       out += c;
       continue;

@@ -17,6 +17,7 @@
 
 #include "emit/emit.h"
 #include "source/json_writer.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -135,14 +136,10 @@ constexpr std::string_view kYamlWords[] = {"null", "true", "false", "yes",
 // quotes. To be safe, returns false for a text that begins with a digit or has
 // characters other than letters, digits and underscores.
 bool IsPlainYaml(std::string_view text) {
-  const auto fine = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-           (c >= '0' && c <= '9');
-  };
-  if (text.empty() || !std::all_of(text.begin(), text.end(), fine)) {
+  if (text.empty() || !std::all_of(text.begin(), text.end(), IsWordByte)) {
     return false;
   }
-  const bool digit = text[0] >= '0' && text[0] <= '9';
+  const bool digit = IsDigit(text[0]);
   std::string lower(text);
   for (char& c : lower) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

@@ -18,6 +18,7 @@
 #include "model/name.h"
 #include "source/json.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 
@@ -38,7 +39,7 @@ char SeparatorOf(const std::vector<NamedSpec>& params) {
 // parts are returned unchanged.
 std::string_view BeforeNumber(std::string_view part, bool suffixes) {
   size_t end = part.size();
-  while (end > 0 && part[end - 1] >= '0' && part[end - 1] <= '9') --end;
+  while (end > 0 && IsDigit(part[end - 1])) --end;
   const bool number =
       end < part.size() && (end == 0 || (suffixes && part[end - 1] == '_'));
   return number ? part.substr(0, end) : part;

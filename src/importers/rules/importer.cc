@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "source/utf8.h"
+
 namespace shardc::imports {
 namespace {
 
@@ -53,7 +55,7 @@ std::string EntireName(std::string_view name) {
 //   Take("devices=[")  ->  true     Number()  ->  4     Take("]")  ->  false
 
 int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
+  if (IsDigit(c)) return c - '0';
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return -1;
@@ -121,9 +123,7 @@ std::string Scan::Word() {
   const size_t begin = at_;
   while (!AtEnd()) {
     const char c = text_[at_];
-    const bool part = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                      (c >= '0' && c <= '9') || c == '_' || c == '.' ||
-                      c == '-';
+    const bool part = IsWordByte(c) || c == '.' || c == '-';
     if (!part) break;
     ++at_;
   }

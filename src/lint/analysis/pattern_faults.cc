@@ -20,21 +20,21 @@
 #include "lint/analysis/groups.h"
 #include "match/match.h"
 #include "match/re2_finder.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-bool IsWord(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         (c >= '0' && c <= '9') || c == '_';
-}
 
 namespace {
 
 // Before returns whether the character may precede a dot that separates parts
 // of a path. After returns whether it may follow such a dot.
-bool Before(char c) { return IsWord(c) || c == ')' || c == ']' || c == '+'; }
-bool After(char c) { return IsWord(c) || c == '(' || c == '[' || c == '\\'; }
+bool Before(char c) {
+  return IsWordByte(c) || c == ')' || c == ']' || c == '+';
+}
+bool After(char c) {
+  return IsWordByte(c) || c == '(' || c == '[' || c == '\\';
+}
 
 }  // namespace
 
@@ -99,11 +99,9 @@ namespace {
 // Returns whether a match that ends at `end` ends inside a word of the name, as
 // `kernel` does in `kernel_scale`.
 bool EndsInsideWord(std::string_view name, size_t end) {
-  return end > 0 && end < name.size() && IsWord(name[end - 1]) &&
-         IsWord(name[end]);
+  return end > 0 && end < name.size() && IsWordByte(name[end - 1]) &&
+         IsWordByte(name[end]);
 }
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 std::optional<Regex> RegexOf(const Rule& rule, const std::string& pattern) {
   Findings ignored;

@@ -16,9 +16,6 @@
 
 namespace shardc {
 
-// Returns whether a character belongs to a word, as `\w` and `\b` define it.
-bool IsWord(char c);
-
 // Escapes the dots that separate parts of a path: `mlp.up.weight` becomes
 // `mlp\.up\.weight`. Returns nullopt if the pattern has no such dot.
 std::optional<std::string> EscapeDots(std::string_view pattern);

@@ -137,11 +137,6 @@ constexpr int kDeepest = 100;
 constexpr size_t kMostRanges = 64;
 constexpr int kMostRepeats = 1000;  // The largest repetition that RE2 accepts.
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsLetter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 struct NamedClass {
   std::string_view name;
   std::string_view pairs;  // The first and the last character of each range.
@@ -315,8 +310,7 @@ bool PatternParser::IsRepetition(size_t at) const {
 // characters of a pattern pass it.
 bool PatternParser::AtPlain() const {
   const char c = text_[at_];
-  return (IsLetter(c) || IsDigit(c) || c == '/' || c == '_') && !flags_.fold &&
-         !IsRepetition(at_ + 1);
+  return (IsWordByte(c) || c == '/') && !flags_.fold && !IsRepetition(at_ + 1);
 }
 
 std::optional<PatternTree> PatternParser::ReadSequence(int depth) {
