@@ -278,7 +278,7 @@ Options OptionsOf(CheckpointFlags& flags) {
        .help = "cast floating-point tensors while copying, rounding to "
                "nearest: f32, bf16 or f16; with REGEX=, only tensors whose "
                "name the pattern matches",
-       .words = {"f32", "bf16", "f16"}},
+       .words = Words({"f32", "bf16", "f16"})},
       {.name = "--params",
        .to = &flags.select,
        .value = "REGEX",
@@ -640,7 +640,7 @@ Options OptionsOf(ShardFlags& flags) {
        .value = "MODE",
        .help = "mode whose specs are used (default: the plan's only mode, else "
                "train)",
-       .words = ModeNames()},
+       .words = ModeNames},
       {.name = "--processes",
        .to = &flags.processes,
        .value = "N",

@@ -54,6 +54,10 @@ bool Option::TakesFile() const {
           value.find("PATH") != value.npos);
 }
 
+std::function<Strings()> Words(Strings words) {
+  return [own = std::move(words)] { return own; };
+}
+
 Strings Option::Choices() const {
   Strings choices;
   const char first = value.empty() ? 'A' : value.front();
@@ -147,7 +151,7 @@ void WriteOption(JsonWriter& json, const Option& option) {
   WriteText(json, "help", option.help);
   WriteTrue(json, "required", option.required);
   WriteTrue(json, "file", option.TakesFile());
-  const Strings words = option.words.empty() ? option.Choices() : option.words;
+  const Strings words = option.words ? option.words() : option.Choices();
   json.Member("words", Given(words));
   json.EndObject();
 }

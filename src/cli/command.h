@@ -86,7 +86,9 @@ struct Option {
   bool required = false;
   bool checked = false;  // whether only Choices() are accepted
   Several several = Several::kAgain;
-  Strings words = {};  // completions in addition to Choices()
+  // Returns completions in place of Choices(). It is called only when
+  // completions are written: some lists are long to make.
+  std::function<Strings()> words = {};
   // The heading of the option in --help. It is empty for the command's own
   // options.
   std::string group = {};
@@ -102,6 +104,9 @@ struct Option {
 };
 
 using Options = std::vector<Option>;
+
+// Returns Option::words that are these.
+std::function<Strings()> Words(Strings words);
 
 // Returns whether an option has another value than the same option has in
 // `usual`, which stores the defaults. An integer of a Bounded option is never

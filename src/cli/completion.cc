@@ -24,7 +24,7 @@ Options CompletionOptions(std::string& shell) {
            .to = &shell,
            .help = "bash, fish or zsh",
            .required = true,
-           .words = {"bash", "fish", "zsh"}}};
+           .words = Words({"bash", "fish", "zsh"})}};
 }
 
 }  // namespace

@@ -69,8 +69,12 @@ Option OptionOfSetting(std::string_view flag, std::string* to) {
                 .to = to,
                 .value = std::string(row.value),
                 .help = std::string(row.help)};
-  if (row.words == nullptr) return out;
-  for (const std::string_view word : row.words()) out.words.emplace_back(word);
+  if (row.words != nullptr) {
+    out.words = [&row] {
+      const auto words = row.words();
+      return Strings(words.begin(), words.end());
+    };
+  }
   return out;
 }
 
@@ -156,7 +160,7 @@ Options OptionsOf(StageFlags& flags) {
            .value = "NAME|FILE",
            .help = "schedule of the pipeline, or a file in PyTorch's CSV "
                    "(default: that of `stages:`, else 1f1b)",
-           .words = ScheduleNames()},
+           .words = ScheduleNames},
           {.name = "--p2p",
            .to = &flags.p2p,
            .value = "overlapped|exposed",

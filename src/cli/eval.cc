@@ -108,7 +108,7 @@ Options OptionsOf(EvalFlags& flags) {
       {.name = "NAME",
        .to = &flags.name,
        .help = "a function; without it they are listed with their inputs",
-       .words = FunctionNames()},
+       .words = FunctionNames},
       {.name = "--input",
        .to = &flags.input,
        .value = "FILE",

@@ -78,7 +78,7 @@ Options OptionsOf(ExampleFlags& flags) {
   return {{.name = "NAME",
            .to = &flags.name,
            .help = "the example (default: list the names)",
-           .words = ExampleNames()},
+           .words = ExampleNames},
           {.name = "FOLDER",
            .to = &flags.folder,
            .help = "folder to write to; it is made if it is missing"}};

@@ -169,7 +169,7 @@ Options OptionsOf(ExplainFlags& flags) {
        .to = &flags.what,
        .value = "PARAM|CODE",
        .help = "name of a parameter, or code or name of a diagnostic",
-       .words = CodeWords()},
+       .words = CodeWords},
       {.name = "--codes",
        .to = &flags.codes,
        .help = "list every diagnostic as Markdown, or in JSON with its "
@@ -180,7 +180,7 @@ Options OptionsOf(ExplainFlags& flags) {
        .help = "list the ops of a step that use the parameter, and what is "
                "sent for it and its gradient: train, prefill, decode",
        .several = Several::kCommas,
-       .words = {"train", "prefill", "decode"}},
+       .words = Words({"train", "prefill", "decode"})},
       {.name = "--program",
        .to = &flags.program,
        .value = "FILE",

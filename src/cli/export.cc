@@ -623,7 +623,7 @@ Options OptionsOf(ExportFlags& flags) {
                       .to = &flags.format,
                       .help = FormatsText(),
                       .required = true,
-                      .words = FormatNames()}};
+                      .words = FormatNames}};
   Append(
       options,
       Under("Inputs",
@@ -641,7 +641,7 @@ Options OptionsOf(ExportFlags& flags) {
         .to = &flags.mode,
         .value = "MODE",
         .help = "mode, for formats that hold one (default: train)",
-        .words = ModeNames()},
+        .words = ModeNames},
        {.name = "--form",
         .to = &own.form,
         .value = "iota|list|mesh",
@@ -721,7 +721,7 @@ Options OptionsOf(ExportFlags& flags) {
         .value = "NAME|FILE",
         .help = "pipelines: the schedule (default: that of `stages:`, else "
                 "1f1b)",
-        .words = ScheduleNames()},
+        .words = ScheduleNames},
        {.name = "--microbatches",
         .to = &flags.microbatches,
         .value = "N",

@@ -215,7 +215,7 @@ Options OptionsOf(ImportFlags& flags) {
        .to = &flags.format,
        .help = ImportersText(),
        .required = true,
-       .words = ImporterNames()},
+       .words = ImporterNames},
       {.name = "FILE",
        .to = &flags.file,
        .help = "file to read; - is standard input",

@@ -198,7 +198,7 @@ Options RulesInputs(InputFlags& flags) {
                            .value = "FILE",
                            .help = "rules file, builtin:PACK or auto; may be "
                                    "repeated, rules of earlier files win",
-                           .words = PackNames()}});
+                           .words = PackNames}});
 }
 
 Options ManifestInputs(InputFlags& flags) {
@@ -278,7 +278,7 @@ Options AllInputs(InputFlags& flags) {
               .value = "MODE,...",
               .help = "modes to compile, such as train,decode (default: all)",
               .several = Several::kCommas,
-              .words = ModeNames()},
+              .words = ModeNames},
              {.name = "--unmatched",
               .to = &flags.unmatched,
               .value = "error|replicate",
@@ -438,7 +438,7 @@ Option ModeOption(std::string* to) {
           .to = to,
           .value = "MODE",
           .help = "train, prefill, decode or insert (default: train)",
-          .words = ModeNames()};
+          .words = ModeNames};
 }
 
 std::optional<std::vector<Mode>> ParseModes(const Strings& given,

@@ -280,7 +280,7 @@ Options OptionsOf(ResolveFlags& flags) {
        .value = "MODE",
        .help = "mode: train, prefill, decode or insert (default: the bundle's "
                "own, else train)",
-       .words = ModeNames()},
+       .words = ModeNames},
       {.name = "--mode-dim",
        .to = &flags.mode_dim,
        .value = "N",

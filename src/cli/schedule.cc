@@ -189,7 +189,7 @@ Options OptionsOf(ScheduleFlags& flags) {
        .to = &flags.name,
        .help = "a schedule, or a file in PyTorch's CSV (default: list the "
                "schedules)",
-       .words = ScheduleNames()},
+       .words = ScheduleNames},
       {.name = "--ranks",
        .to = &flags.ranks,
        .value = "N",

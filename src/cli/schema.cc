@@ -42,7 +42,7 @@ Options SchemaOptions(std::string& name) {
   return {{.name = "NAME",
            .to = &name,
            .help = "name of a schema (default: list the names)",
-           .words = SchemaNames()}};
+           .words = SchemaNames}};
 }
 
 }  // namespace

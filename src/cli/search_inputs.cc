@@ -290,7 +290,7 @@ Options OptionsOfSearch(SearchFlags& flags) {
            .help = "search no other mesh than the given one, or no other "
                    "rules",
            .several = Several::kCommas,
-           .words = {"mesh", "rules"}},
+           .words = Words({"mesh", "rules"})},
           {.name = "--program",
            .to = &flags.program,
            .value = "FILE",

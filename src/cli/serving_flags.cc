@@ -70,18 +70,17 @@ std::optional<ServedFormat> ReadFormat(const std::string& text,
 }  // namespace
 
 Options OptionsOf(ServingFlags& flags) {
-  Option engine = {
-      .name = "--engine",
-      .to = &flags.engine,
-      .value = "NAME|FILE",
-      .help =
-          "engine that serves the model, with `--mode decode` or "
-          "`prefill`: vllm, sglang, tensorrt-llm, tpu, or a file that "
-          "describes one"};
-  for (const std::string_view name : EngineNames()) {
-    engine.words.emplace_back(name);
-  }
-  return {std::move(engine),
+  return {{.name = "--engine",
+           .to = &flags.engine,
+           .value = "NAME|FILE",
+           .help = "engine that serves the model, with `--mode decode` or "
+                   "`prefill`: vllm, sglang, tensorrt-llm, tpu, or a file that "
+                   "describes one",
+           .words =
+               [] {
+                 const auto names = EngineNames();
+                 return Strings(names.begin(), names.end());
+               }},
           {.name = "--slots",
            .to = &flags.slots,
            .value = "N",

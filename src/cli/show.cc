@@ -311,7 +311,7 @@ Options OptionsOf(ShowCommand& command) {
                       .value = "layout|memory|kv",
                       .help = "picture to draw (default: the mesh, the rules "
                               "and memory)",
-                      .words = {"layout", "memory", "kv"}},
+                      .words = Words({"layout", "memory", "kv"})},
                      {.name = "PARAM",
                       .to = &command.param,
                       .value = "PARAM",

@@ -403,7 +403,7 @@ Options OptionsOf(VerifyFlags& flags) {
            .value = "MODE,...",
            .help = "train, prefill, decode, insert (default: all)",
            .several = Several::kCommas,
-           .words = ModeNames()},
+           .words = ModeNames},
           {.name = "--layout",
            .to = &flags.layouts,
            .value = "LAYOUT,...",

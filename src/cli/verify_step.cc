@@ -273,7 +273,7 @@ Options OptionsOf(StepFlags& flags) {
         .value = "MODE,...",
         .help = "the steps to run: train, prefill, decode (default: train)",
         .several = Several::kCommas,
-        .words = {"train", "prefill", "decode"}},
+        .words = Words({"train", "prefill", "decode"})},
        {.name = "--batch",
         .to = &flags.batch,
         .value = "N",

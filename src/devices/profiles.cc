@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -21,72 +23,98 @@
 namespace shardc {
 namespace {
 
+// A file is parsed when its profile is first needed: a command that names one
+// accelerator parses one of them.
 class KnownProfiles {
  public:
-  static const KnownProfiles& Get() {
-    static const KnownProfiles known;
+  static KnownProfiles& Get() {
+    static KnownProfiles known;
     return known;
   }
 
-  std::span<const DeviceProfile> profiles() const { return profiles_; }
-  std::span<const ProfileSource> sources() const { return sources_; }
+  const DeviceProfile& At(size_t i) {
+    std::call_once(parsed_[i], [&] {
+      Findings findings;
+      files_[i] = ParseBuiltinProfile(EmbeddedProfiles()[i], findings);
+      if (files_[i] != nullptr) profiles_[i] = files_[i]->profile;
+    });
+    return profiles_[i];
+  }
 
-  FigureSources SourcesOf(const DeviceProfile& profile) const {
-    for (size_t i = 0; i < profiles_.size(); ++i) {
-      if (profiles_[i].name == profile.name) return letters_[i];
-    }
-    return {};
+  std::span<const DeviceProfile> All() {
+    for (size_t i = 0; i < profiles_.size(); ++i) At(i);
+    return profiles_;
+  }
+
+  const OwnProfile& FileOf(const DeviceProfile& one) {
+    return *files_[static_cast<size_t>(&one - profiles_.data())];
   }
 
  private:
-  KnownProfiles() {
-    Findings findings;
-    for (const EmbeddedFile& file : EmbeddedProfiles()) {
-      auto own = ParseBuiltinProfile(file, findings);
-      if (own == nullptr) continue;
-      FigureSources letters;
+  KnownProfiles() = default;
+
+  std::vector<DeviceProfile> profiles_{EmbeddedProfiles().size()};
+  // These objects own the texts of the names and aliases in profiles_, which
+  // are string views.
+  std::vector<std::shared_ptr<const OwnProfile>> files_{profiles_.size()};
+  std::vector<std::once_flag> parsed_{profiles_.size()};
+};
+
+// The sources of all profiles, each with a letter of its own.
+class KnownSources {
+ public:
+  static const KnownSources& Get() {
+    static const KnownSources known;
+    return known;
+  }
+
+  std::span<const ProfileSource> all() const { return all_; }
+
+  FigureSources Of(std::string_view profile) const {
+    const auto known = letters_.find(profile);
+    return known == letters_.end() ? FigureSources() : known->second;
+  }
+
+ private:
+  KnownSources() {
+    for (const DeviceProfile& one : DeviceProfiles()) {
+      const OwnProfile& file = KnownProfiles::Get().FileOf(one);
+      FigureSources& letters = letters_[one.name];
       for (size_t i = 0; i < kFigureGroups.size(); ++i) {
-        for (const std::string& text : own->sources[i]) {
+        for (const std::string& text : file.sources[i]) {
           letters[i] += LetterOf(text);
         }
       }
-      letters_.push_back(std::move(letters));
-      profiles_.push_back(own->profile);
-      files_.push_back(std::move(own));
     }
   }
 
   char LetterOf(const std::string& text) {
     const auto known = std::find_if(
-        sources_.begin(), sources_.end(),
+        all_.begin(), all_.end(),
         [&](const ProfileSource& one) { return one.text == text; });
-    if (known != sources_.end()) return known->letter;
-    const size_t at = sources_.size();
+    if (known != all_.end()) return known->letter;
+    const size_t at = all_.size();
     const char letter = static_cast<char>(at < 26 ? 'A' + at : 'a' + (at - 26));
-    sources_.push_back({letter, text});
+    all_.push_back({letter, text});
     return letter;
   }
 
-  // These objects own the texts of the names and aliases in profiles_, which
-  // are string views.
-  std::vector<std::shared_ptr<const OwnProfile>> files_;
-  std::vector<DeviceProfile> profiles_;
-  std::vector<FigureSources> letters_;
-  std::vector<ProfileSource> sources_;
+  std::map<std::string_view, FigureSources> letters_;
+  std::vector<ProfileSource> all_;
 };
 
 }  // namespace
 
 std::span<const DeviceProfile> DeviceProfiles() {
-  return KnownProfiles::Get().profiles();
+  return KnownProfiles::Get().All();
 }
 
 std::span<const ProfileSource> ProfileSources() {
-  return KnownProfiles::Get().sources();
+  return KnownSources::Get().all();
 }
 
 FigureSources SourcesOf(const DeviceProfile& profile) {
-  return KnownProfiles::Get().SourcesOf(profile);
+  return KnownSources::Get().Of(profile.name);
 }
 
 std::string_view FabricName(Fabric fabric) {
@@ -95,8 +123,15 @@ std::string_view FabricName(Fabric fabric) {
 
 const DeviceProfile* FindDeviceProfile(std::string_view name) {
   if (name.empty()) return nullptr;
+  const std::span<const EmbeddedFile> files = EmbeddedProfiles();
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string_view file = files[i].name;
+    if (file.starts_with(name) && file.substr(name.size()) == ".yaml") {
+      return &KnownProfiles::Get().At(i);
+    }
+  }
   for (const DeviceProfile& one : DeviceProfiles()) {
-    if (one.name == name || one.alias == name) return &one;
+    if (one.alias == name) return &one;
   }
   return nullptr;
 }

@@ -167,8 +167,8 @@ struct DeviceProfile {
   }
 };
 
-// Returns the built-in profiles, sorted by name. Their files are parsed at the
-// first call.
+// Returns the built-in profiles, sorted by name. The file of each is parsed
+// when the profile is first needed. Its name is that of the profile.
 std::span<const DeviceProfile> DeviceProfiles();
 // Returns the sources of the built-in profile that has this profile's name.
 // They are empty if no built-in profile has this name.
