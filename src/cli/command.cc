@@ -58,6 +58,13 @@ std::function<Strings()> Words(Strings words) {
   return [own = std::move(words)] { return own; };
 }
 
+std::function<Strings()> Words(std::vector<std::string_view> (*names)()) {
+  return [names] {
+    const auto words = names();
+    return Strings(words.begin(), words.end());
+  };
+}
+
 Strings Option::Choices() const {
   Strings choices;
   const char first = value.empty() ? 'A' : value.front();

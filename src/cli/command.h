@@ -86,8 +86,8 @@ struct Option {
   bool required = false;
   bool checked = false;  // whether only Choices() are accepted
   Several several = Several::kAgain;
-  // Returns completions in place of Choices(). It is called only when
-  // completions are written: some lists are long to make.
+  // Returns the completions of the value, in place of Choices(). Some lists
+  // take long to make, so it is called only when completions are written.
   std::function<Strings()> words = {};
   // The heading of the option in --help. It is empty for the command's own
   // options.
@@ -105,8 +105,10 @@ struct Option {
 
 using Options = std::vector<Option>;
 
-// Returns Option::words that are these.
+// Each returns a function for Option::words: one that returns this list, or one
+// that calls `names` when completions are written.
 std::function<Strings()> Words(Strings words);
+std::function<Strings()> Words(std::vector<std::string_view> (*names)());
 
 // Returns whether an option has another value than the same option has in
 // `usual`, which stores the defaults. An integer of a Bounded option is never

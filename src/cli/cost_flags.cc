@@ -69,12 +69,7 @@ Option OptionOfSetting(std::string_view flag, std::string* to) {
                 .to = to,
                 .value = std::string(row.value),
                 .help = std::string(row.help)};
-  if (row.words != nullptr) {
-    out.words = [&row] {
-      const auto words = row.words();
-      return Strings(words.begin(), words.end());
-    };
-  }
+  if (row.words != nullptr) out.words = Words(row.words);
   return out;
 }
 

@@ -109,7 +109,8 @@ bool OverrideStages(const StageFlags& flags,
 // A target that was opened and compiled.
 struct StagedTarget {
   std::optional<ModelConfig> model;
-  // The stages of the files and the flags; nullopt if there are none.
+  // The stages that the files declare, with the keys that the flags replace;
+  // nullopt if neither declares stages.
   std::optional<StageDeclaration> declared;
   std::shared_ptr<const Compiled> compiled;  // null after a finding
 
@@ -133,8 +134,9 @@ bool CheckStageSizes(const Place& place, const StageSizes& sizes,
                      Findings& findings);
 
 // Returns the stages of a compiled target that declares them, for a step of
-// these sizes. The number of micro-batches is the given one, or else that of
-// the declaration, or else about two per rank. Returns null after a finding.
+// these sizes. If `sizes` has no number of micro-batches, that of the
+// declaration is used, or about two for each rank if it states none. Returns
+// null after adding findings.
 std::shared_ptr<const PlannedStages> StagesOf(const StagedTarget& target,
                                               const StageSizes& sizes,
                                               Findings& findings);

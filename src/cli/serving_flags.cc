@@ -76,11 +76,7 @@ Options OptionsOf(ServingFlags& flags) {
            .help = "engine that serves the model, with `--mode decode` or "
                    "`prefill`: vllm, sglang, tensorrt-llm, tpu, or a file that "
                    "describes one",
-           .words =
-               [] {
-                 const auto names = EngineNames();
-                 return Strings(names.begin(), names.end());
-               }},
+           .words = Words(EngineNames)},
           {.name = "--slots",
            .to = &flags.slots,
            .value = "N",
