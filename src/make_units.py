@@ -6,9 +6,9 @@ A unit has sources of one folder, in their order, up to 7,500 lines together, so
 that their common headers are read, and their common templates are compiled,
 once for all of them. Files are named from ROOT. Sources of vectors
 (_simd.cc) stay alone, because they include themselves once for each instruction
-set. With --tests, a unit may have sources of all folders of a room, and a source
-is not joined with one that mentions a name which it defines, because tests often
-define functions of equal names.
+set. With --tests, a unit has tests of all folders of a room, or other sources of
+them, and a source is not joined with one that mentions a name which it defines,
+because tests often define functions of equal names.
 """
 
 import pathlib
@@ -28,18 +28,22 @@ TEST_LINES = 4000
 # Comments, texts, and directives of the preprocessor.
 SKIPPED = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|'
                      r"'(?:\\.|[^'\\\n])*'|//[^\n]*|^\s*#.*(?:\\\n.*)*", re.M)
-# What is before the `{` or the `;` of a definition.
+# What is before the `{` or the `;` of a definition, or of a declaration that may
+# be repeated.
 DEFINED = re.compile(
     r"(?:struct|class|enum(?: class)?|union) (\w+)(?: final)?(?: ?:[^:].*)?$|"
-    r"using (\w+) ?=|using [\w:]*::(\w+)$|"
     r"(\w+)\((?:[^()]|\([^()]*\))*\)(?: const| noexcept| ?->.*)?$|"
     r"(\w+)(?:\[[^\]]*\])?(?: ?=.*)?$")
+REPEATED = re.compile(r"using (\w+) ?=|using [\w:]*::(\w+)$|namespace (\w+) =")
+# A name that is no member.
+MENTIONED = re.compile(r"(?<![.\w])(?<!->)[A-Za-z_]\w*")
 NAMESPACE = re.compile(r"\bnamespace( [\w:]+)?$")
 
 
 def names(text):
-    """What a source defines outside of functions and classes, and its macros."""
-    found = set(re.findall(r"^\s*#define (\w+)", text, re.M))
+    """What a source defines outside of functions and classes, and its macros. The
+    value of a name is its declaration if that may be repeated, or else empty."""
+    found = dict.fromkeys(re.findall(r"^\s*#define (\w+)", text, re.M), "")
     text = SKIPPED.sub(lambda m: '""' if m[0][0] in "R\"'" else " ", text)
     open_namespaces, head = [], ""
     for part in re.split(r"([{};])", text):
@@ -52,35 +56,49 @@ def names(text):
             open_namespaces.append(space and outside)
         elif part == "}" and open_namespaces:
             open_namespaces.pop()
-        defined = part != "}" and outside and not space and DEFINED.search(head)
-        if defined and not head.startswith("TEST_CASE"):
-            found |= {name for name in defined.groups() if name}
+        member = "::" in head.partition("(")[0].rpartition(" ")[2] and "(" in head
+        if part != "}" and outside and not space and not member:
+            repeated = REPEATED.search(head)
+            defined = repeated or DEFINED.search(head)
+            if defined and not head.startswith("TEST_CASE"):
+                name = next(filter(None, defined.groups()))
+                found[name] = head if repeated else ""
         head = ""
     return found
 
 
+def clash(one, other):
+    """Whether the other source mentions a name that this one defines, and does
+    not declare it in the same words."""
+    return any(name in other["words"] and
+               (not text or other["names"].get(name) != text)
+               for name, text in one["names"].items())
+
+
 def test_units(root, paths):
-    """Each source goes to the first unit of its room that has space, mentions
-    none of its names and defines none that it mentions."""
+    """Each source goes to the first unit of its room and kind (test or not) that
+    has space and none of whose names it shares."""
     units = []
     for name in paths:
-        path = pathlib.Path(root) / name
-        room = name.split("/")[0]
-        text = path.read_text(encoding="utf-8")
-        defined, count = names(text), text.count("\n")
-        words = set(re.findall(r"\w+", SKIPPED.sub(" ", text)))
+        text = (pathlib.Path(root) / name).read_text(encoding="utf-8")
+        is_test = name.endswith("_test.cc")
+        source = {"names": names(text), "lines": text.count("\n"),
+                  "kind": (name.split("/")[0], is_test)}
+        # Sources that are no tests are there to be called by others.
+        source["words"] = set(MENTIONED.findall(SKIPPED.sub(" ", text))
+                              if is_test else source["names"])
         for unit in units:
-            if (unit["room"] == room and not unit["names"] & words and
-                    not unit["words"] & defined and
-                    unit["lines"] + count <= TEST_LINES):
+            if (unit["kind"] == source["kind"] and
+                    unit["lines"] + source["lines"] <= TEST_LINES and
+                    not clash(unit, source) and not clash(source, unit)):
                 break
         else:
-            unit = {"room": room, "names": set(), "words": set(),
-                    "lines": 0, "files": []}
+            unit = {"names": {}, "lines": 0, "words": set(), "files": [],
+                    "kind": source["kind"]}
             units.append(unit)
-        unit["names"] |= defined
-        unit["words"] |= words
-        unit["lines"] += count
+        for key in ("names", "words"):
+            unit[key] |= source[key]
+        unit["lines"] += source["lines"]
         unit["files"].append(name)
     return [unit["files"] for unit in units]
 

@@ -55,7 +55,7 @@ def alone(entry):
     unit = read(os.path.join(entry["directory"], entry["file"])).decode()
     out = []
     for name in re.findall(r'#include "([^"]+)"', unit):
-        top = "tests" if name.endswith("_test.cc") else "src"
+        top = "tests" if entry["output"].startswith("tests") else "src"
         path = os.path.relpath(os.path.join(ROOT, top, name),
                                entry["directory"])
         out.append({**entry, "file": path, "command": entry["command"].replace(

@@ -121,16 +121,17 @@ void Dcp(std::string_view bytes) {
   });
 }
 
-constexpr std::array<NamedTarget, 5> kTargets = {{
-    {"safetensors", Safetensors},
-    {"pickle", Pickle},
-    {"dcp", Dcp},
-    {"gguf", Gguf},
-    {"gzip", Gzip},
-}};
-
 }  // namespace
 
-std::span<const NamedTarget> BinaryTargets() { return kTargets; }
+std::span<const NamedTarget> BinaryTargets() {
+  static constexpr std::array<NamedTarget, 5> kTargets = {{
+      {"safetensors", Safetensors},
+      {"pickle", Pickle},
+      {"dcp", Dcp},
+      {"gguf", Gguf},
+      {"gzip", Gzip},
+  }};
+  return kTargets;
+}
 
 }  // namespace shardc::fuzz

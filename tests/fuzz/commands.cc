@@ -63,7 +63,7 @@ std::string TreeOf(const std::string& config) {
   return TextOf([&](Sink& out) { WriteManifestJson(*tree, out); });
 }
 
-void Run(Arguments arguments) {
+void RunCommand(Arguments arguments) {
   arguments.insert(arguments.begin(), "shardc");
   std::vector<char*> pointers;
   for (std::string& one : arguments) pointers.push_back(one.data());
@@ -86,7 +86,7 @@ void RunQuietly(Arguments arguments) {
   }
   const int out = ::dup(STDOUT_FILENO);
   ::dup2(quiet, STDOUT_FILENO);
-  Run(std::move(arguments));
+  RunCommand(std::move(arguments));
   ::dup2(out, STDOUT_FILENO);
   ::close(out);
 }
@@ -171,17 +171,18 @@ void OfSchedule(std::string_view bytes) { RunWith(kOfSchedules, bytes); }
 void OfImport(std::string_view bytes) { RunWith(kOfImports, bytes); }
 void OfAudit(std::string_view bytes) { RunWith(kOfAudits, bytes); }
 
-constexpr std::array<NamedTarget, 6> kTargets = {{
-    {"model_config", ModelConfig},
-    {"of_plan", OfPlan},
-    {"of_program", OfProgram},
-    {"of_schedule", OfSchedule},
-    {"of_import", OfImport},
-    {"of_audit", OfAudit},
-}};
-
 }  // namespace
 
-std::span<const NamedTarget> CommandTargets() { return kTargets; }
+std::span<const NamedTarget> CommandTargets() {
+  static constexpr std::array<NamedTarget, 6> kTargets = {{
+      {"model_config", ModelConfig},
+      {"of_plan", OfPlan},
+      {"of_program", OfProgram},
+      {"of_schedule", OfSchedule},
+      {"of_import", OfImport},
+      {"of_audit", OfAudit},
+  }};
+  return kTargets;
+}
 
 }  // namespace shardc::fuzz

@@ -123,13 +123,14 @@ void Buffer(std::string_view bytes) {
   }
 }
 
-constexpr std::array<NamedTarget, 2> kTargets = {{
-    {"messages", Messages},
-    {"buffer", Buffer},
-}};
-
 }  // namespace
 
-std::span<const NamedTarget> EditorTargets() { return kTargets; }
+std::span<const NamedTarget> EditorTargets() {
+  static constexpr std::array<NamedTarget, 2> kTargets = {{
+      {"messages", Messages},
+      {"buffer", Buffer},
+  }};
+  return kTargets;
+}
 
 }  // namespace shardc::fuzz

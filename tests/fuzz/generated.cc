@@ -45,15 +45,16 @@ void PlanFjformer(std::string_view bytes) {
 
 void RoundTrip(std::string_view bytes) { CheckRoundTrip(Draws(bytes)); }
 
-constexpr std::array<NamedTarget, 4> kTargets = {{
-    {"matching", Matching},
-    {"plan_eformer", PlanEformer},
-    {"plan_fjformer", PlanFjformer},
-    {"round_trip", RoundTrip},
-}};
-
 }  // namespace
 
-std::span<const NamedTarget> GeneratedTargets() { return kTargets; }
+std::span<const NamedTarget> GeneratedTargets() {
+  static constexpr std::array<NamedTarget, 4> kTargets = {{
+      {"matching", Matching},
+      {"plan_eformer", PlanEformer},
+      {"plan_fjformer", PlanFjformer},
+      {"round_trip", RoundTrip},
+  }};
+  return kTargets;
+}
 
 }  // namespace shardc::fuzz

@@ -176,22 +176,23 @@ void Eval(std::string_view bytes) {
                   });
 }
 
-constexpr std::array<NamedTarget, 11> kTargets = {{
-    {"manifest", Manifest},
-    {"index", Index},
-    {"plan", PlanFile},
-    {"shards", Shards},
-    {"config", Config},
-    {"eformer", Eformer},
-    {"baseline", BaselineFile},
-    {"audit", AuditFile},
-    {"step", StepFile},
-    {"traced", Traced},
-    {"eval", Eval},
-}};
-
 }  // namespace
 
-std::span<const NamedTarget> JsonTargets() { return kTargets; }
+std::span<const NamedTarget> JsonTargets() {
+  static constexpr std::array<NamedTarget, 11> kTargets = {{
+      {"manifest", Manifest},
+      {"index", Index},
+      {"plan", PlanFile},
+      {"shards", Shards},
+      {"config", Config},
+      {"eformer", Eformer},
+      {"baseline", BaselineFile},
+      {"audit", AuditFile},
+      {"step", StepFile},
+      {"traced", Traced},
+      {"eval", Eval},
+  }};
+  return kTargets;
+}
 
 }  // namespace shardc::fuzz

@@ -103,16 +103,17 @@ void Blosc(std::string_view bytes) {
   if (out) Require(out->size() <= 1 << 16, "a chunk within its limit");
 }
 
-constexpr std::array<NamedTarget, 5> kTargets = {{
-    {"ocdbt_manifest", OcdbtManifest},
-    {"ocdbt_node", OcdbtNode},
-    {"zarr", Zarr},
-    {"orbax", Orbax},
-    {"blosc", Blosc},
-}};
-
 }  // namespace
 
-std::span<const NamedTarget> StoredTargets() { return kTargets; }
+std::span<const NamedTarget> StoredTargets() {
+  static constexpr std::array<NamedTarget, 5> kTargets = {{
+      {"ocdbt_manifest", OcdbtManifest},
+      {"ocdbt_node", OcdbtNode},
+      {"zarr", Zarr},
+      {"orbax", Orbax},
+      {"blosc", Blosc},
+  }};
+  return kTargets;
+}
 
 }  // namespace shardc::fuzz

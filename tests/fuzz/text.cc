@@ -132,7 +132,7 @@ void Schedule(std::string_view bytes) {
   });
 }
 
-void Run(std::string_view bytes) {
+void MeasuredRunFile(std::string_view bytes) {
   CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
     const auto run = ParseMeasuredRun(source, findings);
     Require(!run || run->step_s.has_value() !=
@@ -198,25 +198,26 @@ void Program(std::string_view bytes) {
   });
 }
 
-constexpr std::array<NamedTarget, 14> kTargets = {{
-    {"yaml", Yaml},
-    {"mesh_file", MeshFile},
-    {"mesh_string", MeshString},
-    {"rules", Rules},
-    {"spec", Spec},
-    {"settings", Settings},
-    {"project", ProjectFile},
-    {"size", Size},
-    {"schedule", Schedule},
-    {"run", Run},
-    {"profile", Profile},
-    {"family", Family},
-    {"expression", Expression},
-    {"program", Program},
-}};
-
 }  // namespace
 
-std::span<const NamedTarget> TextTargets() { return kTargets; }
+std::span<const NamedTarget> TextTargets() {
+  static constexpr std::array<NamedTarget, 14> kTargets = {{
+      {"yaml", Yaml},
+      {"mesh_file", MeshFile},
+      {"mesh_string", MeshString},
+      {"rules", Rules},
+      {"spec", Spec},
+      {"settings", Settings},
+      {"project", ProjectFile},
+      {"size", Size},
+      {"schedule", Schedule},
+      {"run", MeasuredRunFile},
+      {"profile", Profile},
+      {"family", Family},
+      {"expression", Expression},
+      {"program", Program},
+  }};
+  return kTargets;
+}
 
 }  // namespace shardc::fuzz

@@ -38,8 +38,8 @@ Probe ProbeOf(const Base& base, Features features = {},
   return out;
 }
 
-Probe Wrong(Probe probe, std::function<void(Case&)> make_wrong,
-            bool must_refuse = false) {
+Probe WithWrong(Probe probe, std::function<void(Case&)> make_wrong,
+                bool must_refuse = false) {
   probe.make_wrong = std::move(make_wrong);
   probe.must_refuse = must_refuse;
   return probe;
@@ -181,55 +181,57 @@ class Builder {
 };
 
 void AddSpecFaults(Builder& b) {
-  b.Spec("batch-axes-reversed-in-key", Wrong(ProbeOf(FlashWide()), [](Case& t) {
+  b.Spec("batch-axes-reversed-in-key",
+         WithWrong(ProbeOf(FlashWide()), [](Case& t) {
            std::swap(t.specs.key[0][0], t.specs.key[0][1]);
          }));
   b.Spec("batch-axes-reversed-in-key-and-value",
-         Wrong(ProbeOf(FlashWide()), [](Case& t) {
+         WithWrong(ProbeOf(FlashWide()), [](Case& t) {
            std::swap(t.specs.key[0][0], t.specs.key[0][1]);
            std::swap(t.specs.value[0][0], t.specs.value[0][1]);
          }));
   b.Spec("head-axes-reversed-in-query",
-         Wrong(ProbeOf(FlashWide()), [](Case& t) {
+         WithWrong(ProbeOf(FlashWide()), [](Case& t) {
            std::swap(t.specs.query[2][0], t.specs.query[2][1]);
          }));
-  b.Spec("key-heads-whole-with-naive-map", Wrong(ProbeOf(Flash()), [](Case& t) {
+  b.Spec("key-heads-whole-with-naive-map",
+         WithWrong(ProbeOf(Flash()), [](Case& t) {
            t.specs.key[2].clear();
            t.specs.value[2].clear();
            t.sizes.key_heads = 2;
          }));
   b.Spec("key-heads-on-the-minor-axis",
-         Wrong(ProbeOf(FlashWide()), [](Case& t) {
+         WithWrong(ProbeOf(FlashWide()), [](Case& t) {
            t.specs.key[2] = {"tq"};
            t.specs.value[2] = {"tq"};
          }));
   b.Spec("value-heads-unlike-key-heads",
-         Wrong(ProbeOf(FlashWide()), [](Case& t) {
+         WithWrong(ProbeOf(FlashWide()), [](Case& t) {
            std::swap(t.specs.value[2][0], t.specs.value[2][1]);
          }));
-  b.Spec("ring-lengths-on-other-axes", Wrong(
+  b.Spec("ring-lengths-on-other-axes", WithWrong(
                                            ProbeOf(Ring(), Causal()),
                                            [](Case& t) {
                                              t.specs.key[1].clear();
                                              t.specs.value[1].clear();
                                            },
                                            true));
-  b.Spec("axis-twice", Wrong(
+  b.Spec("axis-twice", WithWrong(
                            ProbeOf(Flash()),
                            [](Case& t) { t.specs.query[1] = {"tp"}; }, true));
   b.Spec("axis-not-in-the-mesh",
-         Wrong(
+         WithWrong(
              ProbeOf(Flash()), [](Case& t) { t.specs.key[0] = {"pp"}; }, true));
   b.Spec("dimension-does-not-divide",
-         Wrong(
+         WithWrong(
              ProbeOf(Flash()), [](Case& t) { t.sizes.batch = 3; }, true));
   b.Spec("spec-longer-than-rank",
-         Wrong(
+         WithWrong(
              ProbeOf(Flash()), [](Case& t) { t.specs.query.push_back({}); },
              true));
   Features aux;
   aux.sinks_rank = 2;
-  b.Spec("sinks-split-as-heads", Wrong(
+  b.Spec("sinks-split-as-heads", WithWrong(
                                      ProbeOf(Flash(), aux),
                                      [](Case& t) {
                                        t.specs.softmax_aux = {{"tp"}, {"tp"}};
