@@ -160,7 +160,9 @@ class TreeBuilder {
     }
     const size_t before = path_.size();
     for (int64_t i = 0; i < *count; ++i) {
-      if (tensors_ > kMostTensors || i >= kMostTensors) {
+      // A module may have no tensors, so the number of modules is limited too,
+      // before the first is walked.
+      if (tensors_ > kMostTensors || *count > kMostTensors) {
         findings_.Add(code::kLimit, blame,
                       "`" + path_.substr(0, before) + "` is there " +
                           CountText(*count) +

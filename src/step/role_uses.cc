@@ -479,8 +479,9 @@ const std::vector<RoleUse>& ParameterUses::Of(
       if (matches.first[i] == Matches::kNone) continue;
       const size_t pattern = AsIndex(matches.first[i]);
       uses_[i] = of_pattern[pattern];
-      layers[i] = NumberIn(*matcher, pattern, names[i], separator,
-                           made[pattern].layer_group);
+      layers[i] =
+          NumbersIn(*matcher, pattern, made[pattern], names[i], separator)
+              .layer;
       if (uses_[i].expert) with_experts.insert(layers[i]);
     }
     for (size_t i = 0; i < names.size(); ++i) {

@@ -340,8 +340,9 @@ bool MatchScanned(RoleTree& tree, Findings& findings) {
     if (shape == nullptr || shape->size() != rank) continue;
     TensorRole& at = tree.roles.tensors[tensors[i]];
     at.role = role;
-    at.expert = NumberIn(*matcher, found[0], names[i], tree.manifest.separator,
-                         made[found[0]].expert_group);
+    at.expert = NumbersIn(*matcher, found[0], made[found[0]], names[i],
+                          tree.manifest.separator)
+                    .expert;
     // The dimension is found later, when the number of layers is known.
     at.stack_dim = 0;
   }
@@ -525,13 +526,11 @@ class Assigner {
                 "` and `" + description_.roles[role_of[found[1]]].name + "`");
       }
       at.role = static_cast<int32_t>(role_of[found[0]]);
-      const RolePattern& pattern = made[role_of[found[0]]];
-      const auto number = [&](int group) {
-        return NumberIn(*matcher, found[0], names[i], manifest_.separator,
-                        group);
-      };
-      at.layer = number(pattern.layer_group);
-      at.expert = number(pattern.expert_group);
+      const NameNumbers numbers =
+          NumbersIn(*matcher, found[0], made[role_of[found[0]]], names[i],
+                    manifest_.separator);
+      at.layer = numbers.layer;
+      at.expert = numbers.expert;
     }
     return true;
   }
@@ -758,16 +757,28 @@ std::string ScannedPattern(const std::string& pattern, char separator) {
   return pattern.substr(0, at) + between + pattern.substr(at + part.size());
 }
 
-int32_t NumberIn(const Matcher& matcher, size_t pattern, std::string_view name,
-                 char separator, int group) {
-  if (group == 0 || group > kMostGroups) return -1;
-  const auto text =
-      matcher.Rewrite(pattern, name, separator, "\\" + std::to_string(group));
-  int32_t value = -1;
-  if (!text) return value;
-  const auto read =
-      std::from_chars(text->data(), text->data() + text->size(), value);
-  return read.ec == std::errc::result_out_of_range ? INT32_MAX : value;
+NameNumbers NumbersIn(const Matcher& matcher, size_t index,
+                      const RolePattern& made, std::string_view name,
+                      char separator) {
+  const auto group = [](int number) {
+    return number == 0 || number > kMostGroups ? std::string()
+                                               : "\\" + std::to_string(number);
+  };
+  const std::string groups =
+      group(made.layer_group) + "," + group(made.expert_group);
+  NameNumbers out;
+  if (groups == ",") return out;
+  const auto text = matcher.Rewrite(index, name, separator, groups);
+  if (!text) return out;
+  const auto read = [&](size_t begin, size_t end, int32_t& value) {
+    const auto done =
+        std::from_chars(text->data() + begin, text->data() + end, value);
+    if (done.ec == std::errc::result_out_of_range) value = INT32_MAX;
+  };
+  const size_t comma = text->find(',');
+  read(0, comma, out.layer);
+  read(comma + 1, text->size(), out.expert);
+  return out;
 }
 
 }  // namespace shardc::step

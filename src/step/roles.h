@@ -128,10 +128,16 @@ RolePattern MakePattern(const std::string& text);
 // empty text if no separator follows the layer's number in `pattern`.
 std::string ScannedPattern(const std::string& pattern, char separator);
 
-// Returns the number that a group of the pattern matches in a name. Returns -1
-// for group 0, and INT32_MAX for a number that does not fit in 32 bits.
-int32_t NumberIn(const Matcher& matcher, size_t pattern, std::string_view name,
-                 char separator, int group);
+// The numbers of the layer and of the expert in a name. A number is -1 if the
+// pattern has no group for it, and INT32_MAX if it does not fit in 32 bits.
+struct NameNumbers {
+  int32_t layer = -1, expert = -1;
+};
+// Returns the numbers that the groups of `made`, which is the matcher's pattern
+// `index`, match in a name.
+NameNumbers NumbersIn(const Matcher& matcher, size_t index,
+                      const RolePattern& made, std::string_view name,
+                      char separator);
 
 // The largest number of experts of a layer. The rows of a role are indexed by
 // expert, so without a limit a single expert with a huge number would take

@@ -15,7 +15,6 @@
 #include <compare>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -375,14 +374,14 @@ constexpr std::array kKin = {
     Kin{"maxtext", "token_embedder, self_attention, wo", "wkv_b, encoder"},
 };
 
-// All parts of the parameters' names, and the pair of the last two parts of
-// each name that has at least two.
+// All parts of the parameters' names, and the last two parts of each name that
+// has at least two.
 class Parts {
  public:
-  explicit Parts(const Manifest& manifest) {
+  explicit Parts(const Manifest& manifest) : separator_(manifest.separator) {
     std::string_view last;
     for (const Tensor& tensor : manifest.tensors) {
-      Add(tensor.name, last, manifest.separator);
+      Add(tensor.name, last);
       last = tensor.name;
     }
   }
@@ -390,36 +389,34 @@ class Parts {
   bool Has(std::string_view part) const {
     const size_t space = part.find(' ');
     if (space == part.npos) return parts_.contains(part);
-    return std::any_of(ends_.begin(), ends_.end(), [&](const auto& end) {
-      return end.first == part.substr(0, space) &&
-             end.second == part.substr(space + 1);
-    });
+    std::string end(part);
+    end[space] = separator_;
+    return ends_.contains(end);
   }
 
  private:
   // Adds the parts of a name. `last` is the name that was added before it. The
   // leading parts that are equal in both names are not added again.
-  void Add(std::string_view name, std::string_view last, char separator) {
+  void Add(std::string_view name, std::string_view last) {
     size_t at = 0;
     const size_t most = std::min(name.size(), last.size());
     for (size_t i = 0; i < most && name[i] == last[i]; ++i) {
-      if (name[i] == separator) at = i + 1;
+      if (name[i] == separator_) at = i + 1;
     }
     for (;;) {
-      const size_t end = std::min(name.find(separator, at), name.size());
+      const size_t end = std::min(name.find(separator_, at), name.size());
       parts_.insert(name.substr(at, end - at));
       if (end == name.size()) break;
       at = end + 1;
     }
-    const size_t leaf = name.rfind(separator);
+    const size_t leaf = name.rfind(separator_);
     if (leaf == name.npos || leaf == 0) return;
-    const size_t before = name.rfind(separator, leaf - 1);
-    const size_t begin = before == name.npos ? 0 : before + 1;
-    ends_.emplace(name.substr(begin, leaf - begin), name.substr(leaf + 1));
+    const size_t before = name.rfind(separator_, leaf - 1);
+    ends_.insert(name.substr(before == name.npos ? 0 : before + 1));
   }
 
-  std::unordered_set<std::string_view> parts_;
-  std::set<std::pair<std::string_view, std::string_view>> ends_;
+  char separator_;
+  std::unordered_set<std::string_view> parts_, ends_;
 };
 
 constexpr std::string_view kFlax = "flax", kHf = "hf";
