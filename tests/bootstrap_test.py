@@ -53,11 +53,13 @@ def sampled():
             if not name.endswith(("_test.cc", "_test.py")):
                 continue
             with open(os.path.join(folder, name), encoding="utf-8") as file:
-                if not re.search(r"\bRunsAllCases\(|\bpart_of\(", file.read()):
+                if not re.search(r"\b(RunsAllCases|IsInPart|part_of|some_pairs)\(|"
+                                 r"\bimport pack_table\b", file.read()):
                     continue
             short = name.removesuffix("_test.py")
+            alone = room in (".", "faults", "portability")
             found.add(room if name.endswith(".cc") else
-                      short if room in (".", "faults") else f"{room}-{short}")
+                      short if alone else f"{room}-{short}")
     return found
 
 
