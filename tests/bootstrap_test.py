@@ -44,7 +44,35 @@ def own_commands():
         return set(re.findall(r"\w+_test(?=\.py)", file.read()))
 
 
+def sampled():
+    """The tests that run a part of their cases unless SHARDC_COMPLETE is 1."""
+    found, tests = set(), os.path.join(ROOT, "tests")
+    for folder, _, names in os.walk(tests):
+        room, *_ = os.path.relpath(folder, tests).split(os.sep)
+        for name in names:
+            if not name.endswith(("_test.cc", "_test.py")):
+                continue
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                if not re.search(r"\b(RunsAllCases|IsInPart|part_of|some_pairs)\(|"
+                                 r"\bimport pack_table\b", file.read()):
+                    continue
+            short = name.removesuffix("_test.py")
+            alone = room in (".", "faults", "portability")
+            found.add(room if name.endswith(".cc") else
+                      short if alone else f"{room}-{short}")
+    return found
+
+
 class Suite(unittest.TestCase):
+    def test_each_test_that_runs_a_part_of_its_cases_is_complete_in_long(self):
+        with open(os.path.join(ROOT, "tests", "bootstrap"),
+                  encoding="utf-8") as file:
+            text = file.read()
+        listed = re.search(r"^sampled_tests='([^']*)'$", text, re.M).group(1)
+        self.assertEqual(sorted(listed.split()), sorted(sampled()))
+        body = re.search(r"^long\(\) \{(.*?)\}$", text, re.M | re.S).group(1)
+        self.assertRegex(body, r"SHARDC_COMPLETE=1 meson test .*\$sampled_tests")
+
     def test_each_test_of_commands_and_of_the_package_is_in_the_suite(self):
         apart, listed = own_commands(), ""
         for path in ("meson.build", "cli/meson.build"):

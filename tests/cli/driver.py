@@ -6,6 +6,7 @@ import re
 import subprocess
 import tempfile
 import unittest
+import zlib
 
 ROOT = os.environ.get(
     "SHARDC_SOURCE_ROOT",
@@ -28,6 +29,23 @@ def is_sanitized():
     """Whether the program has its own allocator, which limits of memory break."""
     with open(BIN, "rb") as file:
         return b"__asan_init" in file.read()
+
+
+# tests/bootstrap `long` sets this, and the trials of tests/mutation.
+COMPLETE = os.environ.get("SHARDC_COMPLETE") == "1"
+
+
+def part_of(cases, every):
+    """Every so many-th case, beginning with another one whenever the program
+    changes, or with case SHARDC_TURN; all cases with SHARDC_COMPLETE=1."""
+    cases = list(cases)
+    if COMPLETE:
+        return cases
+    turn = os.environ.get("SHARDC_TURN")
+    if turn is None:
+        with open(BIN, "rb") as file:
+            turn = zlib.crc32(file.read())
+    return cases[int(turn) % every::every]
 
 
 class Result:

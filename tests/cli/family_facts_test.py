@@ -216,24 +216,42 @@ class OtherPaths(Case):
             *mode, "--format", "json"), 0).json()
         return (shown["time"]["flops"], shown["memory"]["total"]), shown["not_known"]
 
+    def descriptions(self):
+        """The renamed descriptions of all families, by their own names."""
+        folder, out = os.path.join(ROOT, "families"), {}
+        for name in os.listdir(folder):
+            if name.endswith(".yaml"):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    out["z_" + name.removesuffix(".yaml")] = self.renamed(file.read())
+        return out
+
+    def needed(self, name, texts):
+        """The description and those that it names, which they name, and so on."""
+        out, waiting = set(), [name]
+        while waiting:
+            one = waiting.pop()
+            if one in texts and one not in out:
+                out.add(one)
+                waiting += re.findall(r"\bz_[\w-]+", texts[one])
+        return out
+
     def test_costs_do_not_depend_on_paths(self):
-        folder_of = os.path.join(ROOT, "families")
         same = collections.Counter()
-        with tempfile.TemporaryDirectory() as folder:
-            for name in os.listdir(folder_of):
-                with open(os.path.join(folder_of, name), encoding="utf-8") as file:
-                    text = file.read()
-                if name.endswith(".yaml"):
-                    with open(os.path.join(folder, "z_" + name), "w",
-                              encoding="utf-8") as file:
-                        file.write(self.renamed(text))
-            os.mkdir(os.path.join(folder, "given"))
-            with open(os.path.join(folder, "given", "rules.yaml"), "w",
-                      encoding="utf-8") as file:
-                file.write("rules:\n  - match: '.*'\n    spec: Replicated\n")
+        texts = self.descriptions()
+        with tempfile.TemporaryDirectory() as folders:
             types = recorded()["types"]
             modes = itertools.cycle(([], ["--mode", "decode", "--kv-len", "16"]))
             for model_type, mode in zip(sorted(with_factors() - self.NESTED), modes):
+                folder = os.path.join(folders, model_type)
+                os.makedirs(os.path.join(folder, "given"))
+                # A command reads all files of the folder.
+                for name in self.needed("z_" + model_type, texts):
+                    with open(os.path.join(folder, name + ".yaml"), "w",
+                              encoding="utf-8") as file:
+                        file.write(texts[name])
+                with open(os.path.join(folder, "given", "rules.yaml"), "w",
+                          encoding="utf-8") as file:
+                    file.write("rules:\n  - match: '.*'\n    spec: Replicated\n")
                 config = dict(types[model_type][0]["config"])
                 config.pop("architectures", None)
                 usual, _ = self.cost(folder, {**config, "model_type": model_type}, mode)

@@ -3,6 +3,7 @@ unescaped: not the escape character, no mark of direction, no end of a line."""
 
 import copy
 import gzip
+import itertools
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import tempfile
 import unittest
 
 import driver
-from driver import BIN, TESTDATA, Case
+from driver import BIN, TESTDATA, Case, part_of
 
 # A line that no name may begin: the texts have it after an end of a line.
 FORGED = "FORGED"
@@ -298,17 +299,19 @@ class HostileNames(Case):
 
     def test_each_text_of_each_input_by_itself(self):
         """Alone, and after the text that was there; either may be refused."""
+        changes = (lambda text: HOSTILE[0],
+                   lambda text: text + "|" + HOSTILE[0],
+                   lambda text: text + HOSTILE[1])
         for name, document in INPUTS.items():
-            for place in text_places(document):
-                if name == "manifest.json" and place[:1] == ("params",) and (
-                        place[1] != 1):
-                    continue  # the parameters are the same
-                for change in (lambda text: HOSTILE[0],
-                               lambda text: text + "|" + HOSTILE[0],
-                               lambda text: text + HOSTILE[1]):
-                    self.put({name: with_text(document, place, change)})
-                    for command in COMMANDS[:FIRST]:
-                        self.go(*command)
+            # The parameters of the manifest are the same.
+            places = [place for place in text_places(document)
+                      if name != "manifest.json" or place[:1] != ("params",)
+                      or place[1] == 1]
+            # Of three changes of a place, each fourth case has another one.
+            for place, change in part_of(itertools.product(places, changes), 4):
+                self.put({name: with_text(document, place, change)})
+                for command in COMMANDS[:FIRST]:
+                    self.go(*command)
             self.put({name: document})
 
     def test_texts_of_traced_programs(self):
@@ -325,7 +328,7 @@ class HostileNames(Case):
             for place in text_places(program):
                 kind = tuple(one if isinstance(one, (str, tuple)) else 0
                              for one in place)
-                if kind in seen and name == "mqa":
+                if kind in seen and (name == "mqa" or not driver.COMPLETE):
                     continue
                 seen.add(kind)
                 for end in HOSTILE:

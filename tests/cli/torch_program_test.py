@@ -14,7 +14,7 @@ import unittest
 
 import program_test
 import verify_program_test as proofs
-from driver import TESTDATA, Case, run
+from driver import TESTDATA, Case, part_of, run
 
 PROGRAMS = os.path.join(TESTDATA, "torch_programs")
 ENDING = ".program.json.gz"
@@ -230,7 +230,7 @@ class TensorPlans(Case):
                       r"'mamba\.(conv1d|dt_proj)\.\w+$': [TP]",
                       r"'mamba\.(x|out)_proj\.weight$': [null, TP]",
                       r"'mamba\.(A_log|D)$': [TP]")}
-        for name, shards in models.items():
+        for name, shards in part_of(models.items(), 2):
             with self.subTest(name):
                 rules = os.path.join(self.folder.name, name + ".yaml")
                 contiguous = rules + ".contiguous"
@@ -537,7 +537,7 @@ class Values(Case):
     def test_suggested_plans_are_proved_and_values_are_those_of_pytorch(self):
         with tempfile.TemporaryDirectory() as folder, \
                 concurrent.futures.ThreadPoolExecutor(2) as pool:
-            made = [pool.submit(self.proved, name, folder) for name in NAMES]
+            made = [pool.submit(self.proved, name, folder) for name in part_of(NAMES, 3)]
             for one in made:
                 name, fault = one.result()
                 with self.subTest(name):

@@ -9,7 +9,7 @@ import os
 import tempfile
 import unittest
 
-from driver import ROOT, TESTDATA, Case, FolderCase, run
+from driver import ROOT, TESTDATA, Case, FolderCase, part_of, run
 
 PROGRAMS = os.path.join(TESTDATA, "programs")
 STEPS = os.path.join(TESTDATA, "steps")
@@ -131,7 +131,7 @@ class Programs(Case):
         with tempfile.TemporaryDirectory() as folder, \
                 concurrent.futures.ThreadPoolExecutor(2) as pool:
             made = [pool.submit(self.proved, record, name, mesh, folder, odd)
-                    for record, name, mesh, odd in jobs]
+                    for record, name, mesh, odd in part_of(jobs, 3)]
             for one in made:
                 name, fault = one.result()
                 with self.subTest(name):

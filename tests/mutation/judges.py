@@ -28,7 +28,7 @@ class Judges:
     def run(self, number, command):
         env = {**os.environ, "SHARDC_MUTANT": str(number),
                "SHARDC_SOURCE_ROOT": ROOT, "SHARDC_BUILD_ROOT": BUILD,
-               "SHARDC_BIN": self.shardc}
+               "SHARDC_BIN": self.shardc, "SHARDC_COMPLETE": "1"}
         try:
             return subprocess.run(command, env=env, check=False,
                                   cwd=compiling.TRIAL, stdout=subprocess.PIPE,
@@ -118,6 +118,7 @@ class RoomTests:
         env = {**os.environ, "SHARDC_MUTANT": str(number),
                "SHARDC_SOURCE_ROOT": ROOT, "SHARDC_BUILD_ROOT": BUILD,
                "SHARDC_BIN": os.path.join(compiling.TRIAL, "shardc"),
+               "SHARDC_COMPLETE": "1",
                # What was never written reads the same in every run.
                "MALLOC_PERTURB_": "165"}
         try:

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "complete.h"
 #include "draws.h"
 #include "kv/layouts.h"
 
@@ -101,9 +102,10 @@ Case SmallCase(Draws& draws) {
   return out;
 }
 
-TEST_CASE("550 random handovers compute what one cache computes") {
+TEST_CASE("random handovers compute what one cache computes") {
+  const uint64_t cases = RunsAllCases() ? 550 : 180;
   int64_t exact = 0, states = 0, sharded = 0, scaled = 0;
-  for (uint64_t seed = 0; seed < 550; ++seed) {
+  for (uint64_t seed = 0; seed < cases; ++seed) {
     Draws draws(seed);
     const Sides sides(SmallCase(draws));
     CAPTURE(seed);
@@ -119,10 +121,13 @@ TEST_CASE("550 random handovers compute what one cache computes") {
     sharded += sides.test.from.cp > 1 && sides.test.to.cp > 1 ? 1 : 0;
     scaled += sides.test.to.settings.dtype == Dtype::kI8 ? 1 : 0;
   }
-  CHECK(exact > 100);
-  CHECK(states > 30);
-  CHECK(sharded > 30);
-  CHECK(scaled > 60);
+  const auto share = [&](int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(cases);
+  };
+  CHECK(share(exact) > 0.18);
+  CHECK(share(states) > 0.05);
+  CHECK(share(sharded) > 0.05);
+  CHECK(share(scaled) > 0.1);
 }
 
 TEST_CASE("reduced sizes keep several pages and a partial last page") {
@@ -344,7 +349,8 @@ TEST_CASE("each fault of a map is detected") {
   for (const Fault& fault : AllFaults()) {
     CAPTURE(fault.name);
     int64_t injected = 0;
-    for (uint64_t seed = 0; seed < 36; ++seed) {
+    const int64_t most = RunsAllCases() ? 36 : 8;
+    for (uint64_t seed = 0; seed < 36 && injected < most; ++seed) {
       Draws draws(seed);
       Sides sides(SmallCase(draws));
       CAPTURE(seed);

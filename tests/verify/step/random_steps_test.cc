@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "complete.h"
 #include "verify/step/random_models.h"
 #include "verify/step/step_report.h"
 
@@ -12,7 +13,8 @@ namespace shardc::verify {
 namespace {
 
 TEST_CASE("random steps are the dense model's") {
-  const int64_t cases = CasesOf("SHARDC_RANDOM_STEPS", 60);
+  const int64_t cases =
+      CasesOf("SHARDC_RANDOM_STEPS", RunsAllCases() ? 60 : 36);
   exec::RandomSequence random{exec::Random(11)}, policies{exec::Random(12)},
       zeros{exec::Random(13)};
   std::vector<Model> models;

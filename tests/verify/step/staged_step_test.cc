@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "complete.h"
 #include "schedule/schedules.h"
 #include "source/size.h"
 #include "verify/step/staged_cases.h"
@@ -86,7 +87,9 @@ StagedCaseKind Drawn(std::string_view name, std::mt19937_64& random) {
 TEST_CASE("steps of random sizes under each schedule equal the dense step") {
   std::mt19937_64 random(35);
   const char* const more = std::getenv("SHARDC_CASES");
-  const int64_t each = more == nullptr ? 3 : std::max(3, std::atoi(more));
+  const int64_t each = more != nullptr  ? std::max(3, std::atoi(more))
+                       : RunsAllCases() ? 3
+                                        : 2;
   for (const schedule::Schedule& schedule : schedule::Schedules()) {
     for (int64_t i = 0; i < each; ++i) {
       CheckEqual(Drawn(schedule.name, random));
