@@ -156,6 +156,9 @@ def main():
     if any(right is None or "fail" in [status for _, status in right]
            for right in judges.right):
         raise Broken("the unchanged program fails")
+    # A sample takes its few changes from a list that was tried as a whole.
+    if not args.sample and judges.catalogue(0):
+        raise Broken("the unchanged program misses a fault of the catalogue")
     started = time.monotonic()
     missed, count = [], {"matrix": 0, "catalogue": 0, "tests": 0}
 

@@ -116,9 +116,9 @@ TEST_CASE("faults of the sharded run are found at the line of their op") {
     std::vector<const Op*> places;
     AddPlaces(program, program.ops, places);
     const bool is_step = name.ends_with(".step") || name.starts_with("steps/");
-    const size_t count = is_step && !RunsAllCases() ? 2 : 6;
-    const size_t step = std::max<size_t>(1, places.size() / count);
-    for (size_t i = is_step ? step / 2 : 0; i < places.size(); i += step) {
+    const bool is_part = is_step && !RunsAllCases();
+    const size_t step = std::max<size_t>(1, places.size() / (is_part ? 2 : 6));
+    for (size_t i = is_part ? step / 2 : 0; i < places.size(); i += step) {
       CAPTURE(program::NameOf(*places[i]));
       const std::string line = LineIfWrong(program, mesh, places[i]);
       if (line == "equal") {
