@@ -6,9 +6,10 @@ A unit has sources of one folder, in their order, up to 7,500 lines together, so
 that their common headers are read, and their common templates are compiled,
 once for all of them. Files are named from ROOT. Sources of vectors
 (_simd.cc) stay alone, because they include themselves once for each instruction
-set. With --tests, a unit has tests of all folders of a room, or other sources of
-them, and a source is not joined with one that mentions a name which it defines,
-because tests often define functions of equal names.
+set. With --tests, a unit has sources of all folders of a room: only tests, or only
+sources that are no tests. Tests often define functions of equal names, so a test is
+not joined with one that mentions a name which it defines. Other sources are not
+joined if both define a name.
 """
 
 import pathlib
@@ -56,6 +57,7 @@ def names(text):
             open_namespaces.append(space and outside)
         elif part == "}" and open_namespaces:
             open_namespaces.pop()
+        # `void Setting::Register(..)` defines no name of the namespace.
         member = "::" in head.partition("(")[0].rpartition(" ")[2] and "(" in head
         if part != "}" and outside and not space and not member:
             repeated = REPEATED.search(head)

@@ -31,7 +31,8 @@ inline size_t TurnOfCases() {
   return turn;
 }
 
-// Returns whether a run has this case: all of them, or every `every`-th.
+// Returns whether this run includes the case of this index. A complete run
+// includes all cases, another run one of each `every` consecutive cases.
 inline bool IsInPart(size_t index, size_t every) {
   return RunsAllCases() || index % every == TurnOfCases() % every;
 }

@@ -109,8 +109,9 @@ bool OverrideStages(const StageFlags& flags,
 // A target that was opened and compiled.
 struct StagedTarget {
   std::optional<ModelConfig> model;
-  // The stages that the files declare, with the keys that the flags replace;
-  // nullopt if neither declares stages.
+  // The stages that the rules or the target declare, after OverrideStages() has
+  // replaced keys by flags. It is nullopt if neither files nor flags declare
+  // stages.
   std::optional<StageDeclaration> declared;
   std::shared_ptr<const Compiled> compiled;  // null after a finding
 
@@ -134,9 +135,9 @@ bool CheckStageSizes(const Place& place, const StageSizes& sizes,
                      Findings& findings);
 
 // Returns the stages of a compiled target that declares them, for a step of
-// these sizes. If `sizes` has no number of micro-batches, that of the
-// declaration is used, or about two for each rank if it states none. Returns
-// null after adding findings.
+// these sizes. The number of micro-batches is that of `sizes`. If `sizes` has
+// none, it is that of the declaration, or else about two for each rank of the
+// pipeline. Returns null after adding findings.
 std::shared_ptr<const PlannedStages> StagesOf(const StagedTarget& target,
                                               const StageSizes& sizes,
                                               Findings& findings);

@@ -60,7 +60,9 @@ class KnownProfiles {
   std::vector<std::once_flag> parsed_{profiles_.size()};
 };
 
-// The sources of all profiles, each with a letter of its own.
+// The publications from which the figures of the built-in profiles are taken.
+// Tables cite a publication by a letter, so each has one letter in all
+// profiles.
 class KnownSources {
  public:
   static const KnownSources& Get() {

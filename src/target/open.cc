@@ -418,6 +418,7 @@ std::shared_ptr<const program::Facts> DescribedFacts(
     if (found <= most) continue;
     most = found;
     out = std::move(tree->described);
+    // No other naming has more of the names.
     if (found == std::ssize(names)) break;
   }
   return out;

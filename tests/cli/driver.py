@@ -1,5 +1,6 @@
 """Runs the real binary for the tests of commands."""
 
+import functools
 import json
 import os
 import re
@@ -35,17 +36,23 @@ def is_sanitized():
 COMPLETE = os.environ.get("SHARDC_COMPLETE") == "1"
 
 
-def part_of(cases, every):
-    """Every so many-th case, beginning with another one whenever the program
-    changes, or with case SHARDC_TURN; all cases with SHARDC_COMPLETE=1."""
-    cases = list(cases)
-    if COMPLETE:
-        return cases
+@functools.cache
+def turn_of_cases():
+    """The number with which a part begins: SHARDC_TURN, or another one whenever
+    the program changes."""
     turn = os.environ.get("SHARDC_TURN")
-    if turn is None:
-        with open(BIN, "rb") as file:
-            turn = zlib.crc32(file.read())
-    return cases[int(turn) % every::every]
+    if turn is not None:
+        return int(turn)
+    with open(BIN, "rb") as file:
+        return zlib.crc32(file.read())
+
+
+def part_of(cases, every):
+    """Returns all cases with SHARDC_COMPLETE=1. Otherwise returns one of each
+    `every` consecutive cases: those whose index is turn_of_cases() modulo
+    `every`."""
+    cases = list(cases)
+    return cases if COMPLETE else cases[turn_of_cases() % every::every]
 
 
 class Result:

@@ -307,7 +307,8 @@ class HostileNames(Case):
             places = [place for place in text_places(document)
                       if name != "manifest.json" or place[:1] != ("params",)
                       or place[1] == 1]
-            # Of three changes of a place, each fourth case has another one.
+            # Four and three have no common factor, so that each of the three
+            # changes is among the cases of an ordinary run.
             for place, change in part_of(itertools.product(places, changes), 4):
                 self.put({name: with_text(document, place, change)})
                 for command in COMMANDS[:FIRST]:

@@ -190,7 +190,8 @@ TEST_CASE("meshes that are prepared again have the same bounds and points") {
     const auto candidates = AllCandidates(*request, options);
     const Pricer held(*request, grid, options, false);
     const Pricer released(*request, grid, options, false, 1);
-    // An ordinary run takes a third of both.
+    // Unless all cases are run, about a third of the candidates is compared by
+    // bound and by points.
     const uint32_t bounds_step = RunsAllCases() ? 1 : 3;
     const uint32_t points_step = RunsAllCases() ? 3 : 8;
     for (uint32_t i = seed % bounds_step; i < candidates.size();

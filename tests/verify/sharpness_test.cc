@@ -1,5 +1,7 @@
-// Tests the wrong outputs themselves. tests/detected_faults_test.py checks that
-// each is refused in every case of the matrix, and how many there are.
+// Tests the functions that make wrong outputs of attention, such as zeros, and
+// the tolerance that must refuse them. tests/detected_faults_test.py checks
+// that verification refuses each wrong output in every case of its matrix, and
+// how many cases and wrong outputs there are.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -84,8 +84,9 @@ bool RunsOnce() { return std::getenv("SHARDC_VERIFY_ONCE") != nullptr; }
 
 TEST_CASE("each check is the only one to detect some fault") {
   if (RunsOnce()) return;
-  // Injects faults again without the check until one is missed: first those
-  // that the check detected, and then the others.
+  // Leaves out one check at a time, and injects faults again until one is
+  // missed. The faults that this check detected are injected first, because
+  // without it they are the most likely to be missed.
   for (size_t i = 0; i < kCheckCount; ++i) {
     const auto check = static_cast<Check>(i);
     std::vector<std::string> first, others;
