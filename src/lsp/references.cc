@@ -198,10 +198,17 @@ class NameSearch {
     return nullptr;
   }
 
+  // Reads the files in the order of their paths. The order of their identities
+  // differs from machine to machine, because an identity contains an inode
+  // number.
   void ReadFiles() {
     const FileId own = FileIdOf(document_.name());
     names_.emplace_back();
-    for (const auto& [id, file] : files_) {
+    std::map<std::string_view, const FileId*> by_path;
+    for (const auto& [id, file] : files_) by_path.emplace(file.path, &id);
+    for (const auto& [path, at] : by_path) {
+      const FileId& id = *at;
+      const NamedFile& file = files_.at(id);
       Findings ignored;
       const SourceRef source =
           id == own ? MakeSource(document_.name(), document_.text)

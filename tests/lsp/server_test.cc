@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <sstream>
 #include <string>
@@ -132,6 +134,10 @@ rules:
   "layers/1/norm": {"shape": [64], "dtype": "BF16"},
   "embed": {"shape": [512, 64], "dtype": "BF16"}}})"}};
 
+// The order in which the files of a session are created. Most file systems
+// number files in this order.
+enum class FileOrder : uint8_t { kByName, kReversed };
+
 // One client with its texts. Each line of a session has one of these forms:
 //   open FILE
 //   change FILE OLD => NEW     (the first OLD; as an edit of its range)
@@ -142,11 +148,21 @@ rules:
 //   send JSON
 class Session {
  public:
-  explicit Session(const TableCase& given)
+  Session(const TableCase& given, FileOrder order)
       : given_(given), server_(checker_, "1.0") {
-    for (const auto& [name, text] : kFiles) Write(std::string(name), text);
+    for (const auto& [name, text] : kFiles) texts_[std::string(name)] = text;
     for (const TableCase::Part& part : given.parts) {
-      if (part.name.starts_with("file ")) Write(part.name.substr(5), part.text);
+      if (part.name.starts_with("file ")) {
+        texts_[part.name.substr(5)] = part.text;
+      }
+    }
+    const auto write = [&](const auto& file) {
+      folder_.Write(file.first, file.second);
+    };
+    if (order == FileOrder::kByName) {
+      std::for_each(texts_.begin(), texts_.end(), write);
+    } else {
+      std::for_each(texts_.rbegin(), texts_.rend(), write);
     }
   }
 
@@ -171,10 +187,6 @@ class Session {
   }
 
  private:
-  void Write(const std::string& name, std::string_view text) {
-    folder_.Write(name, text);
-    texts_[name] = text;
-  }
   std::string Uri(const std::string& name) { return UriOfPath(folder_ / name); }
   std::string DocumentOf(const std::string& name) {
     return "\"textDocument\": {\"uri\": " + JsonString(Uri(name)) + "}";
@@ -302,8 +314,11 @@ class Session {
 };
 
 TEST_CASE("sessions: what a client sends and gets") {
-  CheckTable("lsp.txt",
-             [](const TableCase& given) { return Session(given).Run(); });
+  CheckTable("lsp.txt", [](const TableCase& given) {
+    const std::string out = Session(given, FileOrder::kByName).Run();
+    CHECK(out == Session(given, FileOrder::kReversed).Run());
+    return out;
+  });
 }
 
 }  // namespace
