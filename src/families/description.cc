@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <set>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -728,8 +726,6 @@ std::optional<Expression> ParseExpression(std::string_view text,
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::string_view kEnding = ".yaml";
 // The bundled descriptions have at most 3 KiB.
 constexpr int64_t kLongestFile = int64_t{1} << 20;
@@ -746,34 +742,31 @@ std::optional<Library> Library::Open(const std::string& folder,
   if (folder.empty()) return out;
   const Place place{MakeSource(folder, {})};
   std::error_code error;
-  fs::directory_iterator files(folder, error);
-  std::set<std::string> names;
-  for (; !error && files != fs::directory_iterator(); files.increment(error)) {
-    std::string name = files->path().filename().string();
-    if (name.ends_with(".yml")) {
-      findings.Add(code::kSchema, Place{MakeSource(files->path().string(), {})},
-                   "the name of a family's description ends in `.yaml`",
-                   "rename the file to " +
-                       Quote(name.substr(0, name.size() - 4) + ".yaml"));
-      return std::nullopt;
-    }
-    if (name.ends_with(kEnding)) names.insert(std::move(name));
-  }
-  if (error) {
+  auto names = NamesIn(folder, error);
+  if (!names) {
     findings.Add(code::kMissing, place,
                  "the folder of families cannot be read: " + error.message(),
                  "give a folder with a file `MODEL_TYPE.yaml` for each family");
     return std::nullopt;
   }
-  if (names.empty()) {
+  for (const std::string& name : *names) {
+    if (!name.ends_with(".yml")) continue;
+    findings.Add(code::kSchema, Place{MakeSource(PathIn(folder, name), {})},
+                 "the name of a family's description ends in `.yaml`",
+                 "rename the file to " +
+                     Quote(name.substr(0, name.size() - 4) + ".yaml"));
+    return std::nullopt;
+  }
+  std::erase_if(
+      *names, [](const std::string& name) { return !name.ends_with(kEnding); });
+  if (names->empty()) {
     findings.Add(code::kMissing, place,
                  "the folder has no description of a family",
                  "a description is a file `MODEL_TYPE.yaml`");
     return std::nullopt;
   }
-  for (const std::string& name : names) {
-    SourceRef text =
-        ReadSource((fs::path(folder) / name).string(), findings, kLongestFile);
+  for (const std::string& name : *names) {
+    SourceRef text = ReadSource(PathIn(folder, name), findings, kLongestFile);
     if (text == nullptr) return std::nullopt;
     out.own_.emplace(NameOf(name), std::move(text));
   }

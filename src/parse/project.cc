@@ -109,14 +109,15 @@ class ProjectReader {
     ReadPath(fields, "families", project.families);
     if (project.families.empty()) return;
     std::error_code error;
-    fs::directory_iterator files(project.families, error);
-    for (; !error && files != fs::directory_iterator();
-         files.increment(error)) {
-      if (boundary_.Holds(files->path().string())) continue;
+    const auto names =
+        NamesIn(project.families, error).value_or(std::vector<std::string>());
+    for (const std::string& name : names) {
+      const std::string path = PathIn(project.families, name);
+      if (boundary_.Holds(path)) continue;
       context_.Add(code::kPath, *fields.Find("families"),
                    "`families` has a link that leads out of the project's "
                    "repository: `" +
-                       files->path().string() + "`",
+                       path + "`",
                    std::string(kOutsideHelp));
       return;
     }
