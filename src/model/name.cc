@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <span>
 
 #include "source/utf8.h"
@@ -31,6 +30,10 @@ constexpr std::array<std::string_view, 6> kLayerEnds = {
 constexpr std::array<std::string_view, 12> kLayerParts = {
     "moe",  "mlp",    "ffn",  "feed", "attn", "attention",
     "norm", "expert", "gate", "conv", "head", "mtp"};
+
+char Small(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
 
 bool ContainsAny(std::string_view text, std::span<const std::string_view> any) {
   return std::any_of(any.begin(), any.end(), [&](std::string_view word) {
@@ -59,19 +62,20 @@ bool IsCounted(std::string_view word) {
 
 std::string LowerCase(std::string_view text) {
   std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  for (char& c : out) c = Small(c);
   return out;
 }
 
 bool IsLayerWord(std::string_view word) {
-  const std::string small = LowerCase(word);
-  const auto end =
-      std::find_if(kLayerEnds.begin(), kLayerEnds.end(),
-                   [&](std::string_view one) { return small.ends_with(one); });
+  const auto end = std::find_if(
+      kLayerEnds.begin(), kLayerEnds.end(), [&](std::string_view one) {
+        return word.size() >= one.size() &&
+               std::equal(one.rbegin(), one.rend(), word.rbegin(),
+                          [](char a, char b) { return a == Small(b); });
+      });
   if (end == kLayerEnds.end()) return false;
-  if (*end == small) return true;
+  if (end->size() == word.size()) return true;
+  const std::string small = LowerCase(word);
   // A module of scanned layers has one number for all of its layers.
   if (small.find("scan") != small.npos) return false;
   return end->ends_with('s') || !ContainsAny(small, kLayerParts);
@@ -99,10 +103,10 @@ std::vector<std::string_view> SplitName(std::string_view name, char separator) {
   return out;
 }
 
-size_t EndBeforeExpert(std::string_view name, char separator) {
+size_t EndBeforeExpertNumber(std::string_view name, char separator) {
   const size_t whole = name.size();
   const size_t end = LengthBeforeNumber(name, true);
-  if (end == 0 || end == whole) return whole;
+  if (end == 0) return whole;
   const size_t leaf = name.rfind(separator, end - 1);
   if (leaf == name.npos || leaf == 0) return whole;
   const std::string_view word = name.substr(leaf + 1, end - leaf - 1);
@@ -116,23 +120,26 @@ size_t EndBeforeExpert(std::string_view name, char separator) {
 }
 
 size_t PartEnd(std::string_view name, size_t begin, char separator) {
-  // A part is short, so that one loop takes fewer instructions than searches.
-  std::optional<size_t> mark;
-  bool brackets = false;
+  // A part is short, so that a loop takes fewer instructions than searches.
+  const auto is_mark = [](char c) {
+    return c == '[' || c == ']' || c == '\'' || c == '"';
+  };
   size_t end = begin;
-  for (; end < name.size() && name[end] != separator; ++end) {
-    const char c = name[end];
-    if (c != '[' && c != ']' && c != '\'' && c != '"') continue;
-    if (!mark) mark = end;
-    brackets = brackets || c == ']';
+  while (end < name.size() && name[end] != separator && !is_mark(name[end])) {
+    ++end;
   }
-  return brackets ? *mark : end;
+  const size_t mark = end;
+  bool brackets = false;
+  for (; end < name.size() && name[end] != separator; ++end) {
+    brackets = brackets || name[end] == ']';
+  }
+  return brackets ? mark : end;
 }
 
-size_t StemLength(std::string_view part) {
+size_t StemBeforeNumber(std::string_view part) {
   size_t stem = LengthBeforeNumber(part, false);
-  if (stem == part.size() && part.ends_with('*')) --stem;
-  if (stem == 0 || stem == part.size()) return stem;
+  if (stem == part.size()) --stem;  // a part that ends with `*`
+  if (stem == 0) return stem;
   if (part[stem - 1] == '_' || part[stem - 1] == '-') {
     return IsCounted(part.substr(0, stem - 1)) ? stem : part.size();
   }

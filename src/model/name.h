@@ -12,6 +12,7 @@
 
 #include "model/manifest.h"
 #include "source/text_order.h"
+#include "source/utf8.h"
 
 namespace shardc {
 
@@ -27,11 +28,23 @@ char SeparatorOf(std::string_view name);
 // Splits a name at its separators. With separator 0 the name is one part.
 std::vector<std::string_view> SplitName(std::string_view name, char separator);
 
+// Returns whether the text ends with a digit, or with the `*` of a template.
+inline bool EndsWithNumber(std::string_view text) {
+  return !text.empty() && (IsDigit(text.back()) || text.back() == '*');
+}
+
+// EndBeforeExpert() and StemLength() of a text that EndsWithNumber().
+size_t EndBeforeExpertNumber(std::string_view name, char separator);
+size_t StemBeforeNumber(std::string_view part);
+
 // Returns the length of a name without the number of its expert, which
 // Megatron-Core appends to the last part: `experts.linear_fc1.weight5`, or
 // `weight*` in a template. Returns the length of the entire name if it has no
 // such number.
-size_t EndBeforeExpert(std::string_view name, char separator);
+inline size_t EndBeforeExpert(std::string_view name, char separator) {
+  return EndsWithNumber(name) ? EndBeforeExpertNumber(name, separator)
+                              : name.size();
+}
 
 // The numbers of a name that a template replaces.
 enum class TemplateNumbers : uint8_t {
@@ -61,7 +74,9 @@ bool IsLayerWord(std::string_view word);
 //   `12` -> 0, `layers_3` -> 7, `DecoderBlock_0` -> 13, `expert_1` -> 7
 //   `layer0` -> 5, `EncoderBlock0` -> 12, `block-0` -> 6
 //   `wi_0` -> 4, `MlpBlock_1` -> 10: parts of one layer
-size_t StemLength(std::string_view part);
+inline size_t StemLength(std::string_view part) {
+  return EndsWithNumber(part) ? StemBeforeNumber(part) : part.size();
+}
 
 // Replaces each number of a layer or an expert (StemLength) by `*`:
 // `model/layers/0/mlp` -> `model/layers/*/mlp`, `h_0/mlp` -> `h_*/mlp`. An
@@ -79,9 +94,13 @@ void ForTemplatePieces(std::string_view name, char separator, const Text& text,
                        const Number& number,
                        TemplateNumbers numbers = TemplateNumbers::kAll) {
   const size_t kept = EndBeforeExpert(name, separator);
+  // Few names have brackets. In others a part ends only at a separator.
+  const bool brackets = name.find(']') != std::string_view::npos;
   size_t done = 0;
   for (size_t begin = 0; begin <= kept;) {
-    const size_t end = std::min(PartEnd(name, begin, separator), kept);
+    const size_t end = std::min(brackets ? PartEnd(name, begin, separator)
+                                         : name.find(separator, begin),
+                                kept);
     const std::string_view part = name.substr(begin, end - begin);
     size_t stem = StemLength(part);
     if (numbers == TemplateNumbers::kParts && stem > 0) stem = part.size();

@@ -10,6 +10,9 @@
 #include "lint/analysis/facts.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <iterator>
@@ -31,6 +34,7 @@
 #include "roles/orientation.h"
 #include "source/list.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -579,6 +583,27 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return same;
 }
 
+// Returns eight bytes of a text with 0 in place of each ASCII digit.
+uint64_t WithoutDigits(uint64_t bytes) {
+  constexpr uint64_t kEach = 0x0101010101010101;
+  // A digit is a byte of which these are the values 0 to 9.
+  const uint64_t values = bytes ^ (kEach * '0');
+  // The highest bit of each byte is set if the value is above 9.
+  const uint64_t above =
+      ((values & kEach * 0x7f) + kEach * (0x7f - 9)) | values;
+  return bytes & (((above >> 7) & kEach) * 0xff);
+}
+
+// Returns the end of the part that begins at `begin` if the part is a number
+// between separators; otherwise 0.
+size_t NumberEnd(std::string_view name, size_t begin, char separator) {
+  if (begin > 0 && name[begin - 1] != separator) return 0;
+  size_t end = begin;
+  while (end < name.size() && IsDigit(name[end])) ++end;
+  const bool whole = end == name.size() || name[end] == separator;
+  return whole && end > begin ? end : 0;
+}
+
 // Returns the part of the name that begins at `begin`.
 std::string_view Part(std::string_view name, size_t begin, char separator) {
   return name.substr(begin, PartEnd(name, begin, separator) - begin);
@@ -596,6 +621,16 @@ bool SameTemplate(std::string_view a, std::string_view b, char separator) {
   for (;;) {
     const size_t same = CommonPrefix(a, b);
     if (same == a.size() && same == b.size()) return true;
+    // Usually the names differ in a part that is a number.
+    size_t digits = same;
+    while (digits > 0 && IsDigit(a[digits - 1])) --digits;
+    const size_t a_end = NumberEnd(a, digits, separator);
+    const size_t b_end = NumberEnd(b, digits, separator);
+    if (a_end != 0 && b_end != 0) {
+      a.remove_prefix(a_end);
+      b.remove_prefix(b_end);
+      continue;
+    }
     // The names first differ in the part that begins here, after the last
     // separator or bracket.
     size_t part = same - AfterLast(a.substr(0, same), separator).size();
@@ -615,10 +650,29 @@ bool SameTemplate(std::string_view a, std::string_view b, char separator) {
   }
 }
 
+LastGroups::Entries& LastGroups::Of(std::string_view name, uint32_t layout,
+                                    int32_t rule) {
+  // 1 is added because the rule is -1 if no rule matches.
+  uint64_t key =
+      uint64_t{layout} * 31 + static_cast<uint64_t>(int64_t{rule} + 1);
+  // 16 bytes such as `elf_attn/q/kernel` hold the leaf and its module. A number
+  // would make the key differ from layer to layer.
+  std::array<uint64_t, 2> end = {};
+  const size_t length = std::min(sizeof end, name.size());
+  std::memcpy(end.data(), name.data() + (name.size() - length), length);
+  for (const uint64_t bytes : end) {
+    key = std::rotl(key, 29) ^ WithoutDigits(bytes);
+  }
+  key ^= key >> 32;
+  key ^= key >> 16;
+  key ^= key >> 6;
+  return table_[key % table_.size()];
+}
+
 std::optional<uint32_t> LastGroups::Find(std::string_view name, uint32_t layout,
                                          int32_t rule) {
   if (separator_ == 0) return std::nullopt;
-  for (Entry& entry : Of(layout, rule)) {
+  for (Entry& entry : Of(name, layout, rule)) {
     if (entry.layout != layout || entry.rule != rule ||
         !SameTemplate(name, entry.name, separator_)) {
       continue;
@@ -633,7 +687,7 @@ std::optional<uint32_t> LastGroups::Find(std::string_view name, uint32_t layout,
 
 void LastGroups::Keep(std::string_view name, uint32_t layout, int32_t rule,
                       uint32_t group) {
-  Entries& entries = Of(layout, rule);
+  Entries& entries = Of(name, layout, rule);
   entries[next_++ % entries.size()] = {name, layout, rule, group};
 }
 

@@ -336,12 +336,10 @@ class LastGroups {
     uint32_t group = 0;
   };
   using Entries = std::array<Entry, 4>;
-  Entries& Of(uint32_t layout, int32_t rule) {
-    // 1 is added because the rule is -1 if no rule matches.
-    const uint64_t key =
-        uint64_t{layout} * 31 + static_cast<uint64_t>(int64_t{rule} + 1);
-    return table_[key % table_.size()];
-  }
+  // Returns the entries for parameters whose names end like this one. Many
+  // parameters of a layer may have one layout and rule, for example if no rule
+  // matches them. Their names end with different words.
+  Entries& Of(std::string_view name, uint32_t layout, int32_t rule);
 
   char separator_;
   std::array<Entries, 64> table_;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -63,6 +64,25 @@ TEST_CASE("last groups: a group is found by template, layout and rule") {
   LastGroups none('\0');
   none.Keep("l0", 1, 2, 7);
   CHECK_FALSE(none.Find("l0", 1, 2));
+}
+
+TEST_CASE("last groups: parameters of a layer that one rule matches") {
+  constexpr std::array<std::string_view, 10> kEnds = {
+      "self_attn/q_proj/kernel", "self_attn/k_proj/kernel",
+      "self_attn/v_proj/kernel", "self_attn/o_proj/kernel",
+      "mlp/gate_proj/kernel",    "mlp/up_proj/kernel",
+      "mlp/down_proj/kernel",    "experts/w1/kernel",
+      "experts/w2/kernel",       "norm/kernel"};
+  std::array<std::string, 2 * kEnds.size()> names;
+  LastGroups last('/');
+  for (uint32_t i = 0; i < kEnds.size(); ++i) {
+    names[i] = "layers/10/" + std::string(kEnds[i]);
+    names[kEnds.size() + i] = "layers/11/" + std::string(kEnds[i]);
+    last.Keep(names[i], 1, -1, i);
+  }
+  for (uint32_t i = 0; i < kEnds.size(); ++i) {
+    CHECK(last.Find(names[kEnds.size() + i], 1, -1) == i);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,18 @@
 """Small changes to src/lint."""
 
 ROWS = [
+    ('lint/analysis/facts.cc',
+     'key = std::rotl(key, 29) ^ WithoutDigits(bytes);',
+     'WithoutDigits(bytes)', 'bytes', ''),
+    ('lint/analysis/facts.cc',
+     'if (begin > 0 && name[begin - 1] != separator) return 0;',
+     'begin > 0', 'begin > 1', ''),
+    ('lint/analysis/facts.cc',
+     'const bool whole = end == name.size() || name[end] == separator;',
+     'name[end] == separator', 'true', ''),
+    ('lint/analysis/facts.cc',
+     'return whole && end > begin ? end : 0;',
+     'end > begin', 'true', ''),
     ('lint/rules/layer_reshards.cc',
      'if (!Empty(facts, sides.out) || Empty(facts, axes)) return;',
      'Empty(facts, axes)', 'false', ''),
