@@ -354,8 +354,7 @@ bool Resolver::IsAxisInstead(const std::string& name, AxisRule rule) const {
          !HasAny(mesh_, OfRule(rule, Mode::kDecode).axes);
 }
 
-std::optional<NameTrace> Resolver::LookupLogical(const std::string& name,
-                                                 Mode mode) const {
+NameTrace Resolver::LookupLogical(const std::string& name, Mode mode) const {
   NameTrace trace;
   if (const auto* registration = FindRegistered(name)) {
     trace.kind = kRegistered;
@@ -363,31 +362,33 @@ std::optional<NameTrace> Resolver::LookupLogical(const std::string& name,
   } else if (const Token* token = FindToken(name)) {
     if (token->rule) trace = OfRule(*token->rule, mode);
     trace.kind = kToken;
-  } else if (auto rule = ParseAxisRule(name)) {
-    trace = OfRule(*rule, mode);
-    trace.kind = kAxisRuleKind;
   } else {
-    return std::nullopt;
+    trace = OfRule(*ParseAxisRule(name), mode);
+    trace.kind = kAxisRuleKind;
   }
   return trace;
 }
 
+bool Resolver::IsLogical(std::string_view name) const {
+  return FindToken(name) != nullptr || ParseAxisRule(name) ||
+         FindRegistered(name) != nullptr;
+}
+
 Resolver::Reading Resolver::ReadingOf(const SpecName& name) const {
-  if (name.is_mesh_axis) return Reading::kMeshAxis;
-  const auto train = LookupLogical(name.text, Mode::kTrain);
-  if (!train) return Reading::kMeshAxis;
+  if (name.is_mesh_axis || !IsLogical(name.text)) return Reading::kMeshAxis;
   const Source* const source = name.place.source.get();
   const bool of_user = source != nullptr && !IsPackName(source->name());
   if (compat_ != Compat::kNone || !of_user || !mesh_.Find(name.text)) {
     return Reading::kLogical;
   }
-  const AxisGroup decode = LookupLogical(name.text, Mode::kDecode)->axes;
+  const NameTrace train = LookupLogical(name.text, Mode::kTrain);
+  const AxisGroup decode = LookupLogical(name.text, Mode::kDecode).axes;
   const AxisGroup own = {name.text};
-  if (train->axes == own && decode == own) return Reading::kLogical;
-  const bool any = HasAny(mesh_, train->axes) || HasAny(mesh_, decode);
+  if (train.axes == own && decode == own) return Reading::kLogical;
+  const bool any = HasAny(mesh_, train.axes) || HasAny(mesh_, decode);
   // A registration is the user's own definition of the name, so it applies
   // where it has axes, and is never replaced without a finding.
-  if (train->kind == kRegistered) {
+  if (train.kind == kRegistered) {
     return any ? Reading::kLogical : Reading::kEither;
   }
   // The long form, `__BATCH__`, is written for nothing but the logical axis.
@@ -419,7 +420,7 @@ std::optional<NameTrace> Resolver::Lookup(const SpecName& name, Mode mode,
       ReportEither(name, findings);
       return std::nullopt;
     case Reading::kLogical:
-      trace = *LookupLogical(name.text, mode);
+      trace = LookupLogical(name.text, mode);
       break;
     case Reading::kMeshAxis:
       if (!mesh_.Find(name.text) && !IsAbsentParallelism(name.text)) {
@@ -435,7 +436,7 @@ std::optional<NameTrace> Resolver::Lookup(const SpecName& name, Mode mode,
 }
 
 void Resolver::ReportEither(const SpecName& name, Findings& findings) const {
-  const NameTrace trace = *LookupLogical(name.text, Mode::kTrain);
+  const NameTrace trace = LookupLogical(name.text, Mode::kTrain);
   const Token* const token = FindToken(name.text);
   const bool registered = trace.kind == kRegistered;
   const std::string what = registered         ? "a registered logical axis"
@@ -542,9 +543,7 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
   const auto& written = std::get<SpecBundle>(source);
   const Bundle* bundle = FindBundle(written.name);
   if (bundle == nullptr) {
-    const bool axis = mesh_.Find(written.name) || FindToken(written.name) ||
-                      ParseAxisRule(written.name) ||
-                      FindRegistered(written.name) != nullptr ||
+    const bool axis = mesh_.Find(written.name) || IsLogical(written.name) ||
                       IsAbsentParallelism(written.name);
     findings.Add(
         code::kUnknownName, written.place,

@@ -138,10 +138,10 @@ class Resolver {
   // an axis of the mesh, or one of the two without a way to decide which.
   enum class Reading : uint8_t { kLogical, kMeshAxis, kEither };
   Reading ReadingOf(const SpecName& name) const;
-  // Returns the axes of a logical axis or of an axis rule; nullopt for any
-  // other name.
-  std::optional<NameTrace> LookupLogical(const std::string& name,
-                                         Mode mode) const;
+  // Returns whether the name is one of a logical axis or an axis rule.
+  bool IsLogical(std::string_view name) const;
+  // Returns the axes of a name for which IsLogical() is true.
+  NameTrace LookupLogical(const std::string& name, Mode mode) const;
   // Returns whether a name in `register:`, which stands for `rule`, is an axis
   // of the mesh instead, because the mesh has none of the rule's axes.
   bool IsAxisInstead(const std::string& name, AxisRule rule) const;
