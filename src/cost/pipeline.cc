@@ -232,28 +232,14 @@ class Pipeline {
     return out;
   }
 
-  // Returns the largest number of micro-batches whose activations each stage
-  // keeps at the same time.
-  std::vector<int64_t> InFlight() const {
-    const schedule::Table& table = planned_.table;
-    std::vector<int64_t> out;
-    for (int32_t stage = 0; stage < table.stages; ++stage) {
-      std::vector<int64_t> weights(AsIndex(table.stages), 0);
-      weights[AsIndex(stage)] = 1;
-      const auto held = schedule::HeldByRank(table, weights);
-      out.push_back(*std::max_element(held.begin(), held.end()));
-    }
-    return out;
-  }
-
   StageBounds Choose() {
     if (planned_.listed || planned_.balance != StageBalance::kSearched) {
       return planned_.bounds;
     }
     std::vector<Division> tried = Search();
     if (tried.empty() && CanSearch()) {
-      const auto found =
-          schedule::AssignUnits(Units(), InFlight(), std::nullopt);
+      const auto found = schedule::AssignUnits(
+          Units(), schedule::HeldByStage(planned_.table), std::nullopt);
       if (found) tried.push_back(DivisionOf(*found));
     }
     // The division whose slowest stage is fastest may not have the fastest
@@ -290,7 +276,8 @@ class Pipeline {
   std::vector<Division> Search() {
     if (!CanSearch()) return {};
     const std::vector<schedule::Unit> units = Units();
-    const std::vector<int64_t> in_flight = InFlight();
+    const std::vector<int64_t> in_flight =
+        schedule::HeldByStage(planned_.table);
     std::vector<Division> tried;
     auto limit = out_.capacity;
     while (tried.size() < kMostDivisions) {

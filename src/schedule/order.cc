@@ -462,4 +462,22 @@ std::vector<int64_t> HeldByRank(const Table& table,
   return out;
 }
 
+std::vector<int64_t> HeldByStage(const Table& table) {
+  std::vector<int64_t> most(AsIndex(table.stages), 0);
+  for (const auto& row : table.rows) {
+    std::vector<int64_t> held(most.size(), 0);
+    for (const Cell& cell : row) {
+      ForEachTask(cell, [&](const Task& task) {
+        const size_t stage = AsIndex(task.stage);
+        if (task.kind == TaskKind::kForward) {
+          most[stage] = std::max(most[stage], ++held[stage]);
+        } else if (task.kind != TaskKind::kInput) {
+          --held[stage];
+        }
+      });
+    }
+  }
+  return most;
+}
+
 }  // namespace shardc::schedule

@@ -93,6 +93,10 @@ Timeline Simulate(const Table& table, const Times& times);
 std::vector<int64_t> HeldByRank(const Table& table,
                                 std::span<const int64_t> weights = {});
 
+// Returns, for each stage, the largest number of micro-batches whose
+// activations of this stage a rank holds at the same time.
+std::vector<int64_t> HeldByStage(const Table& table);
+
 }  // namespace shardc::schedule
 
 #endif  // SHARDC_SCHEDULE_ORDER_H_

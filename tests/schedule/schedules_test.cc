@@ -94,6 +94,13 @@ TEST_CASE("every schedule is in order, and its steps have the known length") {
         for (size_t r = 0; r < held.size(); ++r) {
           CHECK(held[r] == HeldOf(table.name, extent, static_cast<int64_t>(r)));
         }
+        const auto by_stage = HeldByStage(table);
+        for (size_t s = 0; s < by_stage.size(); ++s) {
+          std::vector<int64_t> alone(by_stage.size(), 0);
+          alone[s] = 1;
+          const auto own = HeldByRank(table, alone);
+          CHECK(by_stage[s] == *std::max_element(own.begin(), own.end()));
+        }
       });
   CHECK(sizes.size() == Schedules().size());
   for (const auto& one : sizes) {
