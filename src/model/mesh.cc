@@ -47,6 +47,7 @@ std::optional<Mesh::Digit> Mesh::FindDigit(std::string_view name) const {
 }
 
 int64_t Mesh::SizeOf(std::string_view axis) const {
+  if (const auto index = Find(axis)) return axes[*index].size;
   const auto digit = FindDigit(axis);
   if (digit) return digit->size;
   // In a refined mesh, an axis is the product of its factors.

@@ -425,18 +425,14 @@ constexpr std::string_view kStoredWords[] = {
 constexpr std::string_view kMoreParts[] = {"list", "codebook", "pack"};
 
 bool IsRoleWord(std::string_view part) {
-  for (const bool in_attention : {false, true}) {
-    if (RoleOfWord(part, {.in_attention = in_attention, .before_leaf = true},
-                   Confidence::kLikely) != Role::kOther ||
-        RoleOfWord(part, {.in_attention = in_attention}, Confidence::kLikely) !=
-            Role::kOther) {
-      return true;
-    }
-  }
-  return LeafOfWord(part) != Leaf::kOther || RoleBelow(part) != Role::kOther ||
-         NamesAttention(part) || NamesNorm(part) || NamesMixer(part) ||
-         NamesMixerWeight(part) || NamesSharedExpert(part) ||
-         NamesExperts(part, Confidence::kLikely) ||
+  const bool likely = std::any_of(
+      std::begin(kWords), std::end(kWords), [&](const RoleWord& row) {
+        return row.word == part && row.confidence == Confidence::kLikely;
+      });
+  return likely || LeafOfWord(part) != Leaf::kOther ||
+         RoleBelow(part) != Role::kOther || NamesAttention(part) ||
+         NamesNorm(part) || NamesMixer(part) || NamesMixerWeight(part) ||
+         NamesSharedExpert(part) || NamesExperts(part, Confidence::kLikely) ||
          IsAmong(part, kTowerWords) ||
          std::find(std::begin(kStoredWords), std::end(kStoredWords), part) !=
              std::end(kStoredWords);
@@ -498,7 +494,7 @@ Leaf LeafOfWord(std::string_view part) {
 
 Role RoleOfWord(std::string_view part, WordPlace place, Confidence confidence) {
   for (const RoleWord& row : kWords) {
-    if (row.confidence == confidence && row.word == part &&
+    if (row.word == part && row.confidence == confidence &&
         Applies(row.where, place)) {
       return row.role;
     }
