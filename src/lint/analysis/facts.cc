@@ -655,7 +655,7 @@ LastGroups::Entries& LastGroups::Of(std::string_view name, uint32_t layout,
   // 1 is added because the rule is -1 if no rule matches.
   uint64_t key =
       uint64_t{layout} * 31 + static_cast<uint64_t>(int64_t{rule} + 1);
-  // 16 bytes such as `elf_attn/q/kernel` hold the leaf and its module. A number
+  // 16 bytes such as `lf_attn/q/kernel` hold the leaf and its module. A number
   // would make the key differ from layer to layer.
   std::array<uint64_t, 2> end = {};
   const size_t length = std::min(sizeof end, name.size());
