@@ -89,7 +89,8 @@ TEST_CASE("one step changes a base that is more than 10 % off") {
   const double expected = step.seconds;
   for (const auto& [factor, changes] :
        {std::pair{1.05, false}, {0.93, false}, {1.15, true}, {0.85, true}}) {
-    CAPTURE(factor);
+    const auto& given_factor = factor;
+    CAPTURE(given_factor);
     step.seconds = factor * expected;
     const auto found = Calibrate(base, std::span(&step, 1), why);
     REQUIRE(found.has_value());

@@ -168,7 +168,8 @@ TEST_CASE("eager models keep more only where their norms are in float32") {
   const std::vector<std::pair<std::string, double>> cases = {
       {"eager", 1.045}, {"eager-bf16", 1.045}, {"hf", 1.7}};
   for (const auto& [stack, factor] : cases) {
-    CAPTURE(stack);
+    const auto& given_stack = stack;
+    CAPTURE(given_stack);
     const Memory memory =
         MemoryOf(work, SettingsOf(stack, 8, 32768, "everything_saveable"));
     REQUIRE(memory.taken->moment == Moment::kLoss);

@@ -98,7 +98,8 @@ TEST_CASE("a wrong value is refused with what is right") {
       {"--routing", "even", "`even` is none of: balanced, natural"},
       {"--loss", "", ""}};
   for (const auto& [flag, text, message] : cases) {
-    CAPTURE(flag);
+    const auto& given_flag = flag;
+    CAPTURE(given_flag);
     Findings findings;
     Settings to;
     CHECK(ReadSetting(flag, text, to, findings) == message.empty());

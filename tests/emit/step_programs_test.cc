@@ -359,7 +359,8 @@ TEST_CASE("the programs of sections have the heads of recorded programs") {
     const Pair of = Translate(std::move(model), mode, false);
     const auto shown = CountsOf(*recorded);
     for (const auto& [param, counted] : CountsOf(of.made.program)) {
-      CAPTURE(param);
+      const auto& given_param = param;
+      CAPTURE(given_param);
       // The recorded program computes the slopes of 4 heads and of 2 others.
       if (name == "bloom" && counted.find("heads 6") != std::string::npos) {
         continue;

@@ -266,7 +266,8 @@ TEST_CASE("arrays of any shape are read or refused") {
     const int64_t count = is_empty ? 0 : 1;
     arrays["a"] = {shape, std::vector<double>(static_cast<size_t>(count), 1)};
     for (const auto& [name, input] : calls) {
-      CAPTURE(name);
+      const auto& given_name = name;
+      CAPTURE(given_name);
       CAPTURE(ShapeText(arrays["a"]));
       const std::string text = std::regex_replace(
           std::string(input), std::regex("#"), R"({"tensor": "a"})");

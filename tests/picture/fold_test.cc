@@ -159,7 +159,8 @@ TEST_CASE("parameters are of the kind that their module's name gives") {
       {"something.else", Kind::kOther},
   };
   for (const auto& [name, kind] : cases) {
-    CAPTURE(name);
+    const auto& given_name = name;
+    CAPTURE(given_name);
     const PlanTable table = TableOf(kMesh, {{name, Entry(8, "[]")}});
     const FoldedPlan plan(table);
     REQUIRE(plan.groups().size() == 1);

@@ -173,7 +173,8 @@ TEST_CASE("a name is the mesh axis if its rule has no axis in the mesh") {
   RuleSet eformer;
   eformer.policy.compat = Compat::kFjformer;
   for (const auto& [name, rule] : LogicalNames()) {
-    CAPTURE(name);
+    const auto& given_name = name;
+    CAPTURE(given_name);
     const Mesh mesh = MeshOf({{name.c_str(), 4}, {"model", 2}});
     const std::vector<Names> entries = {{name}, {"model"}};
     for (const Mode mode : {Mode::kTrain, Mode::kDecode}) {
@@ -193,7 +194,8 @@ TEST_CASE("a name is the mesh axis if its rule has no axis in the mesh") {
 TEST_CASE("a name of a mesh axis and of a rule with axes is an error") {
   const RuleSet none;
   for (const auto& [name, rule] : LogicalNames()) {
-    CAPTURE(name);
+    const auto& given_name = name;
+    CAPTURE(given_name);
     Mesh mesh = Full();
     mesh.axes.push_back({name, 2});
     const std::string text = TextInFile(none, mesh, {{name}}, Mode::kTrain);

@@ -154,7 +154,8 @@ TEST_CASE("roles by the packs' sections are those of the parameters' names") {
       if (name.ends_with("mlp.w1.weight") || name.ends_with("mlp.w2.weight")) {
         continue;
       }
-      CAPTURE(name);
+      const auto& given_name = name;
+      CAPTURE(given_name);
       CHECK(text == "");
     }
   }

@@ -59,8 +59,10 @@ TEST_CASE("a projection with heads over the axis of attention agrees") {
         std::tuple{"attn/v_proj/kernel", "[1024, 8, 64]", "[fsdp, tp]"},
         std::tuple{"attn/o_proj/kernel", "[16, 64, 1024]", "[tp, null, fsdp]"},
         std::tuple{"attn/o_proj/kernel", "[1024, 2048]", "[tp, fsdp]"}}) {
-    CAPTURE(name);
-    CAPTURE(shape);
+    const auto& given_name = name;
+    CAPTURE(given_name);
+    const auto& given_shape = shape;
+    CAPTURE(given_shape);
     const auto one = Single(name, shape, spec);
     CHECK(one.status == ProjectionStatus::kAgrees);
     CHECK(one.reason.empty());

@@ -105,7 +105,8 @@ TEST_CASE("the axis over which replicas differ is named") {
        {std::pair{MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}}), "tp"},
         std::pair{MeshOf({{"tp", 2}, {"dp", 2}, {"sp", 2}}), "tp"},
         std::pair{MeshOf({{"dp", 2}, {"ep", 3}, {"sp", 2}}), "ep"}}) {
-    CAPTURE(axis);
+    const auto& given_axis = axis;
+    CAPTURE(given_axis);
     Case test = CaseOf(kChangedOnLast);
     test.mesh = mesh;
     const CaseResult result = RunCase(test);
