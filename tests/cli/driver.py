@@ -32,7 +32,7 @@ def is_sanitized():
         return b"__asan_init" in file.read()
 
 
-# tests/bootstrap `long` sets this, and the trials of tests/mutation.
+# tests/bootstrap `long` sets this, and the draws of tests/mutation.
 COMPLETE = os.environ.get("SHARDC_COMPLETE") == "1"
 
 

@@ -1,6 +1,11 @@
 """Puts changes into copies of sources, compiles the copies and links them
 before the build's own library. Each change is `(Mutant(17) ? new : old)` there, and
-SHARDC_MUTANT=17 switches it on."""
+SHARDC_MUTANT=17 switches it on.
+
+At -Og a changed source is compiled without the unit that joins it with its
+neighbours, and its functions replace those of the unit when a program is linked:
+no call of another source's function is inlined there. At -O2 it may be, and the
+unit is compiled with its changed sources."""
 
 import concurrent.futures
 import dataclasses
@@ -9,46 +14,53 @@ import os
 import re
 import shlex
 import subprocess
-import sys
-
-from changes import ONLY_TESTS
+import zlib
 
 ROOT = os.environ.get(
     "SHARDC_SOURCE_ROOT",
     os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
 BUILD = os.environ.get("SHARDC_BUILD_ROOT", os.path.join(ROOT, "build"))
-# Both trials may run at once: neither writes what the other reads.
-TRIAL = os.path.join(BUILD, "trial_rooms" if "--rooms" in sys.argv else "trial")
-ROOMS = ("exec", "dense", "verify/cases", "verify/judge", "verify/traces")
 # Bodies that are compiled once for each processor.
 APART = ("_simd.cc",)
-HEADER = """#pragma once
+MOST = 4096  # changes at a time
+# The processes of a run share a file of one byte for each change, which is set
+# where the change is evaluated: no process has to end normally for that.
+HEADER = f"""#pragma once
 #include <cstdlib>
-inline int ChosenMutant() {
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+inline int ChosenMutant() {{
   const char* text = std::getenv("SHARDC_MUTANT");
   return text == nullptr ? 0 : std::atoi(text);
-}
+}}
 inline const int kChosenMutant = ChosenMutant();
-inline bool Mutant(int number) { return kChosenMutant == number; }
+inline char* ReachedMutants() {{
+  const char* path = std::getenv("SHARDC_MUTANTS_REACHED");
+  const int fd = path == nullptr ? -1 : open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return nullptr;
+  void* at = mmap(nullptr, {MOST}, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  return at == MAP_FAILED ? nullptr : static_cast<char*>(at);
+}}
+inline char* const kReachedMutants = ReachedMutants();
+inline bool Mutant(int number) {{
+  if (kReachedMutants != nullptr) kReachedMutants[number] = 1;
+  return kChosenMutant == number;
+}}
 """
 
 
 class Broken(Exception):
-    """A list or a build that cannot be used."""
+    """A build or a test that cannot be used."""
 
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Mutant:
-    file: str    # below src
-    # That stands once in it, without indentation; lines before it may precede.
-    line: str
-    old: str     # an expression or a call that stands once in the line
-    new: str     # empty: the call is left out
-    # Why nothing can detect it, or ONLY_TESTS; empty: verify itself must.
-    reason: str
-
-    def noticers(self):
-        return {"": "verify", ONLY_TESTS: "tests"}.get(self.reason, "")
+    file: str  # below src
+    line: str  # stands once in it, without indentation
+    old: str   # an expression or a call that stands once in the line
+    new: str   # empty: the call is left out
 
 
 class Place:
@@ -66,14 +78,10 @@ class Place:
         lines = list(self.lines)
         by_line = {}
         for number, mutant in numbered:
-            wanted = mutant.line.split("\n")
-            before = wanted[:-1]
-            found = [at for at in range(len(before), len(self.stripped))
-                     if self.stripped[at - len(before):at + 1] == wanted]
-            if len(found) != 1:
+            if self.stripped.count(mutant.line) != 1:
                 raise Broken(f"{self.path}: `{mutant.line}` stands "
-                             f"{len(found)} times")
-            at = found[0]
+                             f"{self.stripped.count(mutant.line)} times")
+            at = self.stripped.index(mutant.line)
             by_line.setdefault(at, []).append((number, mutant))
         for at, several in by_line.items():
             lines[at] = self.merged(lines[at], several)
@@ -99,7 +107,7 @@ class Place:
         return line
 
 
-def sources(rooms=ROOMS):
+def sources(rooms):
     """Paths below src that may be changed."""
     out = []
     for room in rooms:
@@ -111,163 +119,203 @@ def sources(rooms=ROOMS):
     return sorted(out)
 
 
-def overlapping(mutants):
-    """Those that stand in the way of an earlier one of their line."""
-    taken, out = {}, set()
-    for mutant in mutants:
+def apart(mutants):
+    """Those that do not stand in the way of an earlier one of their line,
+    sorted."""
+    taken, out = {}, []
+    for mutant in sorted(set(mutants)):
         begin = mutant.line.index(mutant.old)
-        span = (begin, begin + len(mutant.old))
+        end = begin + len(mutant.old)
         others = taken.setdefault((mutant.file, mutant.line), [])
-        if any(span[0] < b and a < span[1] for a, b in others):
-            out.add(mutant)
-        else:
-            others.append(span)
+        if not any(begin < b and a < end for a, b in others):
+            others.append((begin, end))
+            out.append(mutant)
     return out
 
 
-class Compiler:
-    """With `alone`, a changed source is compiled without its unit, in a fraction
-    of the time, and its functions replace those of the unit when a program is
-    linked. That takes objects in which each call of another source's function
-    goes through the linker (-fPIC)."""
+def in_order(threads, work, items):
+    """Pairs of an item and what `work` returns of it. What has not started when
+    the caller is stopped is left out."""
+    pool = concurrent.futures.ThreadPoolExecutor(threads)
+    try:
+        yield from zip(items, pool.map(work, items))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
-    def __init__(self, mutants, alone=False):
+
+def write(path, text):
+    """Leaves a file that has this text as it is, with its date."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            if file.read() == text:
+                return
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+
+class Record:
+    """Next to an object, what it was compiled of and which changes compiled."""
+
+    def __init__(self, target, changes):
+        self.target = target
+        self.path = target + ".json"
+        # Numbers of changes are part of the object, and so is the header.
+        self.of = zlib.crc32(repr((HEADER, changes)).encode())
+
+    def read(self):
+        """The changes that compiled; None unless the object is up to date."""
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                record = json.load(file)
+            made = os.stat(self.target).st_mtime_ns
+            if record["of"] != self.of or any(
+                    os.stat(name).st_mtime_ns > made
+                    for name in record["sources"]):
+                return None
+        except (OSError, ValueError, KeyError):
+            return None
+        return [Mutant(*row) for row in record["compiled"]]
+
+    def write(self, folder, left):
+        with open(self.target + ".d", encoding="utf-8") as file:
+            words = file.read().replace("\\\n", " ").split()
+        # mutant.h is part of `of`, and the copies are made of the sources.
+        names = [word if os.path.isabs(word) else os.path.join(BUILD, word)
+                 for word in words if not word.endswith(":")]
+        names += [os.path.join(ROOT, "src", os.path.relpath(
+            name, os.path.join(folder, "src")))
+                  for name in names if name.startswith(os.path.join(folder, "src"))]
+        names = [name for name in names if not name.startswith(folder)]
+        write(self.path, json.dumps({
+            "of": self.of, "sources": names,
+            "compiled": [dataclasses.astuple(m) for m in left]}))
+
+
+class Compiler:
+    """Compiles what it can of the changes, and leaves the others out."""
+
+    def __init__(self, mutants, folder, threads=1):
         self.mutants = list(mutants)
-        self.alone = alone
+        if len(self.mutants) >= MOST:
+            raise Broken(f"at most {MOST - 1} changes at a time")
         self.numbers = {m: i + 1 for i, m in enumerate(self.mutants)}
+        self.folder, self.threads = folder, threads
         with open(os.path.join(BUILD, "compile_commands.json"),
                   encoding="utf-8") as file:
-            listed = json.load(file)
-        self.commands = {
-            os.path.normpath(os.path.join(entry["directory"], entry["file"])):
-            shlex.split(entry["command"]) for entry in listed}
+            self.commands = {
+                os.path.normpath(os.path.join(one["directory"], one["file"])):
+                shlex.split(one["command"]) for one in json.load(file)}
         # By a source below src, the unit that compiles it together with others
-        # of its folder.
-        self.unit_of = {
-            name: unit for unit in self.commands if unit.endswith(".unit.cc")
-            for name in re.findall(r'#include "([^"]+)"', self.read(unit))}
-        os.makedirs(TRIAL, exist_ok=True)
-        self.write(os.path.join(TRIAL, "mutant.h"), HEADER)
+        # of its folder, where calls between them may be inlined.
+        self.unit_of, self.joined = {}, {}
+        for unit in self.commands:
+            if unit.endswith(".unit.cc"):
+                with open(unit, encoding="utf-8") as file:
+                    names = re.findall(r'#include "([^"]+)"', file.read())
+                self.unit_of.update(dict.fromkeys(names, unit))
+                if "-Og" not in self.commands[unit]:
+                    self.joined.update(dict.fromkeys(names, unit))
+        self.header = os.path.join(folder, "mutant.h")
+        write(self.header, HEADER)
 
-    @staticmethod
-    def read(path):
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+    def compiled_together(self):
+        """The changed sources, those of one object in a list."""
+        groups = {}
+        for path in sorted({m.file for m in self.mutants}):
+            groups.setdefault(self.joined.get(path, path), []).append(path)
+        return list(groups.values())
 
-    @staticmethod
-    def write(path, text):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        if os.path.exists(path) and Compiler.read(path) == text:
-            return
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(path + ".new", path)
+    def object_of(self, paths):
+        return os.path.join(self.folder, paths[0].replace("/", "_") + ".o")
 
-    def files(self):
-        return sorted({m.file for m in self.mutants})
+    def compile(self):
+        """Returns the changes that compile."""
+        out = []
+        for _, left in in_order(self.threads, self.compile_object,
+                                self.compiled_together()):
+            out += left
+        return sorted(out)
 
-    def units(self):
-        """The sources with changes, or one of each unit that has some."""
-        if self.alone:
-            return self.files()
-        return sorted({self.unit_of.get(path, path): path
-                       for path in reversed(self.files())}.values())
+    def compile_object(self, paths):
+        left = [m for m in self.mutants if m.file in paths]
+        record = Record(self.object_of(paths),
+                        [(self.numbers[m], m) for m in left])
+        before = record.read()
+        if before is not None:
+            return before
+        places = {path: Place(path) for path in paths}
+        while True:
+            errors = self.errors(places, left)
+            if not errors:
+                record.write(self.folder, left)
+                return left
+            wrong = set(re.findall(r"^(\S+:\d+):\d+: error", errors, re.M))
+            # A text may be continued in the line after.
+            for back in range(3):
+                fewer = [m for m in left if
+                         f"{self.copy_of(m.file)}:"
+                         f"{places[m.file].stripped.index(m.line) + 1 + back}"
+                         not in wrong]
+                if len(fewer) < len(left):
+                    break
+            else:
+                raise Broken(f"{paths}: {errors[:2000]}")
+            left = fewer
 
-    def with_its_unit(self, path):
-        """The sources with changes that are compiled together with this one."""
-        if self.alone:
-            return [path]
-        unit = self.unit_of.get(path, path)
-        return [f for f in self.files() if self.unit_of.get(f, f) == unit]
+    def copy_of(self, path):
+        return os.path.join(self.folder, "src", path)
 
-    def command(self, path):
-        return list(self.commands[
-            self.unit_of.get(path, os.path.join(ROOT, "src", path))])
-
-    def compiled(self, path, mutants, *more):
-        """(object, errors) of a source with its mutants, or of its unit with
-        those of all its sources."""
-        copies = {}
-        for changed in sorted({path, *(m.file for m in mutants)}):
-            copies[changed] = os.path.join(TRIAL, "src", changed)
-            self.write(copies[changed], Place(changed).put(
-                [(self.numbers[m], m) for m in mutants if m.file == changed]))
-        unit = None if self.alone else self.unit_of.get(path)
-        if unit:
-            text = self.read(unit)
-            for changed, copy in copies.items():
-                text = text.replace(f'"{changed}"', f'"{copy}"')
-            copy = os.path.join(TRIAL, os.path.basename(unit))
-            self.write(copy, text)
-        else:
-            copy = copies[path]
-        target = os.path.join(TRIAL, os.path.basename(copy) if unit
-                              else path.replace("/", "_")) + ".o"
-        command = self.command(path)
+    def errors(self, places, mutants):
+        """What the compiler prints of sources with these mutants; nothing if
+        their object is made."""
+        for path, place in places.items():
+            write(self.copy_of(path), place.put(
+                [(self.numbers[m], m) for m in mutants if m.file == path]))
+        first = next(iter(places))
+        source = os.path.join(ROOT, "src", first)
+        compiled = self.copy_of(first)
+        if first in self.joined:
+            compiled = os.path.join(self.folder,
+                                    os.path.basename(self.joined[first]))
+            with open(self.joined[first], encoding="utf-8") as file:
+                text = file.read()
+            for path in places:
+                text = text.replace(f'"{path}"', f'"{self.copy_of(path)}"')
+            write(compiled, text)
+        target = self.object_of(list(places))
+        command = list(self.commands[self.unit_of.get(first, source)])
         command[command.index("-o") + 1] = target
-        command[command.index("-c") + 1] = copy
+        command[command.index("-c") + 1] = compiled
         for flag in ("-MF", "-MQ"):
             command[command.index(flag) + 1] = target + ".d"
         # A copy's neighbours are those of its source.
-        command += ["-include", os.path.join(TRIAL, "mutant.h"), "-w",
-                    "-fdiagnostics-color=never", "-I", os.path.dirname(
-                        os.path.join(ROOT, "src", path)), *more]
+        command += ["-include", self.header, "-w",
+                    "-fdiagnostics-color=never", "-I", os.path.dirname(source)]
         done = subprocess.run(command, cwd=BUILD, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               encoding="utf-8", errors="replace")
-        return target, done.stdout if done.returncode != 0 else ""
+        return "" if done.returncode == 0 else done.stdout
 
-    def that_compile(self):
-        skip = overlapping(self.mutants)
-        good = [m for m in self.mutants if m not in skip]
-
-        def work(path):
-            left = [m for m in good if m.file == path]
-            for _ in range(12):
-                _, errors = self.compiled(path, left, "-fsyntax-only")
-                if not errors:
-                    return left
-                lines = {int(n) for n in re.findall(
-                    rf"{re.escape(os.path.basename(path))}:(\d+):\d+: error",
-                    errors)}
-                place = Place(path)
-                fewer = [m for m in left if place.stripped.index(m.line) + 1
-                         not in lines]
-                if len(fewer) == len(left):
-                    return []
-                left = fewer
-            return []
-
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            return [m for part in pool.map(work, self.files()) for m in part]
-
-    def build(self, programs):
-        """Links each program of the build's with the changed objects."""
-        def work(path):
-            together = self.with_its_unit(path)
-            return self.compiled(path,
-                                 [m for m in self.mutants if m.file in together])
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            made = list(pool.map(work, self.units()))
-        for _, errors in made:
-            if errors:
-                raise Broken(errors[:2000])
-        objects = [target for target, _ in made]
-        for program in programs:
-            listed = subprocess.run(
-                ["ninja", "-C", BUILD, "-t", "commands", program], check=True,
-                stdout=subprocess.PIPE, encoding="utf-8").stdout
-            link = shlex.split(listed.strip().split("\n")[-1])
-            at = link.index("-o")
-            link[at + 1] = os.path.join(TRIAL, os.path.basename(program))
-            first = next(i for i, word in enumerate(link)
-                         if word.endswith(".o") and i > at + 1)
-            # The build's own objects stay, and the first definition counts.
-            link[first:first] = objects
-            link.append("-Wl,-z,muldefs")
-            done = subprocess.run(link, cwd=BUILD, check=False,
-                                  stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, encoding="utf-8",
-                                  errors="replace")
-            if done.returncode != 0:
-                raise Broken(done.stdout[-2000:])
+    def link(self, program):
+        """Links a program of the build's with the changed objects; only the
+        program of commands has those of src/cli."""
+        listed = subprocess.run(
+            ["ninja", "-C", BUILD, "-t", "commands", program], check=True,
+            stdout=subprocess.PIPE, encoding="utf-8").stdout
+        link = shlex.split(listed.strip().split("\n")[-1])
+        at = link.index("-o")
+        link[at + 1] = os.path.join(self.folder, os.path.basename(program))
+        first = next(i for i, word in enumerate(link)
+                     if word.endswith(".o") and i > at + 1)
+        # The build's own objects stay, and the first definition counts.
+        link[first:first] = [
+            self.object_of(paths) for paths in self.compiled_together()
+            if program.startswith("src/") or not paths[0].startswith("cli/")]
+        link.append("-Wl,-z,muldefs")
+        done = subprocess.run(link, cwd=BUILD, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              encoding="utf-8", errors="replace")
+        if done.returncode != 0:
+            raise Broken(done.stdout[-2000:])

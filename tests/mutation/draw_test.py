@@ -12,10 +12,10 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import changes  # pylint: disable=wrong-import-position
+import compiling  # pylint: disable=wrong-import-position
 import draw  # pylint: disable=wrong-import-position
+import judges  # pylint: disable=wrong-import-position
 import propose  # pylint: disable=wrong-import-position
-from changes import MUTANTS, ROOM_MUTANTS  # pylint: disable=wrong-import-position
 from compiling import ROOT, Place  # pylint: disable=wrong-import-position
 
 
@@ -43,12 +43,6 @@ class Drawn(unittest.TestCase):
             self.assertTrue(path.startswith(("exec/step/run", "cli/search")),
                             path)
 
-    def test_listed_changes_are_left_out(self):
-        listed = {row[:4] for row in (*MUTANTS, *ROOM_MUTANTS)}
-        for mutant in drawn(1000):
-            self.assertNotIn((mutant.file, mutant.line, mutant.old,
-                              mutant.new), listed)
-
     def test_all_changes_of_a_file_apply(self):
         every = drawn(1000)
         self.assertGreater(len(every), 200)
@@ -68,6 +62,15 @@ class Drawn(unittest.TestCase):
 
 
 class Proposed(unittest.TestCase):
+    def test_text_is_no_expression_and_loses_a_letter(self):
+        line = 'Add(out, "a != b, 3 files", count + 1);'
+        self.assertEqual(
+            list(propose.changes(line)),
+            [("count + 1", "count - 1"), ("1", "2"), (line[:-1], ""),
+             ('"a != b, 3 files"', '"a != b, 3 file"')])
+        self.assertIn(('a == "x && y" && b', 'a == "x && y" || b'),
+                      list(propose.changes('if (a == "x && y" && b) return;')))
+
     def test_text_of_raw_strings_is_not_changed(self):
         text = 'a\nR"(b\nc)" d\ne\nR"x(f)")x"\n'
         self.assertEqual(propose.in_raw_strings(text), {1, 2, 4})
@@ -90,21 +93,9 @@ class Proposed(unittest.TestCase):
                       list(propose.changes("return std::min<int>(a, b);")))
 
 
-class Listed(unittest.TestCase):
-    def test_a_file_lists_changes_of_its_room_alone(self):
-        for name in changes.files():
-            rooms = {row[0].split("/")[0] for row in changes.rows([name])}
-            self.assertEqual(rooms, {name.split("_")[0]})
-
-    def test_every_file_belongs_to_one_trial(self):
-        self.assertLess(set(changes.OF_VERIFY), set(changes.files()))
-        self.assertEqual(len(changes.rows(changes.files())),
-                         len(MUTANTS) + len(ROOM_MUTANTS))
-
-
 class Tried(unittest.TestCase):
     def test_every_script_is_there(self):
-        scripts = draw.scripts()
+        scripts = judges.scripts()
         self.assertGreater(len(scripts), 50)
         for script in scripts:
             self.assertTrue(os.path.exists(os.path.join(ROOT, script)), script)
@@ -115,33 +106,66 @@ class Tried(unittest.TestCase):
         for room in rooms:
             self.assertTrue(os.path.isdir(os.path.join(ROOT, "src", room)))
 
+
+class Counted:
+    """A judge that evaluates all changes and detects those that it is given."""
+
+    def __init__(self, *detected):
+        self.detected, self.asked = detected, []
+
+    def reach(self, test):
+        self.asked.append(test)
+        return set(range(100))
+
+    def detects(self, number, _):
+        return number in self.detected
+
+
+class Tries(unittest.TestCase):
     def test_rooms_without_own_tests_are_left_to_commands(self):
-        self.assertEqual(draw.own_tests(drawn(3, rooms="cli")), [])
-        self.assertEqual(draw.own_tests(drawn(3, rooms="comm")), ["comm_test"])
+        mutants = drawn(3, rooms="cli") + drawn(3, rooms="comm")
+        compiler = argparse.Namespace(
+            numbers={m: i for i, m in enumerate(mutants)}, threads=1)
+        trial, judge = draw.Trial(compiler, mutants, {}), Counted(0, 4)
+        trial.with_own(judge, False)
+        self.assertEqual(judge.asked, ["tests/comm_test"])
+        self.assertEqual([v.by for v in trial.verdicts.values()],
+                         ["", "", "", "", "tests/comm_test", ""])
+
+    def test_verification_tries_what_it_judges_alone(self):
+        mutants = drawn(2, rooms="comm") + drawn(2, rooms="dense")
+        compiler = argparse.Namespace(
+            numbers={m: i for i, m in enumerate(mutants)}, threads=1)
+        trial, judge = draw.Trial(compiler, mutants, {}), Counted(0, 1, 2)
+        judge.NAMES = ("matrices", "catalogue")
+        trial.with_verification(judge)
+        self.assertEqual([v.by for v in trial.verdicts.values()],
+                         ["", "", "matrices", ""])
 
 
 class Stops(unittest.TestCase):
     def test_a_source_that_compiled_is_compiled_again_once_it_changes(self):
         with tempfile.TemporaryDirectory() as folder:
-            source = os.path.join(folder, "a.cc")
+            source = os.path.join(folder, "a.h")
             target = os.path.join(folder, "a.o")
             changes = drawn(2)
-            self.assertIsNone(draw.Record(target, [1, 2]).read())
+            self.assertIsNone(compiling.Record(target, [1, 2]).read())
             for name, text in ((source, ""), (target + ".d", f"a.o: {source}"),
                                (target, "")):
                 with open(name, "w", encoding="utf-8") as file:
                     file.write(text)
-            draw.Record(target, [1, 2]).write(source, changes)
-            self.assertEqual(draw.Record(target, [1, 2]).read(), changes)
+            compiling.Record(target, [1, 2]).write(
+                os.path.join(folder, "none"), changes)
+            self.assertEqual(compiling.Record(target, [1, 2]).read(), changes)
             # Other changes or numbers, a newer source, no object.
-            self.assertIsNone(draw.Record(target, [1, 3]).read())
+            self.assertIsNone(compiling.Record(target, [1, 3]).read())
             made = os.stat(target).st_mtime
             os.utime(source, (made + 2, made + 2))
-            self.assertIsNone(draw.Record(target, [1, 2]).read())
+            self.assertIsNone(compiling.Record(target, [1, 2]).read())
             os.utime(source, (made - 2, made - 2))
-            self.assertEqual(draw.Record(target, [1, 2]).read(), changes)
+            self.assertEqual(compiling.Record(target, [1, 2]).read(), changes)
             os.remove(target)
-            self.assertIsNone(draw.Record(target, [1, 2]).read())
+            self.assertIsNone(compiling.Record(target, [1, 2]).read())
 
     def test_a_signal_ends_the_work_between_two_items(self):
         done = []
@@ -154,7 +178,7 @@ class Stops(unittest.TestCase):
         found = []
         try:
             with self.assertRaises(draw.Stopped):
-                for item, result in draw.in_order(1, work, range(5)):
+                for item, result in compiling.in_order(1, work, range(5)):
                     found.append((item, result))
                     if item == 1:
                         os.kill(os.getpid(), signal.SIGTERM)

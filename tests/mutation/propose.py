@@ -1,21 +1,15 @@
-"""Proposes small changes of single expressions, for the lists in changes/.
-
-    tests/mutation/propose.py NUMBER [--seed N] [--only TEXT] [--rooms A,B]
+"""Small changes of single expressions and words of the source as it is.
 
 Comparisons become their neighbours, sums differences, numbers one more, least
-becomes most, conditions their opposites; two arguments are exchanged, and calls
-are left out, those of findings too. What is printed has been compiled, in the
-build of SHARDC_BUILD_ROOT; whether a change is worth a line of the list is for
-its reader to judge.
+becomes most, conditions their opposites; two arguments are exchanged, calls are
+left out, those of findings too, and a word that is printed or read loses a
+letter. Whether a change compiles is for compiling.py to find out.
 """
 
-import argparse
 import os
-import random
 import re
-import sys
 
-from compiling import ROOMS, ROOT, Compiler, Mutant, sources
+from compiling import ROOT, Mutant, sources
 
 TERM = (r"(?:[A-Za-z_]\w*|\d+)(?:::\w+)*"
         r"(?:\.\w+|->\w+|\[[^\[\]]*\]|\([^()]*\))*")
@@ -40,11 +34,13 @@ NAMED = {"Reduce::kSum": "Reduce::kMax", "Reduce::kMax": "Reduce::kSum",
          "true": "false", "false": "true", "std::exp": "std::expm1"}
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
          "+": "-", "-": "+", "*": "+", "/": "*", "%": "/"}
-# Words, declarations and what the compiler must know.
+STRING = re.compile(r'(?<![\w])"((?:[^"\\]|\\.)*)"(?!\w)')
+WORD = re.compile(r"(?<![\\\w%])[A-Za-z]{3,}")
+# Declarations, what the compiler must know, and lines of a longer text.
 SKIP = re.compile(r'^(//|#|case |using |template|static_assert|constexpr|enum|'
                   r'struct|class|namespace|\}|public:|private:|inline|"|'
-                  r'explicit|friend|extern|\.)|"|std::to_string|reserve|'
-                  r'Counted|constexpr|= (delete|default);|assert\(')
+                  r'explicit|friend|extern|\.)|reserve|'
+                  r'constexpr|= (delete|default);|assert\(')
 
 
 def balanced(text, begin):
@@ -59,39 +55,49 @@ def balanced(text, begin):
 
 def changes(line):
     """Pairs of an expression of the line and what becomes of it."""
-    for found in COMPARED.finditer(line):
-        a, op, b = found.groups()
-        yield found[0], f"{a} {OTHER[op]} {b}"
-    for found in COUNTED.finditer(line):
-        a, op, b = found.groups()
-        yield found[0], f"{a} {OTHER[op]} {b}"
-    for found in NUMBER.finditer(line):
+    # What stands between quotation marks is no expression.
+    code = STRING.sub(lambda found: '"' + "_" * len(found[1]) + '"', line)
+    for found in (*COMPARED.finditer(code), *COUNTED.finditer(code)):
+        a, b = (line[slice(*found.span(group))] for group in (1, 3))
+        yield line[slice(*found.span())], f"{a} {OTHER[found[2]]} {b}"
+    for found in NUMBER.finditer(code):
         yield found[1], str(int(found[1]) + 1)
-    for found in EXTREME.finditer(line):
-        end = balanced(line, found.end() - 1)
+    for found in EXTREME.finditer(code):
+        end = balanced(code, found.end() - 1)
         if end > 0:
             old = line[found.start():end]
             new = "max" if found[1] == "min" else "min"
             yield old, old.replace("std::" + found[1], "std::" + new, 1)
     for old, new in NAMED.items():
-        if re.search(rf"(?<![\w:]){old}(?!\w)", line):
+        if re.search(rf"(?<![\w:]){old}(?!\w)", code):
             yield old, new
-    begin = line.find("if (")
-    if begin >= 0:
-        end = balanced(line, begin + 3)
-        condition = line[begin + 4:end - 1]
-        if end > 0 and " = " not in condition and ";" not in condition:
-            yield condition, f"!({condition})"
-            for op, new in (("&&", "||"), ("||", "&&")):
-                if condition.count("&&") + condition.count("||") == 1 and \
-                        f" {op} " in condition:
-                    yield condition, condition.replace(op, new)
-    for found in TWO.finditer(line):
-        name, a, b = found.groups()
+    yield from of_condition(line, code)
+    for found in TWO.finditer(code):
+        name, a, b = (line[slice(*found.span(group))] for group in (1, 2, 3))
         if a != b and name not in SYMMETRIC:
-            yield found[0], f"{name}({b}, {a})"
-    if CALL.match(line) and not line.startswith(("return", "co_")):
+            yield line[slice(*found.span())], f"{name}({b}, {a})"
+    if CALL.match(code) and not code.startswith(("return", "co_")):
         yield line[:-1], ""
+    for found in STRING.finditer(line):
+        word = WORD.search(found[0])
+        if word:
+            yield found[0], (found[0][:word.end() - 1] + found[0][word.end():])
+
+
+def of_condition(line, code):
+    begin = code.find("if (")
+    end = balanced(code, begin + 3) if begin >= 0 else -1
+    if end < 0:
+        return
+    condition, masked = line[begin + 4:end - 1], code[begin + 4:end - 1]
+    if " = " in masked or ";" in masked:
+        return
+    yield condition, f"!({condition})"
+    if masked.count("&&") + masked.count("||") == 1:
+        for op, new in (("&&", "||"), ("||", "&&")):
+            at = masked.find(f" {op} ") + 1
+            if at > 0:
+                yield condition, condition[:at] + new + condition[at + 2:]
 
 
 def in_raw_strings(text):
@@ -105,41 +111,24 @@ def in_raw_strings(text):
 
 
 def proposals(rooms):
+    """All changes of the sources below these folders of src, in the order of
+    files."""
     for path in sources(rooms):
         with open(os.path.join(ROOT, "src", path), encoding="utf-8") as file:
             text = file.read()
         lines = [line.strip() for line in text.splitlines()]
         raw = in_raw_strings(text)
-        for number, (before, line) in enumerate(zip([""] + lines, lines)):
+        for number, (before, line, after) in enumerate(
+                zip([""] + lines, lines, lines[1:] + [""])):
             if number in raw or lines.count(line) != 1:
                 continue
             # An `if` before the line leaves the complete call out.
             if OPENED.match(line) and before.endswith((";", "{", "}")) and \
                     not line.startswith(("if ", "for ", "while ", "return")):
-                yield Mutant(path, line, line, "", "")
+                yield Mutant(path, line, line, "")
             if SKIP.search(line):
                 continue
             for old, new in changes(line):
-                if line.count(old) == 1:
-                    yield Mutant(path, line, old, new, "")
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("number", type=int)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--rooms", default=",".join(ROOMS))
-    args = parser.parse_args()
-    every = [m for m in proposals(args.rooms.split(",")) if args.only in m.file]
-    random.Random(args.seed).shuffle(every)
-    chosen = sorted(every[:args.number])
-    good = Compiler(chosen).that_compile()
-    for mutant in good:
-        print(f"    ({mutant.file!r},\n     {mutant.line!r},\n"
-              f"     {mutant.old!r}, {mutant.new!r}, ''),")
-    print(f"{len(good)} of {len(chosen)} compile", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()
+                continued = old.endswith('"') and after.startswith('"')
+                if line.count(old) == 1 and not continued:
+                    yield Mutant(path, line, old, new)

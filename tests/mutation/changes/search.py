@@ -1,7 +1,0 @@
-"""Small changes to src/search."""
-
-ROWS = [
-    ('search/pricer.cc',
-     'if (!applies) return;',
-     '!applies', '!(!applies)', ''),
-]
