@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Union
 
-from shardc import torch_programs
+from shardc import files
 from shardc.mesh import Mesh
 from shardc.notebook import size_text
 from shardc.plan import Plan
@@ -134,9 +134,7 @@ class Audit:
 
     def save(self, path: Path) -> None:
         """Writes the JSON output, which `against` takes."""
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.data, file, indent=1)
-            file.write("\n")
+        files.write(path, json.dumps(self.data, indent=1) + "\n")
 
     def __str__(self) -> str:
         return self.text
@@ -178,10 +176,8 @@ def audit(
         if mesh is not None:
             arguments += ["--mesh", _mesh_text(mesh)]
         if plan is not None:
-            plan_file = os.path.join(folder, "plan.json")
             if isinstance(plan, Plan):
-                with open(plan_file, "w", encoding="utf-8") as file:
-                    json.dump(plan.data, file)
+                plan_file = files.scratch(folder, "plan.json", json.dumps(plan.data))
                 arguments += ["--plan", plan_file, "--allow-edited"]
             else:
                 arguments += ["--plan", os.fspath(plan)]
@@ -198,10 +194,13 @@ def audit(
 
 
 def _program_file(program: Any, folder: str, mesh: MeshLike | None = None) -> str:
+    # Here, because it is also run as a program.
+    from shardc import torch_programs
+
     path_like = isinstance(program, os.PathLike) or (
         isinstance(program, str) and "\n" not in program
     )
-    if path_like and os.fspath(program).endswith(".json"):
+    if path_like and os.fspath(program).endswith((".json", ".json.gz")):
         program = torch_programs.read(program)
     if isinstance(program, os.PathLike):
         return str(os.fspath(program))
@@ -222,10 +221,7 @@ def _program_file(program: Any, folder: str, mesh: MeshLike | None = None) -> st
         )
     if "\n" not in program and not program.startswith("HloModule"):
         return program
-    path = os.path.join(folder, "program.hlo.txt")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(program)
-    return path
+    return files.scratch(folder, "program.hlo.txt", program)
 
 
 def _sizes(mesh: MeshLike | None) -> dict[str, int]:

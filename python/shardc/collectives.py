@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 # What each name of a collective is in XLA. Others send no data.
 _KINDS = {
@@ -58,6 +57,16 @@ _WIDTHS = {
 }
 
 
+# The most ranks of a program that `shardc audit` reads, and those that are written one
+# by one in the groups that no axes of the mesh have.
+MOST_RANKS = 1 << 20
+_MOST_LISTED = 1 << 22
+
+
+class TraceError(ValueError):
+    """What is read is no trace or graph of PyTorch, or its numbers do not fit."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Sent:
     """One run of a collective on one rank."""
@@ -87,10 +96,13 @@ class Program:
     def as_hlo(self, mesh: Mapping[str, int] | None = None) -> str:
         """Returns the text that `shardc audit` reads. `mesh` has the sizes of the
         axes in the order of the ranks: groups of other ranks are those over the
-        same axes."""
-        sizes = dict(mesh or {})
-        world = math.prod(sizes.values()) if sizes else self.world
-        text = [f"HloModule {self.name}, num_partitions={world}", "", "ENTRY %main {"]
+        same axes. Raises TraceError if the mesh is too large, or the text would be."""
+        grid = _Grid(mesh or {}, self.world, self.rank)
+        text = [
+            f"HloModule {self.name}, num_partitions={grid.world}",
+            "",
+            "ENTRY %main {",
+        ]
         for i, one in enumerate(self.sent):
             operand = f"{one.dtype}[{','.join(map(str, one.shape))}]"
             name = f"p['{_plain(one.module)}']" if one.of_parameter else f"x{i}"
@@ -101,40 +113,109 @@ class Program:
             )
             text.append(
                 f"  %c.{i} = {operand} {one.kind}(%x.{i}),"
-                f" {self._groups(one, sizes, world)},"
-                f" metadata={{{_metadata(one)}}}"
+                f" {grid.groups(one)}, metadata={{{_metadata(one)}}}"
             )
         text += ["  ROOT %end = () tuple()", "}", ""]
         return "\n".join(text)
 
-    def _groups(self, one: Sent, sizes: Mapping[str, int], world: int) -> str:
+
+class _Grid:
+    """The ranks as places of a mesh, and groups of them in XLA's text. A group over
+    axes is written by its sizes (`replica_groups=[2,4]<=[2,4]`), so that the work does
+    not grow with the ranks."""
+
+    def __init__(self, mesh: Mapping[str, int], world: int, rank: int) -> None:
+        self._sizes = dict(mesh)
+        self.world = math.prod(self._sizes.values()) if self._sizes else world
+        if self.world > MOST_RANKS:
+            raise TraceError(
+                f"there are {self.world:,} ranks, and a program has at most {MOST_RANKS:,}"
+            )
+        self._rank = rank
+        self._known: dict[tuple[tuple[int, ...], int], str] = {}
+        self._listed = 0  # ranks that are written one by one
+
+    def groups(self, one: Sent) -> str:
         if one.kind == "collective-permute":
-            target = one.target if one.target is not None else (self.rank + 1) % world
-            return f"source_target_pairs={{{{{self.rank},{target}}}}}"
-        ranks = one.ranks or self._ranks_of_size(one.size, sizes, world)
+            target = (
+                one.target if one.target is not None else (self._rank + 1) % self.world
+            )
+            return f"source_target_pairs={{{{{self._rank},{target}}}}}"
+        key = (one.ranks, 0 if one.ranks else one.size)
+        text = self._known.get(key)
+        if text is None:
+            text = self._known[key] = self._groups(one)
+        if text.startswith("{"):
+            self._listed += text.count(",") + 1
+            if self._listed > _MOST_LISTED:
+                raise TraceError(
+                    f"the groups over no axes of the mesh have more than"
+                    f" {_MOST_LISTED:,} ranks in all: give the mesh with `--mesh`"
+                )
+        return f"replica_groups={text}"
+
+    def _groups(self, one: Sent) -> str:
+        axes = self.axes_of(one.ranks) if one.ranks else self._axes_of_size(one.size)
+        if axes is not None:
+            return self._over(axes)
+        if not one.ranks and one.size in (0, self.world):
+            return f"[1,{self.world}]<=[{self.world}]"
         # A group that is not known is written as one that no axes have, so that
         # only its size is reported.
-        groups = (_alike(ranks, sizes) if ranks else None) or [
-            ranks or _unlike(one.size, sizes, world)
-        ]
-        lists = ",".join("{" + ",".join(map(str, group)) + "}" for group in groups)
-        return f"replica_groups={{{lists}}}"
+        ranks = one.ranks or self._unlike(one.size)
+        return "{{" + ",".join(map(str, ranks)) + "}}"
 
-    def _ranks_of_size(
-        self, size: int, sizes: Mapping[str, int], world: int
-    ) -> tuple[int, ...]:
-        """The ranks of the only axis, or of the only axes, of this size; empty if
-        there are several."""
-        if size in (0, world):
-            return tuple(range(world))
-        found = [
-            group
-            for axes in _subsets(sizes)
-            if math.prod(sizes[axis] for axis in axes) == size
-            for group in _grid(sizes, axes)
-            if self.rank in group
-        ]
-        return found[0] if len(found) == 1 else ()
+    def _over(self, axes: tuple[str, ...]) -> str:
+        """All groups over some axes: the ranks as an array, with these axes last."""
+        names = list(self._sizes)
+        order = [i for i, name in enumerate(names) if name not in axes]
+        order += [i for i, name in enumerate(names) if name in axes]
+        size = math.prod(self._sizes[axis] for axis in axes)
+        text = f"[{self.world // size},{size}]<=[{','.join(map(str, self._sizes.values()))}]"
+        if order != sorted(order):
+            text += f"T({','.join(map(str, order))})"
+        return text
+
+    def axes_of(self, ranks: Sequence[int]) -> tuple[str, ...] | None:
+        """The axes over which these ranks are a group; None if there are none."""
+        if len(ranks) < 2 or not all(0 <= rank < self.world for rank in ranks):
+            return None
+        differing: list[str] = []
+        stride = self.world
+        for axis, size in self._sizes.items():
+            stride //= size
+            places = {rank // stride % size for rank in ranks}
+            if len(places) > 1:
+                differing.append(axis)
+        count = math.prod(self._sizes[axis] for axis in differing)
+        # As many different ranks as there are places over these axes are all of them.
+        if not differing or count != len(ranks) or len(set(ranks)) != count:
+            return None
+        return tuple(differing)
+
+    def _axes_of_size(self, size: int) -> tuple[str, ...] | None:
+        """The only axes whose group has this size; None if there are several."""
+        wide = {axis: n for axis, n in self._sizes.items() if n > 1}
+        if size in (0, self.world):
+            return tuple(wide) or None
+        if size < 2 or self._rank >= self.world:
+            return None
+        # The axes of each product, or None for a product that several have.
+        found: dict[int, tuple[str, ...] | None] = {1: ()}
+        for axis, n in wide.items():
+            for product, axes in list(found.items()):
+                made = None if axes is None else (*axes, axis)
+                new = product * n
+                found[new] = None if new in found else made
+        return found.get(size)
+
+    def _unlike(self, size: int) -> tuple[int, ...]:
+        """Ranks that are a group over no axes, if there are any."""
+        first = tuple(range(size - 1))
+        for last in range(max(size - 1, 0), min(self.world, size + 1000)):
+            if self.axes_of((*first, last)) is None:
+                return (*first, last)
+        return tuple(range(size))
 
 
 def _plain(text: str) -> str:
@@ -149,33 +230,6 @@ def _metadata(one: Sent) -> str:
         file = re.sub(r'[^\x20-\x7e]|["\\]', "_", one.file)
         out += f' source_file="{file}" source_line={one.line}'
     return out
-
-
-def _subsets(sizes: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
-    wide = [axis for axis, size in sizes.items() if size > 1]
-    for count in range(1, len(wide) + 1):
-        yield from itertools.combinations(wide, count)
-
-
-def _grid(sizes: Mapping[str, int], axes: Sequence[str]) -> list[tuple[int, ...]]:
-    """Groups of ranks that differ along the axes only."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    places = itertools.product(*(range(size) for size in sizes.values()))
-    for rank, place in enumerate(places):
-        rest = tuple(at for axis, at in zip(sizes, place) if axis not in axes)
-        groups.setdefault(rest, []).append(rank)
-    return [tuple(group) for group in groups.values()]
-
-
-def _alike(
-    ranks: Sequence[int], sizes: Mapping[str, int]
-) -> list[tuple[int, ...]] | None:
-    """All groups over the axes over which this is one; None if it is none."""
-    for axes in _subsets(sizes):
-        groups = _grid(sizes, axes)
-        if any(set(group) == set(ranks) for group in groups):
-            return groups
-    return None
 
 
 def kind_of(name: str) -> str | None:
@@ -195,11 +249,3 @@ def is_own(path: str) -> bool:
         return False
     # A trace shortens the paths of installed packages.
     return not re.search(r"^torch/|^<|(site|dist)-packages/|/lib/python3", path)
-
-
-def _unlike(size: int, sizes: Mapping[str, int], world: int) -> tuple[int, ...]:
-    choices = itertools.combinations(range(world), size)
-    for ranks in itertools.islice(choices, 1000):
-        if _alike(ranks, sizes) is None:
-            return ranks
-    return tuple(range(size))

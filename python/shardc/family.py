@@ -27,6 +27,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+from shardc import files
 from shardc.family_configs import Drawer
 from shardc.family_facts import (
     Dims, Finder, Wrong, differences, programmed, programs_of, shown_facts)
@@ -136,9 +137,7 @@ def _dtype(built: Built) -> str:
 
 def program_tree(folder: str, config: dict[str, Any], naming: str) -> Any:
     """What the program builds: {name: (shape, dtype)}, or its message."""
-    path = os.path.join(folder, "config.json")
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(config, file)
+    path = files.scratch(folder, "config.json", json.dumps(config))
     ran = subprocess.run(
         [find_program(), "show", "manifest", "--no-project", "--model", path, "--families", folder,
          "--naming", naming, "--format", "json"], capture_output=True, text=True, check=False)
@@ -226,9 +225,7 @@ def checked(made: Description, cases: Sequence[Case],
     found = []
     refused = 0
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, f"{made.subject.model_type}.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text or made.text)
+        files.scratch(folder, f"{made.subject.model_type}.yaml", text or made.text)
         for case in cases:
             try:
                 differs = difference(folder, case[1])
@@ -262,13 +259,9 @@ def facts_differ(made: Description, text: str,
     found: list[Wrong] = []
     compared_programs = 0
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "config.json")
-        with open(os.path.join(folder, f"{made.subject.model_type}.yaml"), "w",
-                  encoding="utf-8") as file:
-            file.write(text)
+        files.scratch(folder, f"{made.subject.model_type}.yaml", text)
         for given, dims in programs:
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(given, file)
+            path = files.scratch(folder, "config.json", json.dumps(given))
             stated = shown_facts("--facts", "--model", path, "--families", folder)
             if stated is not None:
                 compared_programs += 1
@@ -339,11 +332,12 @@ def main(arguments: Optional[list[str]] = None) -> int:
     options = parser.parse_args(arguments)
     try:
         find_program()
-        subject = find(options.family, options.trust_code, options.config, options.name)
-        made = Description(subject, options.samples, options.seed)
-        cases, differs, number = compared(made, options.held_out, options.seed)
+        with files.running(options.family, (FamilyError, FileNotFoundError)):
+            subject = find(options.family, options.trust_code, options.config, options.name)
+            made = Description(subject, options.samples, options.seed)
+            cases, differs, number = compared(made, options.held_out, options.seed)
     except (FamilyError, FileNotFoundError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {files.printable(str(error))}", file=sys.stderr)
         return 2
     if number < len(cases) // 2:
         print(f"error: the program refuses {len(cases) - number} of {len(cases)} configs that"
@@ -369,8 +363,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
         text, note = stating_facts(made, cases)
     os.makedirs(options.output, exist_ok=True)
     path = os.path.join(options.output, f"{subject.model_type}.yaml")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    files.write(path, text, read=[options.config] if options.config else [])
     if not differs:
         print(f"{path}: equal to {subject.classes} in {number} configs, which took no"
               " part in the fit")
@@ -379,4 +372,4 @@ def main(arguments: Optional[list[str]] = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(files.exit_status(main))

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 from shardc import family_trace as trace
+from shardc import files
 from shardc.family_expressions import Expression
 
 
@@ -73,6 +74,11 @@ class Subject:
 
     def __init__(self, kind: type, config_kind: Optional[type], model_type: str,
                  example: Optional[dict[str, Any]] = None) -> None:
+        if not isinstance(model_type, str) or not re.fullmatch(
+            r"[A-Za-z0-9_][A-Za-z0-9_.-]*", model_type
+        ):
+            raise FamilyError(
+                f"the model type {model_type!r} names no file: give one with `--name`")
         self.kind = kind
         self.config_kind = config_kind
         self.model_type = model_type
@@ -465,10 +471,9 @@ def find(text: str, trust: bool, config: Optional[str], name: Optional[str]) -> 
     example: Optional[dict[str, Any]] = None
     if config:
         try:
-            with open(config, encoding="utf-8") as file:
-                example = json.load(file)
+            example = files.read_json(config)
         except (OSError, ValueError) as error:
-            raise FamilyError(f"{config}: {error}") from None
+            raise FamilyError(str(error)) from None
         if not isinstance(example, dict):
             raise FamilyError(f"{config} is no config.json: it holds no object")
     if ":" in text:

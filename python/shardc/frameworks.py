@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
 
+from shardc import files
 from shardc.declared import DeclarationError
 
 
@@ -22,8 +22,7 @@ def easydel(config: str, task: str = "CAUSAL_LM") -> Any:
     its partition rules itself."""
     path = os.path.join(config, "config.json") if os.path.isdir(config) else config
     try:
-        with open(path, encoding="utf-8") as file:
-            kind = json.load(file)["model_type"]
+        kind = files.read_json(path)["model_type"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DeclarationError(f"{path} is no config.json: {error}") from error
     os.environ.setdefault("JAX_PLATFORMS", "cpu")

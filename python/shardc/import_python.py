@@ -26,6 +26,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+from shardc import files
+from shardc.files import printable
 from shardc.logical_axes import rule_of, token_of
 from shardc.command import find_program, findings_of_text, run
 from shardc.source_reader import MOST_BYTES, SourceError
@@ -35,23 +37,11 @@ from shardc.source_rules import (
     RulesFile,
     RulesReader,
     not_known,
-    printable,
     quoted,
 )
 from shardc.source_state import Refused
 from shardc.source_values import Spec, Unknown
 
-# The codes of the program's messages that are used here.
-_CODES = {
-    "usage": 1,
-    "unreadable": 3,
-    "limit": 5,
-    "encoding": 6,
-    "duplicate-key": 20,
-    "axis-name": 26,
-    "spec": 27,
-    "inexpressible": 62,
-}
 _YAML_WORDS = {"null", "true", "false", "yes", "no", "on", "off"}
 
 
@@ -339,12 +329,13 @@ def setting(text: str) -> Any:
 def code_of(failure: Failure) -> str:
     """The code and the name of a message, as the program has them."""
     code = failure.code
-    return code if code.startswith("SHD") else f"SHD{_CODES[code]:03} {code}"
+    return code if code.startswith("SHD") else f"SHD{files.CODES[code]:03} {code}"
 
 
 def shown(failure: Failure, path: str, source: bytes, level: str = "error") -> str:
     """A message with its place, as the program prints its own."""
-    out = [f"{level}[{code_of(failure)}]: {failure.message}"]
+    out = [f"{level}[{code_of(failure)}]: {printable(failure.message)}"]
+    path = printable(path)
     if failure.line:
         out.append(f"  --> {path}:{failure.line}:{failure.column}")
         lines = re.split(r"\r\n|\r|\n", source.decode("utf-8", "replace"))
@@ -360,7 +351,7 @@ def shown(failure: Failure, path: str, source: bytes, level: str = "error") -> s
     else:
         out.append(f"  --> {path}")
     if failure.help:
-        out.append(f"   = help: {failure.help}")
+        out.append(f"   = help: {printable(failure.help)}")
     return "\n".join(out) + "\n"
 
 
@@ -371,9 +362,7 @@ def check_patterns(made: RulesFile, text: str, source: bytes) -> None:
     except FileNotFoundError:
         return
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "rules.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        path = files.scratch(folder, "rules.yaml", text)
         done = run(["show", "rules", "--rules", path, "--no-project", "--quiet"], check=False)
     if done.returncode in (0, 1):
         return
@@ -406,18 +395,11 @@ def count_matched(text: str, made: RulesFile, manifest: str) -> str:
                 if isinstance(n, Name) and n.is_axis
             )
     with tempfile.TemporaryDirectory() as folder:
-        paths = {
-            name: os.path.join(folder, name)
-            for name in ("mesh.yaml", "rules.yaml", "plan")
-        }
         sizes = ", ".join(f"{json.dumps(axis)}: 1" for axis in sorted(axes))
-        for name, content in (
-            ("mesh.yaml", f"axes: {{{sizes}}}\n"),
-            ("rules.yaml", text),
-        ):
-            with open(paths[name], "w", encoding="utf-8") as file:
-                file.write(content)
-        inputs = ["--mesh", paths["mesh.yaml"], "--rules", paths["rules.yaml"]]
+        mesh = files.scratch(folder, "mesh.yaml", f"axes: {{{sizes}}}\n")
+        rules = files.scratch(folder, "rules.yaml", text)
+        plan = os.path.join(folder, "plan")
+        inputs = ["--mesh", mesh, "--rules", rules]
         inputs += ["--manifest", manifest, "--no-project", "--quiet", "--keep-going"]
         done = run(
             [
@@ -428,37 +410,17 @@ def count_matched(text: str, made: RulesFile, manifest: str) -> str:
                 "--unmatched",
                 "replicate",
                 "-o",
-                paths["plan"],
+                plan,
             ],
             check=False,
         )
-        if not os.path.exists(paths["plan"]):
+        if not os.path.exists(plan):
             raise Failure(
                 f"{manifest} cannot be matched: {done.stderr.strip()}", code="usage"
             )
-        with open(paths["plan"], encoding="utf-8") as file:
-            params = json.load(file)["params"]
+        params = files.read_json(plan)["params"]
     count = sum(one.get("rule") is not None for one in params.values())
     return f"{count} of {len(params)} {'name has' if len(params) == 1 else 'names have'} a rule\n"
-
-
-def write(path: str | None, text: str) -> None:
-    if path in (None, "-"):
-        sys.stdout.write(text)
-        return
-    # Written next to the file and renamed, so that no half of it is ever there.
-    folder, name = os.path.split(os.path.abspath(str(path)))
-    handle, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(part, 0o666 & ~umask)
-        os.replace(part, str(path))
-    except BaseException:
-        os.unlink(part)
-        raise
 
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -541,9 +503,8 @@ def import_logical(rules: list[list[Any]], options: argparse.Namespace) -> int:
     flags += ["--manifest", options.manifest] if options.manifest else []
     flags += ["--mesh-output", options.mesh_output] if options.mesh_output else []
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "rules.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"logical_axis_rules": rules}, file)
+        content = json.dumps({"logical_axis_rules": rules})
+        path = files.scratch(folder, "rules.json", content)
         done = run(["import", "maxtext", path, *flags], check=False)
     sys.stdout.write(done.stdout)
     sys.stderr.write(done.stderr)
@@ -558,11 +519,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     source = b""
     try:
-        if options.file == "-":
-            source = sys.stdin.buffer.read(MOST_BYTES + 1)
-        else:
-            with open(options.file, "rb") as file:
-                source = file.read(MOST_BYTES + 1)
+        source = files.read(options.file, MOST_BYTES)
         made = read(source, options.symbol, settings, options.matching, options.logical)
         if options.logical:
             return import_logical(made, options)
@@ -572,20 +529,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.write(count_matched(text, made, options.manifest))
         for warning in made.warnings:
             sys.stderr.write(shown(_failure(source, warning), path, source, "warning"))
-        write(
-            options.output,
-            text
-            if options.format == "text"
-            else json.dumps(data(made), indent=1) + "\n",
-        )
+        if options.format == "json":
+            text = json.dumps(data(made), indent=1) + "\n"
+        files.write(options.output or "-", text, read=[options.file])
     except Failure as error:
         sys.stderr.write(shown(error, path, source))
-        return 2
-    except OSError as error:
-        print(f"error[SHD003 unreadable]: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(files.exit_status(main))

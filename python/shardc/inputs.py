@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from shardc import files
 from shardc.mesh import Mesh
 
 
@@ -137,7 +138,4 @@ def written(value: Any, folder: str, name: str) -> Any:
     """Data as the path of a file in the folder; anything else as it is."""
     if not isinstance(value, Mapping):
         return value
-    path = os.path.join(folder, name)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(value, file)
-    return path
+    return files.scratch(folder, name, json.dumps(value))

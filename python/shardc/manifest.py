@@ -26,6 +26,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Callable
 
+from shardc import files
 from shardc.arrays import is_array, is_nnx_object
 from shardc.tree import Leaf, leaves, of_library, parameters_of
 
@@ -409,23 +410,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-o", "--output", help="where to (default: standard output)")
     options = parser.parse_args(arguments)
     try:
-        factory = imported(options.factory)
+        with files.running(options.factory, (ImportError, AttributeError, ManifestError)):
+            factory = imported(options.factory)
     except (ImportError, AttributeError, ManifestError) as error:
-        parser.error(str(error))
+        parser.error(files.printable(str(error)))
     try:
-        if is_factory(factory):
-            factory = build(factory, options.framework)
-        made = manifest(factory, options.separator)
+        with files.running(options.factory, (ManifestError,)):
+            if is_factory(factory):
+                factory = build(factory, options.framework)
+            made = manifest(factory, options.separator)
     except ManifestError as error:
-        parser.error(f"{options.factory}: {error}")
+        parser.error(files.printable(f"{options.factory}: {error}"))
     text = json.dumps(made, indent=1) + "\n"
-    if options.output:
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write(text)
-    else:
-        sys.stdout.write(text)
+    files.write(options.output or "-", text)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(files.exit_status(main))

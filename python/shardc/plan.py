@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shardc import notebook, results
+from shardc import files, notebook, results
 from shardc.command import Manifest, Path, ShardcError, input_flags, run, suggest
 from shardc.inputs import model_flags, rules_value
 from shardc.mesh import Spec
@@ -176,9 +176,7 @@ def compile(
         done = run(command, check=rules != "auto")
         if done.returncode == 2 and "no pack knows" in done.stderr:
             text = suggest(mesh=mesh, manifest=manifest, model=model)
-            path = os.path.join(folder, "suggested.yaml")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+            path = files.scratch(folder, "suggested.yaml", text)
             inputs = input_flags(folder, mesh, path, manifest, model)
             done = run(["plan", *inputs, *arguments, "-o", out])
             rules = None  # in no file of the caller: `explain` then needs them

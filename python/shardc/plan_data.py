@@ -10,10 +10,10 @@ import dataclasses
 import functools
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
+from shardc import files
 from shardc.arrays import Arrays
 from shardc.mesh import Axis, Mesh, PlanError, Spec
 from shardc.names import Names, fold
@@ -91,13 +91,9 @@ def _where(text: str, error: Misfit) -> str:
 def _read_regular(path: str) -> bytes:
     """The bytes of a regular file; a FIFO or a device is refused, not awaited."""
     try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with open(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise PlanError("this is not a regular file")
-            return file.read()
-    except IsADirectoryError:
-        raise PlanError("this is not a regular file") from None
+        return files.read(path)
+    except files.FileError as error:
+        raise PlanError(error.message) from None
 
 
 class PlanData(Mapping[str, Parameter]):

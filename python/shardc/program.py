@@ -31,12 +31,20 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import gzip
+import io
 import json
 import sys
 from collections.abc import Sequence
 from typing import Any, Callable
 
-import numpy as np
+from shardc import files
+
+try:
+    import numpy as np
+except ImportError:
+    if __name__ != "__main__":
+        raise
+    sys.exit(files.failed("JAX and PyTorch need numpy, which this Python lacks"))
 
 from shardc import manifest
 from shardc.arrays import is_array, is_nnx_object, key_text
@@ -123,15 +131,14 @@ def from_model(
 def write(program: dict[str, Any], path: str | None = None) -> None:
     """Writes a program to a file, or to standard output."""
     text = _text(program)
-    if path is None:
-        sys.stdout.write(text)
-    elif path.endswith(".gz"):
+    if path is not None and path.endswith(".gz"):
+        raw = io.BytesIO()
         # Without a time, so that equal programs are equal files.
-        with open(path, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
+        with gzip.GzipFile("", "wb", 9, raw, 0) as packed:
             packed.write(text.encode("utf-8"))
+        files.write(path, raw.getvalue())
     else:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        files.write("-" if path is None else path, text)
 
 
 def _text(program: dict[str, Any]) -> str:
@@ -591,15 +598,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-o", "--output", help="where to (default: standard output)")
     options = parser.parse_args(arguments)
     try:
-        factory = imported(options.factory)
+        with files.running(options.factory, (ImportError, AttributeError, ManifestError)):
+            factory = imported(options.factory)
     except (ImportError, AttributeError, ManifestError) as error:
-        parser.error(str(error))
+        parser.error(files.printable(str(error)))
     if not is_factory(factory):
         parser.error(f"{options.factory} is no function that returns what to trace")
     try:
-        made = of_factory(factory, options.factory, options.separator)
+        with files.running(options.factory, (ManifestError, ProgramError)):
+            made = of_factory(factory, options.factory, options.separator)
     except (ManifestError, ProgramError) as error:
-        parser.error(f"{options.factory}: {error}")
+        parser.error(files.printable(f"{options.factory}: {error}"))
     write(made.program, options.output)
     for one in made.program["unknown"]:
         print(
@@ -613,4 +622,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(files.exit_status(main))

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
+from shardc import files
 from shardc.command import Path, flags_of, input_flags, json_of, run
 from shardc.inputs import model_flags
 from shardc.mesh import PlanError
@@ -40,18 +41,11 @@ class Result(Mapping[str, Any]):
     __repr__ = __str__
 
 
-def _write(data: Any, folder: str, name: str) -> str:
-    path = os.path.join(folder, name)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(data, file)
-    return path
-
-
 def plan_file(plan: PlanOrPath, folder: str, name: str) -> str:
     """The path of a plan, which is written to the folder if it is an object."""
     if isinstance(plan, (str, os.PathLike)):
         return os.fspath(plan)
-    return _write(plan.data, folder, name)
+    return files.scratch(folder, name, json.dumps(plan.data))
 
 
 def _result(arguments: Sequence[str]) -> Result:
@@ -113,8 +107,7 @@ def report(
         arguments += ["--allow-edited", *_scope(settings)]
         page = run([*arguments, *flags_of(settings)]).stdout
     if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(page)
+        files.write(path, page)
     return page
 
 
@@ -163,15 +156,15 @@ def _manifest(plan: PlanData) -> dict[str, Any]:
 
 def _rules(plan: PlanData) -> list[str]:
     """The files that the plan's rules come from, if they are there."""
-    files: dict[str, None] = {}
+    found: dict[str, None] = {}
     for rule in plan.rules:
-        files[re.sub(r"(:\d+)+$", "", str(rule.get("source", "")))] = None
-    for file in files:
+        found[re.sub(r"(:\d+)+$", "", str(rule.get("source", "")))] = None
+    for file in found:
         if not file.startswith("builtin:") and not os.path.isfile(file):
             raise PlanError(
                 f"the plan's rules are from {file or 'an unknown file'}, which is not"
                 " there: pass `rules=`"
             )
-    if not files:
+    if not found:
         raise PlanError("the plan has no rules: pass `rules=`")
-    return list(files)
+    return list(found)

@@ -36,6 +36,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shardc import files
 from shardc.declared import (
     DeclarationError,
     LogicalRules,
@@ -256,24 +257,26 @@ def main(arguments: list[str] | None = None) -> int:
     if len(asked) != 1:
         parser.error("give one of MODULE:FACTORY, --easydel and --maxtext")
     source = asked[0] if isinstance(asked[0], str) else " ".join(asked[0])
+    passing = (ImportError, AttributeError, ManifestError, DeclarationError)
     try:
-        factory = _factory(options)
-        mesh = options.mesh
-        if mesh and re.fullmatch(r"[\w.]+:[A-Za-z_][\w.]*", mesh):
-            mesh = _called(imported(mesh))
-        made = from_model(
-            factory,
-            shardings=_called(imported(options.shardings))
-            if options.shardings
-            else None,
-            logical_rules=_called(imported(options.logical_rules))
-            if options.logical_rules
-            else None,
-            mesh=mesh,
-            separator=options.separator,
-            devices=options.devices,
-        )
-        mesh_text = made.mesh_text() if options.mesh_out else ""
+        with files.running(source, passing):
+            factory = _factory(options)
+            mesh = options.mesh
+            if mesh and re.fullmatch(r"[\w.]+:[A-Za-z_][\w.]*", mesh):
+                mesh = _called(imported(mesh))
+            made = from_model(
+                factory,
+                shardings=_called(imported(options.shardings))
+                if options.shardings
+                else None,
+                logical_rules=_called(imported(options.logical_rules))
+                if options.logical_rules
+                else None,
+                mesh=mesh,
+                separator=options.separator,
+                devices=options.devices,
+            )
+            mesh_text = made.mesh_text() if options.mesh_out else ""
     except (ImportError, AttributeError) as error:
         needs = ""
         if isinstance(error, ImportError) and not options.factory:
@@ -284,16 +287,18 @@ def main(arguments: list[str] | None = None) -> int:
                 else "; run this with the Python in which MaxText is installed, or read"
                 " the configuration alone with `shardc import maxtext`"
             )
-        parser.error(f"{error}{needs}")
+        parser.error(files.printable(f"{error}{needs}"))
     except (ManifestError, DeclarationError) as error:
-        parser.error(f"{source}: {error}")
+        parser.error(files.printable(f"{source}: {error}"))
     try:
         proof = made.prove()
     except ShardcError as error:
         parser.error(f"{source}: the program refuses the rules: {error}")
-    _write(options.output, made.text(source))
+    wanted: list[tuple[files.Path, str | bytes]] = []
     if options.mesh_out:
-        _write(options.mesh_out, mesh_text)
+        wanted.append((options.mesh_out, mesh_text))
+    wanted.append((options.output or "-", made.text(source)))
+    files.write_set(wanted)
     _report(made, proof)
     return 0 if proof else 1
 
@@ -309,15 +314,6 @@ def _factory(options: argparse.Namespace) -> Any:
 
 def _called(found: Any) -> Any:
     return found() if is_factory(found) and not hasattr(found, "shape") else found
-
-
-def _write(path: str | None, text: str) -> None:
-    if path is None or path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()  # Before what follows on stderr.
-        return
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _report(made: Rules, proof: Proof) -> None:
@@ -339,4 +335,4 @@ def _report(made: Rules, proof: Proof) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(files.exit_status(main))

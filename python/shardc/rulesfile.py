@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+from shardc import files
 from shardc.declared import DeclarationError, Declarations
 from shardc.folding import Folded, folded
 from shardc.logical_axes import RESERVED
@@ -162,15 +163,13 @@ class Rules:
         mesh = ", ".join(f"{_quoted(n)}: {s}" for n, s in axes.items())
         with tempfile.TemporaryDirectory() as folder:
             paths = {
-                n: os.path.join(folder, n) for n in ("m.json", "r.yaml", "mesh.yaml")
+                name: files.scratch(folder, name, text)
+                for name, text in (
+                    ("m.json", json.dumps(manifest)),
+                    ("r.yaml", self.text()),
+                    ("mesh.yaml", f"axes: {{{mesh}}}\n"),
+                )
             }
-            for name, text in (
-                ("m.json", json.dumps(manifest)),
-                ("r.yaml", self.text()),
-                ("mesh.yaml", f"axes: {{{mesh}}}\n"),
-            ):
-                with open(paths[name], "w", encoding="utf-8") as file:
-                    file.write(text)
             out = os.path.join(folder, "plan.json")
             flags = ["--mesh", paths["mesh.yaml"], "--rules", paths["r.yaml"]]
             flags += ["--manifest", paths["m.json"], "--no-project", "--quiet"]

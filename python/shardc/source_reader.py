@@ -684,7 +684,9 @@ def parsed(source: bytes) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source.decode("utf-8-sig"))
+            tree = ast.parse(source.decode("utf-8-sig"))
+            _check_jumps(tree)
+            return tree
     except SyntaxError as error:
         raise SourceError(error.msg, error.lineno or 1, error.offset or 1) from None
     except MemoryError:
@@ -695,6 +697,33 @@ def parsed(source: bytes) -> ast.Module:
         raise SourceError("this file is nested too deeply", 1, 1) from None
     except ValueError as error:
         raise SourceError(str(error), 1, 1) from None
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def _check_jumps(tree: ast.Module) -> None:
+    """Refuses what only the compiler of Python refuses: `return` outside of a function,
+    and `break` and `continue` outside of a loop."""
+    waiting: list[tuple[Any, bool, bool]] = [(tree, False, False)]
+    while waiting:
+        node, in_function, in_loop = waiting.pop()
+        word = ""
+        if isinstance(node, ast.Return) and not in_function:
+            word = "'return' outside function"
+        elif isinstance(node, (ast.Break, ast.Continue)) and not in_loop:
+            word = f"'{type(node).__name__.lower()}' outside loop"
+        if word:
+            raise SourceError(word, node.lineno, node.col_offset + 1)
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            in_function, in_loop = isinstance(node, _FUNCTIONS), False
+        for field in ("body", "handlers", "cases", "finalbody", "orelse"):
+            inside = in_loop or (field == "body" and isinstance(node, _LOOPS))
+            # The body of a lambda or of a choice is no list.
+            found = getattr(node, field, None)
+            if isinstance(found, list):
+                waiting += [(one, in_function, inside) for one in reversed(found)]
 
 
 def _order(of: Class, node: Any) -> list[Any]:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from shardc import patterns
+from shardc.files import printable
 from shardc.logical_axes import (
     AXIS_RULES,
     GENERATION,
@@ -1176,13 +1177,6 @@ def constant(name: str) -> Any:
 
 def quoted(text: str) -> str:
     return f"`{printable(text[:60])}{'...' if len(text) > 60 else ''}`"
-
-
-def printable(text: str) -> str:
-    """The text with an escape for each character that no terminal shows."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
-    )
 
 
 def not_known(value: Unknown) -> ImportError_:

@@ -19,207 +19,58 @@ Only `record` needs PyTorch.
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
+import contextlib
 import math
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
+from shardc import files
+from shardc.collectives import MOST_RANKS, Sent, TraceError, dtype_of, is_own, kind_of
 from shardc.collectives import Program as Program
-from shardc.collectives import Sent as Sent
-from shardc.collectives import dtype_of, is_own, kind_of
-
-# ---- Traces of torch.profiler
-
-
-def of_trace(
-    trace: Mapping[str, Any], *, axis: str | None = None, step: str | None = None
-) -> Program:
-    """Reads a trace of `torch.profiler`, made with `record_shapes=True`. Events of
-    `record_param_comms`, which NCCL writes, have the group. Those of gloo have
-    sizes only, and those of an all_reduce not even these: `axis` names the dimension
-    of the device mesh. Without it, groups of a size that several have are of no known
-    axes, and an all_reduce counts over all ranks. gloo does not write the dtype of a
-    list of tensors, which counts as float32. `step` is the name of an annotation,
-    such as "ProfilerStep#3": what is outside of the first one is left out."""
-    info = trace.get("distributedInfo", {})
-    rank = int(info.get("rank", 0))
-    out = Program("torch_trace", int(info.get("world_size", 1)), rank)
-    groups = {
-        str(one.get("pg_name")): tuple(one.get("ranks", ()))
-        for one in info.get("pg_config", ())
-        if axis is None or one.get("pg_desc") == f"mesh_{axis}"
-    }
-    events = [one for one in trace["traceEvents"] if one.get("ph") == "X"]
-    if step is not None:
-        span = next((one for one in events if one.get("name") == step), None)
-        if span is None:
-            raise ValueError(f"the trace has no event {step!r}")
-        end = span["ts"] + span.get("dur", 0)
-        events = [one for one in events if span["ts"] <= one["ts"] < end]
-    calls = [one for one in events if one.get("cat") == "cpu_op"]
-    calls.sort(key=lambda one: (one["ts"], -one.get("dur", 0)))
-    nccl = [one for one in calls if one["name"] == "record_param_comms"]
-    around = _Around(events)
-    for event in nccl or _outermost(calls):
-        read = _of_nccl if nccl else _of_dispatch
-        one = read(event, groups, rank)
-        if one is not None:
-            out.sent.append(around.describe(event, one))
-    out.world = max(out.world, *(1 + max(one.ranks, default=0) for one in out.sent), 1)
-    return out
-
-
-_SPACES = ("c10d::", "_c10d_functional::")
-
-
-def _outermost(calls: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Leaves out collectives that run in another one: `_c10d_functional.all_reduce`
-    calls `c10d.allreduce_`. The calls are in the order of their beginnings."""
-    ends: dict[Any, float] = {}
-    out = []
-    for one in calls:
-        name = str(one["name"])
-        if not name.startswith(_SPACES) or kind_of(name) is None:
-            continue
-        thread = one.get("tid")
-        if one["ts"] >= ends.get(thread, -math.inf):
-            ends[thread] = one["ts"] + one.get("dur", 0)
-            out.append(one)
-    return out
-
-
-def _of_nccl(
-    event: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], rank: int
-) -> Sent | None:
-    args = event.get("args", {})
-    kind = kind_of(str(args.get("Collective name", "")))
-    dtype = dtype_of(str(args.get("dtype", "")))
-    if kind is None or dtype is None:
-        return None
-    ranks = groups.get(str(args.get("Process Group Name")), ())
-    listed = str(args.get("Process Group Ranks", ""))
-    if not ranks and "..." not in listed:
-        ranks = tuple(map(int, re.findall(r"\d+", listed)))
-    size = int(args.get("Group size", len(ranks)))
-    start, stride = args.get("Global rank start"), args.get("Global rank stride")
-    if not ranks and start is not None and stride is not None:
-        ranks = tuple(int(start) + i * int(stride) for i in range(size))
-    target = args.get("Dst Rank")
-    return Sent(
-        kind,
-        dtype,
-        (int(args.get("In msg nelems", 0)),),
-        ranks,
-        size,
-        target=int(target) if kind == "collective-permute" and target else None,
-    )
-
-
-def _of_dispatch(
-    event: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], rank: int
-) -> Sent | None:
-    name = str(event["name"])
-    kind = kind_of(name)
-    args = event.get("args", {})
-    dims, types = args.get("Input Dims", []), args.get("Input type", [])
-    tensors = [
-        (tuple(dim), type_)
-        for dim, type_ in zip(dims, types)
-        if isinstance(dim, list) and dim and not isinstance(dim[0], list)
-    ]
-    if kind is None:
-        return None
-    if not tensors:
-        # Lists of tensors, each sent together: the results, then the operands.
-        tensors = [
-            (_together(dim), "float") for dim in dims if isinstance(dim, list) and dim
-        ][-2:]
-        if not tensors:
-            return None
-    # The functions of c10d have the result first.
-    at = 1 if name.startswith("c10d::") and len(tensors) > 1 else 0
-    shape, type_ = tensors[at]
-    dtype = dtype_of(type_) or "f32"
-    size = 0
-    if at == 1:
-        big, small = (math.prod(tensors[i][0]) for i in (0, 1))
-        if kind == "reduce-scatter":
-            big, small = small, big
-        size = big // small if small and kind in ("all-gather", "reduce-scatter") else 0
-    elif kind in ("all-gather", "reduce-scatter"):
-        # A functional collective is given the size.
-        numbers = [
-            int(one) for one in args.get("Concrete Inputs", ()) if str(one).isdigit()
-        ]
-        size = numbers[0] if name.startswith("_c10d_functional::") and numbers else 0
-    own = [one for one in groups.values() if rank in one and size in (0, len(one))]
-    ranks = own[0] if len(own) == 1 else ()
-    return Sent(kind, dtype, shape, ranks, size)
-
-
-def _together(dims: list[Any]) -> tuple[int, ...]:
-    """The shape of a list's only tensor, or the elements of all its tensors."""
-    if all(isinstance(one, int) for one in dims):
-        return tuple(dims)
-    shapes = [_together(one) for one in dims]
-    return shapes[0] if len(shapes) == 1 else (sum(map(math.prod, shapes)),)
-
-
-class _Around:
-    """What encloses an event on its thread: the user's line, the module of an
-    annotation of FSDP, and the backward pass."""
-
-    def __init__(self, events: Sequence[Mapping[str, Any]]) -> None:
-        kept = ("python_function", "user_annotation")
-        self._spans: dict[Any, list[Mapping[str, Any]]] = {}
-        for one in events:
-            if one.get("cat") in kept or str(one.get("name", "")).startswith(
-                "autograd::engine::evaluate_function"
-            ):
-                self._spans.setdefault(one.get("tid"), []).append(one)
-        for spans in self._spans.values():
-            spans.sort(key=lambda one: one["ts"])
-
-    def describe(self, event: Mapping[str, Any], sent: Sent) -> Sent:
-        file, line, module, backward = "", 0, "", False
-        for one in self._spans.get(event.get("tid"), ()):
-            if one["ts"] > event["ts"]:
-                break
-            if one["ts"] + one.get("dur", 0) < event["ts"]:
-                continue
-            name = str(one["name"])
-            found = re.match(r"(.*\.py)\((\d+)\): ", name)
-            if found and is_own(found.group(1)):
-                file, line = found.group(1), int(found.group(2))
-            fsdp = re.match(r"FSDP::\w+ \((.*)\)", name)
-            if fsdp:
-                module = fsdp.group(1)
-            backward = (
-                backward or name.startswith("autograd::engine") or "backward" in name
-            )
-        return dataclasses.replace(
-            sent,
-            file=file,
-            line=line,
-            module=module,
-            backward=backward,
-            of_parameter=bool(module) and sent.kind == "all-gather",
-        )
-
+from shardc.torch_traces import MOST_ELEMENTS, checked_ranks, kind_text
+from shardc.torch_traces import of_trace as of_trace
 
 # ---- Graphs of torch.compile
 
 _NODE = re.compile(
-    r'^\s*(\w+)(?:: "(\w+)\[([\d, ]*)\][^"]*")? = '
+    r'^\s*(\w+)(?:: "(\w+)\[([0-9, ]*)\][^"]*")? = '
     r"torch\.ops\._c10d_functional\.(\w+)\.\w+\((.*?)\)(?:;|$)"
 )
-_TYPED = re.compile(r'(\w+): "(\w+)\[([\d, ]*)\]')
-_FILE = re.compile(r"# .*?File: (.+?):(\d+) in ")
+# Each begins where a word does, so that a long word is read once.
+_TYPED = re.compile(r'(?<!\w)(\w+): "(\w+)\[([0-9, ]*)\]')
+_FILE = re.compile(r"(.+?):([0-9]{1,9}) in ")
+
+
+def _place(row: str) -> tuple[str, int] | None:
+    """The user's line of a comment `# File: train.py:12 in f, code: ...`."""
+    _, mark, rest = row.partition("# ")
+    _, found, rest = rest.partition("File: ")
+    place = _FILE.match(rest) if mark and found else None
+    if place is None or not is_own(place.group(1)):
+        return None
+    return place.group(1), int(place.group(2))
+
+
+def _shape(dims: str, row: str) -> tuple[int, ...]:
+    texts = [n for n in dims.replace(" ", "").split(",") if n]
+    shape = tuple(int(n) for n in texts if len(n) < 19)
+    if len(shape) < len(texts) or math.prod(shape) > MOST_ELEMENTS:
+        raise TraceError(f"the shape [{dims[:60]}] has too many elements: {row[:120]}")
+    return shape
+
+
+def _checked_groups(groups: Any) -> dict[str, tuple[int, ...]]:
+    """The ranks of each process group, of a mapping such as a JSON file has it."""
+    if not isinstance(groups, Mapping):
+        raise TraceError("the groups are no object with the ranks of each group by name")
+    return {
+        str(name): checked_ranks(ranks, f"the group {name!r}", MOST_RANKS)
+        for name, ranks in groups.items()
+    }
 
 
 def of_graph(
@@ -234,19 +85,17 @@ def of_graph(
     name, which the graph lacks: `process_groups()` returns it. Below a line
     `# backward`, and with `backward`, collectives are those of the backward
     pass."""
-    world = 1 + max((max(ranks) for ranks in groups.values() if ranks), default=0)
+    known = _checked_groups(groups)
+    world = 1 + max((max(ranks) for ranks in known.values() if ranks), default=0)
     out = Program("torch_graph", world, rank)
     types: dict[str, tuple[str, tuple[int, ...]]] = {}
     file, line = "", 0
     for row in text.splitlines():
         if row.strip() in ("# forward", "# backward"):
             backward = row.strip() == "# backward"
-        place = _FILE.search(row)
-        if place and is_own(place.group(1)):
-            file, line = place.group(1), int(place.group(2))
+        file, line = _place(row) or (file, line)
         for name, dtype, dims in _TYPED.findall(row):
-            shape = tuple(int(n) for n in dims.replace(" ", "").split(",") if n)
-            types[name] = (dtype, shape)
+            types[name] = (dtype, _shape(dims, row))
         node = _NODE.match(row)
         kind = kind_of(node.group(4)) if node else None
         if node is None or kind is None:
@@ -254,16 +103,18 @@ def of_graph(
         arguments = node.group(5)
         names = re.findall(r"'([^']*)'", arguments)
         group = names[-1] if names else ""
-        if group not in groups:
-            raise ValueError(f"`groups` lacks the process group {group!r} of: {row}")
-        ranks = tuple(groups[group])
+        if group not in known:
+            raise TraceError(
+                f"`groups` lacks the process group {group!r} of: {row[:200]}"
+            )
+        ranks = known[group]
         listed = re.match(r"\[(.*?)\]", arguments)
         for operand in (listed.group(1) if listed else arguments.split(",")[0]).split(
             ","
         ):
             dtype, shape = types.get(operand.strip(), ("", ()))
             if not dtype:
-                raise ValueError(f"the graph has no shape of {operand.strip()!r}")
+                raise TraceError(f"the graph has no shape of {operand.strip()[:200]!r}")
             out.sent.append(
                 Sent(
                     kind,
@@ -290,43 +141,76 @@ def process_groups() -> dict[str, list[int]]:
 # ---- CommDebugMode
 
 
+# A line of the program for each run of a collective.
+_MOST_RUNS = 200_000
+
+
 def of_comm_debug(tree: Mapping[str, Any], world: int = 1) -> Program:
     """Reads the JSON of CommDebugMode, `generate_json_dump`. It has numbers of
     calls by module, and neither bytes nor groups: every collective counts 0
     bytes."""
     out = Program("torch_comm_debug", world)
 
-    def visit(node: Mapping[str, Any]) -> dict[str, int]:
+    def visit(node: Any) -> dict[tuple[str, bool], int]:
+        if not isinstance(node, Mapping):
+            raise TraceError(f"a module is {kind_text(node)} and no object")
+        module = str(node.get("fqn", ""))
         below: dict[tuple[str, bool], int] = {}
-        inner: list[Any] = []
-        for child in node.get("children", ()):
+        inner: list[Sent] = []
+        for child in _list(node, "children", module):
             for key, count in visit(child).items():
                 below[key] = below.get(key, 0) + count
-        total: dict[Any, int] = {}
+        total: dict[tuple[str, bool], int] = {}
         for backward in (False, True):
             key = "collectives_backward" if backward else "collectives_forward"
-            for name, count in node.get(key, ()):
-                total[name, backward] = total.get((name, backward), 0) + int(count)
+            for name, count in _counts(node, key, module):
+                total[name, backward] = total.get((name, backward), 0) + count
         for (name, backward), count in total.items():
-            kind = kind_of(str(name).split("'")[1] if "'" in str(name) else str(name))
+            kind = kind_of(name.split("'")[1] if "'" in name else name)
             # A module's counts include those of the modules in it.
             own = count - below.get((name, backward), 0)
-            if kind is not None and own > 0:
-                inner += [
-                    Sent(
-                        kind,
-                        "u8",
-                        (0,),
-                        size=world,
-                        backward=backward,
-                        module=str(node.get("fqn", "")),
-                    )
-                ] * own
+            if kind is None or own <= 0:
+                continue
+            if len(out.sent) + len(inner) + own > _MOST_RUNS:
+                raise TraceError(
+                    f"the module {module!r} runs {name!r} {own:,} times, and a program"
+                    f" has at most {_MOST_RUNS:,} runs of collectives"
+                )
+            inner += [
+                Sent(kind, "u8", (0,), size=world, backward=backward, module=module)
+            ] * own
         out.sent.extend(inner)
         return {**below, **total}
 
     visit(tree)
     return out
+
+
+def _list(node: Mapping[str, Any], key: str, module: str) -> Sequence[Any]:
+    found = node.get(key, ())
+    if not isinstance(found, (list, tuple)):
+        raise TraceError(
+            f"`{key}` of the module {module!r} is {kind_text(found)} and no list"
+        )
+    return found
+
+
+def _counts(
+    node: Mapping[str, Any], key: str, module: str
+) -> Iterator[tuple[str, int]]:
+    """The calls of each collective: pairs of its name and their number."""
+    for pair in _list(node, key, module):
+        if not (
+            isinstance(pair, (list, tuple))
+            and len(pair) == 2
+            and isinstance(pair[1], int)
+            and pair[1] >= 0
+        ):
+            raise TraceError(
+                f"`{key}` of the module {module!r} has an entry that is no pair of a"
+                " collective and a number of calls"
+            )
+        yield str(pair[0]), int(pair[1])
 
 
 # ---- Recording
@@ -440,10 +324,21 @@ def _caller() -> tuple[str, int, str]:
 
 
 def read(path: str | os.PathLike[str]) -> Program:
-    """Reads a trace of the profiler or the JSON of CommDebugMode."""
-    with open(path, encoding="utf-8") as file:
-        data = json.load(file)
-    return of_data(data, os.fspath(path))
+    """Reads a trace of the profiler or the JSON of CommDebugMode, also compressed with
+    gzip. Raises FileError if it is neither, or damaged."""
+    with _in_file(path):
+        return of_data(files.read_json(path), "this file")
+
+
+@contextlib.contextmanager
+def _in_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except TraceError as error:
+        raise files.FileError(path, str(error), code="schema") from None
+    except RecursionError:
+        message = "this file is nested too deeply"
+        raise files.FileError(path, message, code="json-depth") from None
 
 
 def of_data(data: Any, name: str) -> Program:
@@ -451,32 +346,52 @@ def of_data(data: Any, name: str) -> Program:
         return of_trace(data)
     if isinstance(data, Mapping) and "collectives_forward" in data:
         return of_comm_debug(data)
-    raise ValueError(f"{name} is neither a trace of PyTorch nor from CommDebugMode")
+    raise TraceError(
+        f"{name} is neither a trace of PyTorch, which has `traceEvents`, nor from"
+        " CommDebugMode, which has `collectives_forward`"
+    )
 
 
-def main() -> None:
+def _mesh_of(text: str) -> dict[str, int]:
+    """The sizes of a mesh that is written `dp:2,tp:2`."""
+    sizes: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        found = re.fullmatch(r"([A-Za-z_][\w.-]*):([1-9][0-9]{0,8})", part, re.ASCII)
+        if found is None or found[1] in sizes:
+            raise argparse.ArgumentTypeError(
+                f"{files.printable(part)!r} is no axis with its size: write"
+                " `--mesh dp:2,tp:2`, each axis once"
+            )
+        sizes[found[1]] = int(found[2])
+    if math.prod(sizes.values()) > MOST_RANKS:
+        raise argparse.ArgumentTypeError(f"a mesh has at most {MOST_RANKS:,} devices")
+    return sizes
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m shardc.torch_programs",
         description="Writes the collectives of a trace or graph of PyTorch as a"
         " program that `shardc audit` reads.",
     )
     parser.add_argument("file", help="a trace, a graph, or CommDebugMode's JSON")
-    parser.add_argument("--mesh", default="", help="dp:2,tp:2, in the ranks' order")
+    parser.add_argument(
+        "--mesh", type=_mesh_of, default={}, help="dp:2,tp:2, in the ranks' order"
+    )
     parser.add_argument("--groups", help="JSON of ranks by group, for a graph")
     flags = parser.parse_args()
-    sizes = {}
-    for part in filter(None, flags.mesh.split(",")):
-        axis, size = part.split(":")
-        sizes[axis] = int(size)
     if flags.groups:
-        with open(flags.groups, encoding="utf-8") as file:
-            groups = json.load(file)
-        with open(flags.file, encoding="utf-8") as file:
-            program = of_graph(file.read(), groups)
+        with _in_file(flags.groups):
+            groups = _checked_groups(files.read_json(flags.groups))
+        with _in_file(flags.file):
+            program = of_graph(files.read_text(flags.file), groups)
     else:
         program = read(flags.file)
-    sys.stdout.write(program.as_hlo(sizes))
+    with _in_file(flags.file):
+        text = program.as_hlo(flags.mesh)
+    files.write("-", text)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(files.exit_status(main))
