@@ -419,6 +419,14 @@ class Requirements(unittest.TestCase):
                 r"(?<=\\\n)(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n?)+",
                 text)))
             self.assertNotIn("://", text)
+        # New versions of each are proposed.
+        with open(os.path.join(ROOT, ".github", "dependabot.yml"),
+                  encoding="utf-8") as file:
+            proposed = yaml.safe_load(file)["updates"]
+        self.assertLessEqual(
+            {"/" + os.path.relpath(os.path.dirname(path), ROOT) for path in paths},
+            {one["directory"] for one in proposed
+             if one["package-ecosystem"] == "pip"})
 
 
 if __name__ == "__main__":

@@ -97,6 +97,17 @@ class Hooks(Case):
                 self.assertEqual(done.returncode != 0, name == "bad",
                                  done.stdout + done.stderr)
                 self.assertIn(f"models/{name}/shardc.yaml", done.stderr)
+            # git quotes these names where it is not given -z.
+            for name in ('a"b', "a\\b", "t\tb", "l\nb", " s ", "-dash", "$(x)"):
+                os.renames(os.path.join(repo, "models", "bad"),
+                           os.path.join(repo, name))
+                done = hook()
+                self.assertEqual(done.returncode, 2, name + done.stderr)
+                self.assertIn("nowhere", done.stdout)
+                self.assertIn(re.sub("[\t\n]", "?", name) + "/shardc.yaml",
+                              done.stderr)
+                os.renames(os.path.join(repo, name),
+                           os.path.join(repo, "models", "bad"))
             # The workflow that `shardc init` writes is no project.
             os.makedirs(os.path.join(repo, ".github", "workflows"))
             with open(os.path.join(repo, ".github", "workflows", "shardc.yaml"),

@@ -13,6 +13,7 @@ status 2: no traceback, at most 500 MB and 10 s of processor time.
 prints the counts; without these, a sample runs."""
 
 import contextlib
+import copy
 import gzip
 import io
 import json
@@ -345,7 +346,7 @@ def mutate_json(rng, data):
         holder, key = rng.choice(found)
         how = rng.random()
         if how < 0.5:
-            holder[key] = rng.choice(ODD)
+            holder[key] = copy.deepcopy(rng.choice(ODD))
         elif how < 0.6:
             del holder[key]
         elif how < 0.7 and isinstance(holder, list):
