@@ -1,12 +1,15 @@
 // The ops of a traced program on arrays of doubles. Each op is written from its
 // definition: a loop over positions of the result, which reads the operands at
 // the positions that the definition names. For example, element [i, j] of
-// `transpose` with perm [1, 0] is element [j, i] of the operand.
+// `transpose` with perm [1, 0] is element [j, i] of the operand: a step in the
+// result's dimension 0 is a step in the operand's dimension 1.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <span>
 #include <string_view>
 
 #include "dense/program/run.h"
@@ -26,27 +29,64 @@ using Position = std::vector<int64_t>;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// Calls `visit` with each position of a shape, in row-major order.
-template <class Visit>
-void ForPositions(const Position& shape, const Visit& visit) {
-  Position at(shape.size(), 0);
-  if (std::ranges::find(shape, 0) != shape.end()) return;
-  while (true) {
-    visit(at);
-    size_t d = shape.size();
-    while (d > 0 && ++at[d - 1] == shape[d - 1]) at[--d] = 0;
-    if (d == 0) return;
+// How far one step in each dimension moves in an array of this shape.
+Position Strides(const Position& shape) {
+  Position out(shape.size());
+  int64_t each = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    out[d] = each;
+    each *= shape[d];
   }
+  return out;
 }
 
-size_t OffsetOf(const Array& x, const Position& at) {
-  int64_t out = 0;
-  for (size_t d = 0; d < at.size(); ++d) out = out * x.shape[d] + at[d];
-  return AsIndex(out);
+int64_t CountOf(const Position& shape) {
+  int64_t out = 1;
+  for (const int64_t size : shape) out *= size;
+  return out;
 }
 
-double ElementAt(const Array& x, const Position& at) {
-  return x.data[OffsetOf(x, at)];
+// An array as a loop reads or writes it: the element at the loop's first
+// position, and how far a step in each dimension of the loop moves.
+struct View {
+  int64_t first = 0;
+  Position steps;
+};
+
+// Calls `visit` with the offsets in all views of each position of a shape, in
+// row-major order.
+template <size_t kViews, class Visit>
+void ForOffsets(const Position& shape, const std::array<View, kViews>& views,
+                const Visit& visit) {
+  if (CountOf(shape) == 0) return;
+  std::array<int64_t, kViews> row{};
+  std::array<int64_t, kViews> step{};
+  for (size_t v = 0; v < kViews; ++v) {
+    row[v] = views[v].first;
+    if (!shape.empty()) step[v] = views[v].steps.back();
+  }
+  const int64_t width = shape.empty() ? 1 : shape.back();
+  // The position of the row, whose dimensions are all but the last one.
+  Position at(shape.empty() ? 0 : shape.size() - 1, 0);
+  while (true) {
+    std::array<int64_t, kViews> offset = row;
+    for (int64_t i = 0; i < width; ++i) {
+      visit(offset);
+      for (size_t v = 0; v < kViews; ++v) offset[v] += step[v];
+    }
+    size_t d = at.size();
+    while (d > 0) {
+      --d;
+      for (size_t v = 0; v < kViews; ++v) row[v] += views[v].steps[d];
+      if (++at[d] < shape[d]) break;
+      for (size_t v = 0; v < kViews; ++v) {
+        row[v] -= views[v].steps[d] * shape[d];
+      }
+      at[d] = 0;
+      if (d == 0) return;
+    }
+    if (at.empty()) return;
+  }
 }
 
 // ---- functions of single elements
@@ -152,38 +192,61 @@ const std::map<std::string_view, Binary>& Binaries() {
 }
 
 // Functions of integers whose results a double would round or that work on
-// bits.
-double OfIntegers(std::string_view fn, double a, double b, Dtype dtype) {
-  const int bits = std::abs(program::IntegerBits(dtype));
-  const uint64_t x = Bits(a);
-  const uint64_t y = Bits(b);
+// bits. `bits` is the width of the operands' dtype, of which the result has the
+// low bits.
+using OfIntegers = double (*)(double a, double b, int bits);
+
+double LowBits(uint64_t x, int bits) {
   const uint64_t mask = bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  return static_cast<double>(x & mask);
+}
+
+// The product modulo 2^64, by halves whose products do not overflow.
+uint64_t LowProduct(uint64_t x, uint64_t y) {
+  constexpr uint64_t kHalf = 0xFFFFFFFF;
+  const uint64_t cross =
+      ((x >> 32) * (y & kHalf) & kHalf) + ((x & kHalf) * (y >> 32) & kHalf);
   uint64_t out = 0;
-  if (fn == "mul") {
-    // Without the high half of the product, which wraps anyway.
-    uint64_t sum = 0;
-    for (int i = 0; i < 64; ++i) {
-      if ((y >> i & 1) != 0) __builtin_add_overflow(sum, x << i, &sum);
-    }
-    out = sum;
-  } else if (fn == "and") {
-    out = x & y;
-  } else if (fn == "or") {
-    out = x | y;
-  } else if (fn == "xor") {
-    out = x ^ y;
-  } else if (fn == "shift_left") {
-    out = y < static_cast<uint64_t>(bits) ? x << y : 0;
-  } else if (fn == "shift_right_logical") {
-    out = y < static_cast<uint64_t>(bits) ? (x & mask) >> y : 0;
-  } else if (fn == "shift_right_arithmetic") {
-    return std::floor(std::ldexp(a, -static_cast<int>(std::min(b, 63.0))));
-  } else if (fn == "div") {
-    return b == 0 ? -1 : std::trunc(a / b);
-  } else {
-    return b == 0 ? a : std::fmod(a, b);
-  }
-  return static_cast<double>(out & mask);
+  __builtin_add_overflow((x & kHalf) * (y & kHalf), (cross & kHalf) << 32,
+                         &out);
+  return out;
+}
+
+const std::map<std::string_view, OfIntegers>& IntegerFunctions() {
+  static const std::map<std::string_view, OfIntegers> kTable = {
+      {"mul",
+       [](double a, double b, int bits) {
+         return LowBits(LowProduct(Bits(a), Bits(b)), bits);
+       }},
+      {"and", [](double a, double b,
+                 int bits) { return LowBits(Bits(a) & Bits(b), bits); }},
+      {"or", [](double a, double b,
+                int bits) { return LowBits(Bits(a) | Bits(b), bits); }},
+      {"xor", [](double a, double b,
+                 int bits) { return LowBits(Bits(a) ^ Bits(b), bits); }},
+      {"shift_left",
+       [](double a, double b, int bits) {
+         const bool inside = Bits(b) < static_cast<uint64_t>(bits);
+         return inside ? LowBits(Bits(a) << Bits(b), bits) : 0.0;
+       }},
+      {"shift_right_logical",
+       [](double a, double b, int bits) {
+         const bool inside = Bits(b) < static_cast<uint64_t>(bits);
+         const uint64_t mask = (uint64_t{1} << bits) - 1;
+         return inside ? LowBits((Bits(a) & mask) >> Bits(b), bits) : 0.0;
+       }},
+      {"shift_right_arithmetic",
+       [](double a, double b, int bits) {
+         // A shift that is out of range leaves only the sign.
+         const double by = b >= 0 && b < bits ? b : 63;
+         return std::floor(std::ldexp(a, -static_cast<int>(by)));
+       }},
+      {"div", [](double a, double b,
+                 int /*bits*/) { return b == 0 ? -1 : std::trunc(a / b); }},
+      {"rem", [](double a, double b,
+                 int /*bits*/) { return b == 0 ? a : std::fmod(a, b); }},
+  };
+  return kTable;
 }
 
 double PowerOf(double x, int64_t exponent) {
@@ -192,49 +255,12 @@ double PowerOf(double x, int64_t exponent) {
   return exponent < 0 ? 1 / out : out;
 }
 
-double Element(const Program& program, const Op& op,
-               const std::vector<double>& x) {
-  const std::string& fn = op.word;
-  const auto dtype = program.values[op.in[0]].dtype;
-  if (fn == "select") {
-    const auto last = static_cast<double>(x.size() - 2);
-    return x[AsIndex(static_cast<int64_t>(std::clamp(x[0], 0.0, last))) + 1];
-  }
-  if (fn == "clamp") return Minimum(Maximum(x[0], x[1]), x[2]);
-  if (fn == "integer_pow") return PowerOf(x[0], op.NumberOf(Attr::kExponent));
-  if (fn == "round") {
-    return op.NumberOf(Attr::kMethod) == 1 ? std::nearbyint(x[0])
-                                           : std::round(x[0]);
-  }
-  if (fn == "not") return dtype == Dtype::kBool ? Truth(x[0] == 0) : -x[0] - 1;
-  if (fn == "population_count" || fn == "clz") {
-    const int bits = std::abs(program::IntegerBits(*dtype));
-    const uint64_t mask = (uint64_t{1} << bits) - 1;
-    const uint64_t own = Bits(x[0]) & mask;
-    if (fn == "clz")
-      return own == 0 ? bits : __builtin_clzll(own) - (64 - bits);
-    return __builtin_popcountll(own);
-  }
-  if (dtype == Dtype::kBool && x.size() == 2) {
-    if (fn == "and") return Truth(x[0] != 0 && x[1] != 0);
-    if (fn == "or") return Truth(x[0] != 0 || x[1] != 0);
-    if (fn == "xor") return Truth((x[0] != 0) != (x[1] != 0));
-  }
-  if (x.size() == 1) return Unaries().at(fn)(x[0]);
-  constexpr std::string_view kOfIntegers[] = {"mul",
-                                              "div",
-                                              "rem",
-                                              "and",
-                                              "or",
-                                              "xor",
-                                              "shift_left",
-                                              "shift_right_logical",
-                                              "shift_right_arithmetic"};
-  if (IsInteger(dtype) &&
-      std::ranges::find(kOfIntegers, fn) != std::end(kOfIntegers)) {
-    return OfIntegers(fn, x[0], x[1], *dtype);
-  }
-  return Binaries().at(fn)(x[0], x[1]);
+double ZeroBits(double x, int bits) {
+  const uint64_t own = Bits(x) & ((uint64_t{1} << bits) - 1);
+  return own == 0 ? bits : __builtin_clzll(own) - (64 - bits);
+}
+double SetBits(double x, int bits) {
+  return __builtin_popcountll(Bits(x) & ((uint64_t{1} << bits) - 1));
 }
 
 // ---- ops
@@ -257,68 +283,54 @@ class OneOp {
         }
         return;
       case OpKind::kIota:
-        return Each([&](const Position& at) {
-          return static_cast<double>(at[AsIndex(op_.NumberOf(Attr::kDim))]);
-        });
+        return Iota();
       case OpKind::kMap:
         return Map();
-      case OpKind::kBroadcast:
-        return Each([&](const Position& at) {
-          Position from;
-          const auto dims = op_.Of(Attr::kDims);
-          for (size_t d = 0; d < dims.size(); ++d) {
-            from.push_back(In().shape[d] == 1 ? 0 : at[AsIndex(dims[d])]);
-          }
-          return ElementAt(In(), from);
-        });
+      case OpKind::kBroadcast: {
+        View from{0, Position(Out().rank(), 0)};
+        const auto dims = op_.Of(Attr::kDims);
+        const Position strides = Strides(In().shape);
+        for (size_t d = 0; d < dims.size(); ++d) {
+          if (In().shape[d] != 1) from.steps[AsIndex(dims[d])] = strides[d];
+        }
+        return Read(from);
+      }
       case OpKind::kReduce:
         return Reduce();
       case OpKind::kReshape:
       case OpKind::kConstraint:
         Out().data = In().data;
         return;
-      case OpKind::kTranspose:
-        return Each([&](const Position& at) {
-          Position from(at.size());
-          for (size_t d = 0; d < at.size(); ++d) {
-            from[AsIndex(op_.Of(Attr::kPerm)[d])] = at[d];
-          }
-          return ElementAt(In(), from);
-        });
-      case OpKind::kSlice:
-        return Each([&](Position at) {
-          const auto stride = op_.Of(Attr::kStride);
-          for (size_t d = 0; d < at.size(); ++d) {
-            at[d] = op_.Of(Attr::kStart)[d] +
-                    at[d] * (stride.empty() ? 1 : stride[d]);
-          }
-          return ElementAt(In(), at);
-        });
+      case OpKind::kTranspose: {
+        View from{0, {}};
+        const Position strides = Strides(In().shape);
+        for (const int64_t d : op_.Of(Attr::kPerm)) {
+          from.steps.push_back(strides[AsIndex(d)]);
+        }
+        return Read(from);
+      }
+      case OpKind::kSlice: {
+        View from{0, Strides(In().shape)};
+        const auto stride = op_.Of(Attr::kStride);
+        for (size_t d = 0; d < from.steps.size(); ++d) {
+          from.first += op_.Of(Attr::kStart)[d] * from.steps[d];
+          if (!stride.empty()) from.steps[d] *= stride[d];
+        }
+        return Read(from);
+      }
       case OpKind::kConcat:
-        return Each([&](Position at) {
-          int64_t& row = at[AsIndex(op_.NumberOf(Attr::kDim))];
-          size_t i = 0;
-          while (row >= RowsOf(i)) row -= RowsOf(i++);
-          return ElementAt(*in_[i], at);
-        });
+        return Concat();
       case OpKind::kPad:
-        return Each([&](Position at) {
-          for (size_t d = 0; d < at.size(); ++d) {
-            at[d] -= op_.Of(Attr::kLow)[d];
-            const int64_t step = op_.Of(Attr::kInterior)[d] + 1;
-            if (at[d] < 0 || at[d] % step != 0) return in_[1]->data[0];
-            at[d] /= step;
-            if (at[d] >= In().shape[d]) return in_[1]->data[0];
-          }
-          return ElementAt(In(), at);
-        });
-      case OpKind::kRev:
-        return Each([&](Position at) {
-          for (const int64_t d : op_.Of(Attr::kDims)) {
-            at[AsIndex(d)] = In().shape[AsIndex(d)] - 1 - at[AsIndex(d)];
-          }
-          return ElementAt(In(), at);
-        });
+        return Pad();
+      case OpKind::kRev: {
+        View from{0, Strides(In().shape)};
+        for (const int64_t dim : op_.Of(Attr::kDims)) {
+          int64_t& step = from.steps[AsIndex(dim)];
+          from.first += (In().shape[AsIndex(dim)] - 1) * step;
+          step = -step;
+        }
+        return Read(from);
+      }
       case OpKind::kDot:
       case OpKind::kRaggedDot:
         return Dot();
@@ -334,21 +346,21 @@ class OneOp {
       case OpKind::kScatter:
         return Scatter();
       case OpKind::kDynamicSlice: {
+        View from{0, Strides(In().shape)};
         const Position start = Starts(1, Out().shape);
-        return Each([&](Position at) {
-          for (size_t d = 0; d < at.size(); ++d) at[d] += start[d];
-          return ElementAt(In(), at);
-        });
+        for (size_t d = 0; d < start.size(); ++d) {
+          from.first += start[d] * from.steps[d];
+        }
+        return Read(from);
       }
       case OpKind::kDynamicUpdateSlice: {
         Out().data = In().data;
+        View to{0, Strides(Out().shape)};
         const Position start = Starts(2, in_[1]->shape);
-        ForPositions(in_[1]->shape, [&](const Position& at) {
-          Position to = at;
-          for (size_t d = 0; d < at.size(); ++d) to[d] += start[d];
-          Out().data[OffsetOf(Out(), to)] = ElementAt(*in_[1], at);
-        });
-        return;
+        for (size_t d = 0; d < start.size(); ++d) {
+          to.first += start[d] * to.steps[d];
+        }
+        return Write(*in_[1], in_[1]->shape, {0, Strides(in_[1]->shape)}, to);
       }
       case OpKind::kSolve:
         return Solve();
@@ -361,6 +373,7 @@ class OneOp {
   void Store() {
     for (size_t i = 0; i < results_.size(); ++i) {
       const auto dtype = program_.values[op_.out[i]].dtype;
+      if (dtype != Dtype::kBool && !IsInteger(dtype)) continue;
       for (double& x : results_[i].data) x = Stored(x, dtype);
     }
   }
@@ -368,16 +381,62 @@ class OneOp {
  private:
   const Array& In() const { return *in_[0]; }
   Array& Out() { return results_[0]; }
-  int64_t RowsOf(size_t i) const {
-    return in_[i]->shape[AsIndex(op_.NumberOf(Attr::kDim))];
+
+  // Reads each element of the result from the only operand that has elements.
+  void Read(const View& from) {
+    size_t next = 0;
+    ForOffsets<1>(Out().shape, {from}, [&](const auto& at) {
+      Out().data[next++] = In().data[AsIndex(at[0])];
+    });
   }
 
-  template <class Function>
-  void Each(const Function& function) {
-    size_t next = 0;
-    ForPositions(Out().shape, [&](const Position& at) {
-      Out().data[next++] = function(at);
+  // Writes elements of an operand to places of the result.
+  void Write(const Array& operand, const Position& shape, const View& from,
+             const View& to) {
+    ForOffsets<2>(shape, {from, to}, [&](const auto& at) {
+      Out().data[AsIndex(at[1])] = operand.data[AsIndex(at[0])];
     });
+  }
+
+  void Iota() {
+    View index{0, Position(Out().rank(), 0)};
+    index.steps[AsIndex(op_.NumberOf(Attr::kDim))] = 1;
+    size_t next = 0;
+    ForOffsets<1>(Out().shape, {index}, [&](const auto& at) {
+      Out().data[next++] = static_cast<double>(at[0]);
+    });
+  }
+
+  void Concat() {
+    const size_t dim = AsIndex(op_.NumberOf(Attr::kDim));
+    View to{0, Strides(Out().shape)};
+    for (const Array* const one : in_) {
+      Write(*one, one->shape, {0, Strides(one->shape)}, to);
+      to.first += one->shape[dim] * to.steps[dim];
+    }
+  }
+
+  // Element i of the operand is element low + i (interior + 1) of the result,
+  // if the result has that one.
+  void Pad() {
+    std::ranges::fill(Out().data, in_[1]->data[0]);
+    Position count = In().shape;
+    View from{0, Strides(In().shape)};
+    View to{0, Strides(Out().shape)};
+    for (size_t d = 0; d < count.size(); ++d) {
+      const int64_t apart = op_.Of(Attr::kInterior)[d] + 1;
+      const int64_t low = op_.Of(Attr::kLow)[d];
+      const auto place = [&](int64_t i) { return low + i * apart; };
+      int64_t begin = 0;
+      int64_t end = count[d];
+      while (begin < end && place(begin) < 0) ++begin;
+      while (begin < end && place(end - 1) >= Out().shape[d]) --end;
+      count[d] = end - begin;
+      from.first += begin * from.steps[d];
+      to.first += place(begin) * to.steps[d];
+      to.steps[d] *= apart;
+    }
+    Write(In(), count, from, to);
   }
 
   // Stands for a function that nothing is known of: every element depends on
@@ -411,67 +470,179 @@ class OneOp {
     }
   }
 
-  void Map() {
-    Each([&](const Position& at) {
-      std::vector<double> x;
-      for (const Array* const one : in_) {
-        Position from = at;
-        from.resize(one->rank());
-        for (size_t d = 0; d < from.size(); ++d) {
-          if (one->shape[d] == 1) from[d] = 0;
+  // An operand of a map in the result's positions.
+  View Repeated(const Array& operand) const {
+    View out{0, Position(results_[0].rank(), 0)};
+    const Position strides = Strides(operand.shape);
+    for (size_t d = 0; d < strides.size(); ++d) {
+      if (operand.shape[d] != 1) out.steps[d] = strides[d];
+    }
+    return out;
+  }
+
+  template <class Function>
+  void MapOne(const Function& function) {
+    size_t next = 0;
+    for (const double x : In().data) Out().data[next++] = function(x);
+  }
+  template <class Function>
+  void MapTwo(const Function& function) {
+    const double* const x = in_[0]->data.data();
+    const double* const y = in_[1]->data.data();
+    double* out = Out().data.data();
+    ForOffsets<2>(
+        Out().shape, {Repeated(*in_[0]), Repeated(*in_[1])},
+        [&](const auto& at) { *out++ = function(x[at[0]], y[at[1]]); });
+  }
+  template <class Function>
+  void MapThree(const Function& function) {
+    const double* const x = in_[0]->data.data();
+    const double* const y = in_[1]->data.data();
+    const double* const z = in_[2]->data.data();
+    double* out = Out().data.data();
+    ForOffsets<3>(Out().shape,
+                  {Repeated(*in_[0]), Repeated(*in_[1]), Repeated(*in_[2])},
+                  [&](const auto& at) {
+                    *out++ = function(x[at[0]], y[at[1]], z[at[2]]);
+                  });
+  }
+
+  // The operands of a select may be single numbers, as their condition.
+  void Select() {
+    const auto last = static_cast<double>(in_.size() - 2);
+    std::vector<double> which;
+    ForOffsets<1>(Out().shape, {Repeated(In())}, [&](const auto& at) {
+      which.push_back(std::clamp(In().data[AsIndex(at[0])], 0.0, last));
+    });
+    for (size_t i = 1; i < in_.size(); ++i) {
+      const double own = static_cast<double>(i - 1);
+      size_t next = 0;
+      ForOffsets<1>(Out().shape, {Repeated(*in_[i])}, [&](const auto& at) {
+        // A condition is truncated, as an index is.
+        if (std::trunc(which[next]) == own) {
+          Out().data[next] = in_[i]->data[AsIndex(at[0])];
         }
-        x.push_back(ElementAt(*one, from));
+        ++next;
+      });
+    }
+  }
+
+  void Map() {
+    const std::string& fn = op_.word;
+    const auto dtype = program_.values[op_.in[0]].dtype;
+    const bool boolean = dtype == Dtype::kBool;
+    const int bits = boolean ? 1
+                     : dtype ? std::abs(program::IntegerBits(*dtype))
+                             : 0;
+    if (fn == "select") return Select();
+    if (fn == "clamp") {
+      return MapThree([](double low, double x, double high) {
+        return Minimum(Maximum(low, x), high);
+      });
+    }
+    if (fn == "integer_pow") {
+      const int64_t exponent = op_.NumberOf(Attr::kExponent);
+      return MapOne([&](double x) { return PowerOf(x, exponent); });
+    }
+    if (fn == "round") {
+      const bool even = op_.NumberOf(Attr::kMethod) == 1;
+      return MapOne(
+          [&](double x) { return even ? std::nearbyint(x) : std::round(x); });
+    }
+    if (fn == "not") {
+      return MapOne([&](double x) { return boolean ? Truth(x == 0) : -x - 1; });
+    }
+    if (fn == "clz") return MapOne([&](double x) { return ZeroBits(x, bits); });
+    if (fn == "population_count") {
+      return MapOne([&](double x) { return SetBits(x, bits); });
+    }
+    if (in_.size() == 1) return MapOne(Unaries().at(fn));
+    if (boolean && fn == "and") {
+      return MapTwo([](double a, double b) { return Truth(a != 0 && b != 0); });
+    }
+    if (boolean && fn == "or") {
+      return MapTwo([](double a, double b) { return Truth(a != 0 || b != 0); });
+    }
+    if (boolean && fn == "xor") {
+      return MapTwo(
+          [](double a, double b) { return Truth((a != 0) != (b != 0)); });
+    }
+    const auto of_numbers = Binaries().find(fn);
+    const auto of_integers = IntegerFunctions().find(fn);
+    if (bits == 0 || of_integers == IntegerFunctions().end() ||
+        (boolean && of_numbers != Binaries().end())) {
+      return MapTwo(of_numbers->second);
+    }
+    MapTwo([&](double a, double b) { return of_integers->second(a, b, bits); });
+  }
+
+  // Calls `add` for each element that a reduction combines into an element of
+  // the result, after `begin` with that element.
+  template <class Begin, class Add>
+  void ForReduced(const Begin& begin, const Add& add) {
+    const auto axes = op_.Of(Attr::kAxes);
+    const Position strides = Strides(In().shape);
+    Position counts;
+    View kept;
+    View reduced;
+    for (size_t d = 0; d < In().rank(); ++d) {
+      if (HasDim(axes, d)) {
+        counts.push_back(In().shape[d]);
+        reduced.steps.push_back(strides[d]);
+      } else {
+        kept.steps.push_back(strides[d]);
       }
-      return Element(program_, op_, x);
+    }
+    size_t next = 0;
+    ForOffsets<1>(Out().shape, {kept}, [&](const auto& at) {
+      double& out = Out().data[next++];
+      begin(out);
+      reduced.first = at[0];
+      ForOffsets<1>(counts, {reduced}, [&](const auto& from) {
+        add(In().data[AsIndex(from[0])], out);
+      });
     });
   }
 
   void Reduce() {
-    const auto axes = op_.Of(Attr::kAxes);
     const std::string& fn = op_.word;
-    Position counts;
-    for (size_t d = 0; d < In().rank(); ++d) {
-      if (HasDim(axes, d)) counts.push_back(In().shape[d]);
-    }
-    const bool index = fn == "argmax" || fn == "argmin";
-    Each([&](const Position& at) {
-      bool first = true;
-      double out = fn == "prod" || fn == "and" ? 1
-                   : fn == "max"               ? -kInfinity
-                   : fn == "min"               ? kInfinity
-                                               : 0;
+    const auto from = [&](double first, const auto& add) {
+      ForReduced([&](double& out) { out = first; }, add);
+    };
+    if (fn == "argmax" || fn == "argmin") {
+      const bool largest = fn == "argmax";
+      int64_t index = 0;
       double best = 0;
-      ForPositions(counts, [&](const Position& inner) {
-        Position from;
-        size_t outer = 0;
-        size_t reduced = 0;
-        for (size_t d = 0; d < In().rank(); ++d) {
-          from.push_back(HasDim(axes, d) ? inner[reduced++] : at[outer++]);
-        }
-        const double x = ElementAt(In(), from);
-        if (index) {
-          if (first || (fn == "argmax" ? x > best : x < best)) {
-            best = x;
-            out = static_cast<double>(inner[0]);
-          }
-        } else if (fn == "sum") {
-          out += x;
-        } else if (fn == "prod") {
-          out *= x;
-        } else if (fn == "max") {
-          out = Maximum(out, x);
-        } else if (fn == "min") {
-          out = Minimum(out, x);
-        } else if (fn == "and") {
-          out = Truth(out != 0 && x != 0);
-        } else if (fn == "or") {
-          out = Truth(out != 0 || x != 0);
-        } else {
-          out = static_cast<double>(Bits(out) ^ Bits(x));
-        }
-        first = false;
-      });
-      return out;
+      return ForReduced(
+          [&](double& out) { out = static_cast<double>(index = 0); },
+          [&](double x, double& out) {
+            if (index == 0 || (largest ? x > best : x < best)) {
+              best = x;
+              out = static_cast<double>(index);
+            }
+            ++index;
+          });
+    }
+    if (fn == "sum") return from(0, [](double x, double& out) { out += x; });
+    if (fn == "prod") return from(1, [](double x, double& out) { out *= x; });
+    if (fn == "max") {
+      return from(-kInfinity,
+                  [](double x, double& out) { out = Maximum(out, x); });
+    }
+    if (fn == "min") {
+      return from(kInfinity,
+                  [](double x, double& out) { out = Minimum(out, x); });
+    }
+    if (fn == "and") {
+      return from(
+          1, [](double x, double& out) { out = Truth(out != 0 && x != 0); });
+    }
+    if (fn == "or") {
+      return from(
+          0, [](double x, double& out) { out = Truth(out != 0 || x != 0); });
+    }
+    from(0, [](double x, double& out) {
+      out = static_cast<double>(Bits(out) ^ Bits(x));
     });
   }
 
@@ -485,7 +656,100 @@ class OneOp {
     return -1;
   }
 
+  // Returns the elements of an array in the order of these dimensions, each of
+  // which is a row of the product's matrices in turn.
+  static std::vector<double> InOrder(const Array& x, const Position& dims) {
+    const Position strides = Strides(x.shape);
+    Position shape;
+    View from;
+    for (const int64_t d : dims) {
+      shape.push_back(x.shape[AsIndex(d)]);
+      from.steps.push_back(strides[AsIndex(d)]);
+    }
+    std::vector<double> out;
+    out.reserve(x.data.size());
+    ForOffsets<1>(shape, {from}, [&](const auto& at) {
+      out.push_back(x.data[AsIndex(at[0])]);
+    });
+    return out;
+  }
+
+  // An element of a product is the sum of the products of two rows: the left
+  // operand is put in the order [batch, rows, contracted], and the right one in
+  // the order [batch, columns, contracted].
   void Dot() {
+    if (op_.kind == OpKind::kRaggedDot) return RaggedDot();
+    const auto lb = op_.Of(Attr::kLhsBatch);
+    const auto rb = op_.Of(Attr::kRhsBatch);
+    const Sides left = SidesOf(In(), op_.Of(Attr::kLhsContract), lb, {});
+    const Sides right = SidesOf(*in_[1], op_.Of(Attr::kRhsContract), rb, {});
+    const std::vector<double> a = InOrder(In(), left.order);
+    const std::vector<double> b = InOrder(*in_[1], right.order);
+    const size_t batches = AsIndex(left.batch);
+    const size_t rows = AsIndex(left.free);
+    const size_t columns = AsIndex(right.free);
+    const size_t inner = AsIndex(left.contracted);
+    double* out = Out().data.data();
+    for (size_t i = 0; i < batches; ++i) {
+      for (size_t m = 0; m < rows; ++m) {
+        const double* const x = a.data() + (i * rows + m) * inner;
+        const double* y = b.data() + i * columns * inner;
+        size_t n = 0;
+        for (; n + 4 <= columns; n += 4) {
+          // Four sums at a time, each in the order of the elements.
+          double sum[4] = {};
+          for (size_t k = 0; k < inner; ++k) {
+            sum[0] += x[k] * y[k];
+            sum[1] += x[k] * y[k + inner];
+            sum[2] += x[k] * y[k + 2 * inner];
+            sum[3] += x[k] * y[k + 3 * inner];
+          }
+          out = std::copy(sum, sum + 4, out);
+          y += 4 * inner;
+        }
+        for (; n < columns; ++n) {
+          double sum = 0;
+          for (size_t k = 0; k < inner; ++k) sum += x[k] * y[k];
+          *out++ = sum;
+          y += inner;
+        }
+      }
+    }
+  }
+
+  // The dimensions of an operand of a product in the order batch, free,
+  // contracted, and how many elements each of these has. `left_out` is none of
+  // them.
+  struct Sides {
+    Position order;
+    int64_t batch = 1, free = 1, contracted = 1;
+  };
+  static Sides SidesOf(const Array& x, std::span<const int64_t> contracted,
+                       std::span<const int64_t> batch,
+                       std::span<const int64_t> left_out) {
+    Sides out;
+    for (const int64_t d : batch) {
+      out.order.push_back(d);
+      out.batch *= x.shape[AsIndex(d)];
+    }
+    for (size_t d = 0; d < x.rank(); ++d) {
+      if (HasDim(contracted, d) || HasDim(batch, d) || HasDim(left_out, d)) {
+        continue;
+      }
+      out.order.push_back(static_cast<int64_t>(d));
+      out.free *= x.shape[d];
+    }
+    for (const int64_t d : contracted) {
+      out.order.push_back(d);
+      out.contracted *= x.shape[AsIndex(d)];
+    }
+    return out;
+  }
+
+  // The group of each row of the ragged dimension decides which part of the
+  // right operand the row is multiplied by, or to which part of the result a
+  // contracted row adds.
+  void RaggedDot() {
     const Array& a = In();
     const Array& b = *in_[1];
     const auto lc = op_.Of(Attr::kLhsContract);
@@ -494,39 +758,59 @@ class OneOp {
     const auto rb = op_.Of(Attr::kRhsBatch);
     const auto ragged = op_.Of(Attr::kLhsRagged);
     const auto group = op_.Of(Attr::kRhsGroup);
-    const bool is_ragged = op_.kind == OpKind::kRaggedDot;
-    const bool of_group = is_ragged && group.empty();
+    const bool of_group = group.empty();
+    const Position left = Strides(a.shape);
+    const Position right = Strides(b.shape);
+    std::vector<int64_t> groups;
+    for (int64_t row = 0; row < a.shape[AsIndex(ragged[0])]; ++row) {
+      groups.push_back(GroupOf(row));
+    }
+    // The loop over the result, with the ragged row or the group as the last
+    // view, and the loop over what is contracted.
+    View of_a{0, {}};
+    View of_b{0, {}};
+    View row{0, {}};
+    const auto add = [&](int64_t in_a, int64_t in_b, int64_t in_row) {
+      of_a.steps.push_back(in_a);
+      of_b.steps.push_back(in_b);
+      row.steps.push_back(in_row);
+    };
+    if (of_group) add(0, 0, 1);
+    for (size_t i = 0; i < lb.size(); ++i) {
+      add(left[AsIndex(lb[i])], right[AsIndex(rb[i])], 0);
+    }
+    for (size_t d = 0; d < a.rank(); ++d) {
+      if (HasDim(lc, d) || HasDim(lb, d)) continue;
+      add(left[d], 0, !of_group && HasDim(ragged, d) ? 1 : 0);
+    }
+    for (size_t d = 0; d < b.rank(); ++d) {
+      if (HasDim(rc, d) || HasDim(rb, d) || HasDim(group, d)) continue;
+      add(0, right[d], 0);
+    }
     Position counts;
-    for (const int64_t d : lc) counts.push_back(a.shape[AsIndex(d)]);
-    Each([&](const Position& at) {
-      Position left(a.rank(), 0);
-      Position right(b.rank(), 0);
-      size_t next = of_group ? 1 : 0;
-      for (size_t i = 0; i < lb.size(); ++i) {
-        left[AsIndex(lb[i])] = right[AsIndex(rb[i])] = at[next++];
+    View inner_a{0, {}};
+    View inner_b{0, {}};
+    View inner_row{0, {}};
+    for (size_t i = 0; i < lc.size(); ++i) {
+      counts.push_back(a.shape[AsIndex(lc[i])]);
+      inner_a.steps.push_back(left[AsIndex(lc[i])]);
+      inner_b.steps.push_back(right[AsIndex(rc[i])]);
+      inner_row.steps.push_back(of_group && lc[i] == ragged[0] ? 1 : 0);
+    }
+    size_t next = 0;
+    ForOffsets<3>(Out().shape, {of_a, of_b, row}, [&](const auto& at) {
+      double& sum = Out().data[next++];
+      inner_a.first = at[0];
+      inner_b.first = at[1];
+      if (!of_group) {
+        const int64_t own = groups[AsIndex(at[2])];
+        if (own < 0) return;
+        inner_b.first += own * right[AsIndex(group[0])];
       }
-      for (size_t d = 0; d < a.rank(); ++d) {
-        if (!HasDim(lc, d) && !HasDim(lb, d)) left[d] = at[next++];
-      }
-      for (size_t d = 0; d < b.rank(); ++d) {
-        if (!HasDim(rc, d) && !HasDim(rb, d) && !HasDim(group, d)) {
-          right[d] = at[next++];
-        }
-      }
-      if (is_ragged && !of_group) {
-        const int64_t own = GroupOf(left[AsIndex(ragged[0])]);
-        if (own < 0) return 0.0;
-        right[AsIndex(group[0])] = own;
-      }
-      double sum = 0;
-      ForPositions(counts, [&](const Position& k) {
-        for (size_t i = 0; i < k.size(); ++i) {
-          left[AsIndex(lc[i])] = right[AsIndex(rc[i])] = k[i];
-        }
-        if (of_group && GroupOf(left[AsIndex(ragged[0])]) != at[0]) return;
-        sum += ElementAt(a, left) * ElementAt(b, right);
+      ForOffsets<3>(counts, {inner_a, inner_b, inner_row}, [&](const auto& k) {
+        if (of_group && groups[AsIndex(k[2])] != at[2]) return;
+        sum += a.data[AsIndex(k[0])] * b.data[AsIndex(k[1])];
       });
-      return sum;
     });
   }
 
@@ -540,8 +824,11 @@ class OneOp {
     const int64_t batches = op_.NumberOf(Attr::kBatchGroups, 1);
     const Array& x = In();
     const Array& kernel = *in_[1];
+    const Position in_x = Strides(x.shape);
+    const Position in_kernel = Strides(kernel.shape);
     const int64_t features = kernel.shape[AsIndex(rhs[1])];
     const int64_t outs = kernel.shape[AsIndex(rhs[0])];
+    const int64_t rows = x.shape[AsIndex(lhs[0])] / batches;
     const auto dilation = [&](Attr attr, size_t d) {
       const auto all = op_.Of(attr);
       return all.empty() ? int64_t{1} : all[d];
@@ -550,35 +837,55 @@ class OneOp {
     for (size_t d = 2; d < rhs.size(); ++d) {
       taps.push_back(kernel.shape[AsIndex(rhs[d])]);
     }
-    Each([&](const Position& at) {
+    Position at(Out().rank(), 0);
+    Position tap(taps.size(), 0);
+    for (double& sum : Out().data) {
       const int64_t out = at[AsIndex(result[1])];
-      double sum = 0;
-      ForPositions(taps, [&](const Position& tap) {
-        Position from(x.rank());
-        Position weight(kernel.rank());
-        weight[AsIndex(rhs[0])] = out;
-        for (size_t d = 0; d < tap.size(); ++d) {
-          weight[AsIndex(rhs[d + 2])] = tap[d];
-          int64_t row = at[AsIndex(result[d + 2])] * strides[d] +
-                        tap[d] * dilation(Attr::kRhsDilation, d) -
-                        padding[2 * d];
-          const int64_t step = dilation(Attr::kLhsDilation, d);
-          if (row < 0 || row % step != 0) return;
-          row /= step;
-          if (row >= x.shape[AsIndex(lhs[d + 2])]) return;
-          from[AsIndex(lhs[d + 2])] = row;
+      const int64_t first_x =
+          (at[AsIndex(result[0])] + out / (outs / batches) * rows) *
+              in_x[AsIndex(lhs[0])] +
+          out / (outs / groups) * features * in_x[AsIndex(lhs[1])];
+      for (int64_t i = 0; i < CountOf(taps); ++i) {
+        int64_t from = first_x;
+        int64_t weight = out * in_kernel[AsIndex(rhs[0])];
+        bool inside = true;
+        for (size_t d = 0; d < taps.size(); ++d) {
+          int64_t place = at[AsIndex(result[d + 2])] * strides[d] +
+                          tap[d] * dilation(Attr::kRhsDilation, d) -
+                          padding[2 * d];
+          const int64_t apart = dilation(Attr::kLhsDilation, d);
+          inside = inside && place >= 0 && place % apart == 0;
+          place /= apart;
+          inside = inside && place < x.shape[AsIndex(lhs[d + 2])];
+          from += place * in_x[AsIndex(lhs[d + 2])];
+          weight += tap[d] * in_kernel[AsIndex(rhs[d + 2])];
         }
-        const int64_t rows = x.shape[AsIndex(lhs[0])] / batches;
-        from[AsIndex(lhs[0])] =
-            at[AsIndex(result[0])] + out / (outs / batches) * rows;
-        for (int64_t k = 0; k < features; ++k) {
-          weight[AsIndex(rhs[1])] = k;
-          from[AsIndex(lhs[1])] = out / (outs / groups) * features + k;
-          sum += ElementAt(x, from) * ElementAt(kernel, weight);
+        for (int64_t k = 0; inside && k < features; ++k) {
+          sum += x.data[AsIndex(from + k * in_x[AsIndex(lhs[1])])] *
+                 kernel.data[AsIndex(weight + k * in_kernel[AsIndex(rhs[1])])];
         }
-      });
-      return sum;
-    });
+        Advance(taps, tap);
+      }
+      Advance(Out().shape, at);
+    }
+  }
+
+  // Moves to the next position of a shape, and from the last one to the first.
+  static void Advance(const Position& shape, Position& at) {
+    for (size_t d = at.size(); d-- > 0;) {
+      if (++at[d] < shape[d]) return;
+      at[d] = 0;
+    }
+  }
+
+  // Calls `line` with the offsets of the first element of each line along a
+  // dimension, in arrays that have the operand's shape but for that dimension.
+  template <size_t kViews, class Line>
+  void ForLines(size_t dim, const std::array<View, kViews>& views,
+                const Line& line) {
+    Position lines = In().shape;
+    lines[dim] = lines[dim] == 0 ? 0 : 1;
+    ForOffsets<kViews>(lines, views, line);
   }
 
   void Cumulative() {
@@ -586,33 +893,27 @@ class OneOp {
     const bool reverse = op_.NumberOf(Attr::kReverse) != 0;
     const std::string& fn = op_.word;
     const int64_t size = In().shape[dim];
-    Position lines = In().shape;
-    lines[dim] = size == 0 ? 0 : 1;
-    ForPositions(lines, [&](Position at) {
-      double total = 0;
-      for (int64_t i = 0; i < size; ++i) {
-        at[dim] = reverse ? size - 1 - i : i;
-        const double x = ElementAt(In(), at);
-        if (i == 0) {
-          total = x;
-        } else if (fn == "sum") {
-          total += x;
-        } else if (fn == "prod") {
-          total *= x;
-        } else if (fn == "max") {
-          total = Maximum(total, x);
-        } else if (fn == "min") {
-          total = Minimum(total, x);
-        } else {
-          const double top = std::max(total, x);
-          if (!std::isinf(top)) {
-            total = top + std::log(std::exp(total - top) + std::exp(x - top));
-          } else {
-            total = top;
-          }
+    const View view{0, Strides(In().shape)};
+    const auto run = [&](const auto& add) {
+      ForLines<1>(dim, {view}, [&](const auto& at) {
+        double total = 0;
+        for (int64_t i = 0; i < size; ++i) {
+          const size_t place =
+              AsIndex(at[0] + (reverse ? size - 1 - i : i) * view.steps[dim]);
+          const double x = In().data[place];
+          total = i == 0 ? x : add(total, x);
+          Out().data[place] = total;
         }
-        Out().data[OffsetOf(Out(), at)] = total;
-      }
+      });
+    };
+    if (fn == "sum") return run([](double a, double b) { return a + b; });
+    if (fn == "prod") return run([](double a, double b) { return a * b; });
+    if (fn == "max") return run(Maximum);
+    if (fn == "min") return run(Minimum);
+    run([](double total, double x) {
+      const double top = std::max(total, x);
+      if (std::isinf(top)) return top;
+      return top + std::log(std::exp(total - top) + std::exp(x - top));
     });
   }
 
@@ -622,14 +923,13 @@ class OneOp {
     const size_t dim = AsIndex(op_.NumberOf(Attr::kDim));
     const size_t keys = AsIndex(top ? 1 : op_.NumberOf(Attr::kKeys, 1));
     const int64_t size = In().shape[dim];
-    Position lines = In().shape;
-    lines[dim] = size == 0 ? 0 : 1;
-    ForPositions(lines, [&](Position at) {
+    const View from{0, Strides(In().shape)};
+    const View to{0, Strides(Out().shape)};
+    std::vector<int64_t> order(AsIndex(size));
+    ForLines<2>(dim, {from, to}, [&](const auto& at) {
       const auto read = [&](size_t operand, int64_t i) {
-        at[dim] = i;
-        return ElementAt(*in_[operand], at);
+        return in_[operand]->data[AsIndex(at[0] + i * from.steps[dim])];
       };
-      std::vector<int64_t> order(AsIndex(size));
       std::iota(order.begin(), order.end(), int64_t{0});
       std::ranges::stable_sort(order, [&](int64_t a, int64_t b) {
         for (size_t k = 0; k < keys; ++k) {
@@ -639,60 +939,93 @@ class OneOp {
         }
         return false;
       });
-      for (int64_t i = 0; i < results_[0].shape[dim]; ++i) {
-        const int64_t from = order[AsIndex(i)];
+      for (int64_t i = 0; i < Out().shape[dim]; ++i) {
+        const int64_t row = order[AsIndex(i)];
         for (size_t k = 0; k < results_.size(); ++k) {
-          const double x =
-              top && k == 1 ? static_cast<double>(from) : read(k, from);
-          at[dim] = i;
-          results_[k].data[OffsetOf(results_[k], at)] = x;
+          results_[k].data[AsIndex(at[1] + i * to.steps[dim])] =
+              top && k == 1 ? static_cast<double>(row) : read(k, row);
         }
       }
     });
   }
 
-  // Where a slice of the operand begins, by an index vector. Returns whether
-  // the slice is inside; moves it inside otherwise.
-  bool SliceStart(const Position& batch, std::span<const int64_t> map,
-                  const Position& sizes, Position& start) const {
-    Position at = batch;
-    at.push_back(0);
-    start.assign(In().rank(), 0);
-    for (size_t c = 0; c < map.size(); ++c) {
-      at.back() = static_cast<int64_t>(c);
-      start[AsIndex(map[c])] = static_cast<int64_t>(ElementAt(*in_[1], at));
-    }
-    const auto batched = op_.Of(Attr::kOperandBatchDims);
-    for (size_t i = 0; i < batched.size(); ++i) {
-      start[AsIndex(batched[i])] =
-          batch[AsIndex(op_.Of(Attr::kIndicesBatchDims)[i])];
-    }
-    bool inside = true;
-    for (size_t d = 0; d < start.size(); ++d) {
-      const int64_t last = In().shape[d] - sizes[d];
-      inside = inside && start[d] >= 0 && start[d] <= last;
-      start[d] = std::clamp<int64_t>(start[d], 0, last);
-    }
-    return inside;
-  }
+  // The slices of a gather's result or of a scatter's updates.
+  struct Slices {
+    Position vectors;  // the shape of the index vectors
+    View at_vectors;   // where a vector begins in the indices
+    View at_slices;    // where the slice of a vector begins
+    View numbers;      // the number of a vector
+    Position shape;    // of a slice
+    View in_slices;    // its elements there
+    View in_operand;   // its elements in the operand
+    Position sizes;    // the slice in all dimensions of the operand
+    std::vector<int64_t> batch_of;  // for each operand dimension, or -1
+  };
 
-  // Splits a position of slices into that of the index vector and that in the
-  // slice, whose removed dimensions are 0.
-  void SplitPosition(const Position& at, std::span<const int64_t> window,
-                     std::span<const int64_t> removed, Position& batch,
-                     Position& offset) const {
-    batch.clear();
-    Position inner;
-    for (size_t d = 0; d < at.size(); ++d) {
-      (HasDim(window, d) ? inner : batch).push_back(at[d]);
-    }
-    offset.assign(In().rank(), 0);
-    size_t next = 0;
-    for (size_t d = 0; d < In().rank(); ++d) {
-      if (!HasDim(removed, d) && !HasDim(op_.Of(Attr::kOperandBatchDims), d)) {
-        offset[d] = inner[next++];
+  Slices SlicesOf(const Array& sliced, std::span<const int64_t> window,
+                  std::span<const int64_t> removed) const {
+    Slices out;
+    const Array& indices = *in_[1];
+    const Position strides = Strides(sliced.shape);
+    const Position of_indices = Strides(indices.shape);
+    const Position of_operand = Strides(In().shape);
+    out.vectors.assign(indices.shape.begin(), indices.shape.end() - 1);
+    out.at_vectors.steps.assign(of_indices.begin(), of_indices.end() - 1);
+    out.numbers.steps = Strides(out.vectors);
+    for (size_t d = 0; d < sliced.rank(); ++d) {
+      if (HasDim(window, d)) {
+        out.shape.push_back(sliced.shape[d]);
+        out.in_slices.steps.push_back(strides[d]);
+      } else {
+        out.at_slices.steps.push_back(strides[d]);
       }
     }
+    const auto batched = op_.Of(Attr::kOperandBatchDims);
+    out.sizes.assign(In().rank(), 1);
+    out.batch_of.assign(In().rank(), -1);
+    for (size_t i = 0; i < batched.size(); ++i) {
+      out.batch_of[AsIndex(batched[i])] = op_.Of(Attr::kIndicesBatchDims)[i];
+    }
+    size_t next = 0;
+    for (size_t d = 0; d < In().rank(); ++d) {
+      if (HasDim(removed, d) || out.batch_of[d] >= 0) continue;
+      out.sizes[d] = out.shape[next++];
+      out.in_operand.steps.push_back(of_operand[d]);
+    }
+    return out;
+  }
+
+  // Calls `visit` for each index vector: whether its slice is inside of the
+  // operand, and the views of the slice's elements. A slice that is not inside
+  // is moved inside.
+  template <class Visit>
+  void ForSlices(Slices slices, std::span<const int64_t> map,
+                 const Visit& visit) const {
+    const Position strides = Strides(In().shape);
+    Position start(In().rank(), 0);
+    ForOffsets<3>(
+        slices.vectors, {slices.at_vectors, slices.at_slices, slices.numbers},
+        [&](const auto& at) {
+          std::ranges::fill(start, 0);
+          for (size_t c = 0; c < map.size(); ++c) {
+            start[AsIndex(map[c])] =
+                static_cast<int64_t>(in_[1]->data[AsIndex(at[0]) + c]);
+          }
+          bool inside = true;
+          slices.in_operand.first = 0;
+          for (size_t d = 0; d < start.size(); ++d) {
+            if (const int64_t dim = slices.batch_of[d]; dim >= 0) {
+              start[d] = at[2] / slices.numbers.steps[AsIndex(dim)] %
+                         slices.vectors[AsIndex(dim)];
+            }
+            const int64_t last = In().shape[d] - slices.sizes[d];
+            inside = inside && start[d] >= 0 && start[d] <= last;
+            slices.in_operand.first +=
+                std::clamp<int64_t>(start[d], 0, last) * strides[d];
+          }
+          slices.in_slices.first = at[1];
+          visit(inside, slices.in_slices, slices.in_operand);
+        });
   }
 
   double FillOf() const {
@@ -705,53 +1038,39 @@ class OneOp {
   }
 
   void Gather() {
-    const auto sizes = op_.Of(Attr::kSliceSizes);
-    Position start;
-    Position batch;
-    Position offset;
-    Each([&](const Position& at) {
-      SplitPosition(at, op_.Of(Attr::kOffsetDims), op_.Of(Attr::kCollapsedDims),
-                    batch, offset);
-      const bool inside = SliceStart(batch, op_.Of(Attr::kStartIndexMap),
-                                     {sizes.begin(), sizes.end()}, start);
-      if (!inside && op_.mode == IndexMode::kFill) return FillOf();
-      for (size_t d = 0; d < start.size(); ++d) start[d] += offset[d];
-      return ElementAt(In(), start);
-    });
+    const Slices slices = SlicesOf(Out(), op_.Of(Attr::kOffsetDims),
+                                   op_.Of(Attr::kCollapsedDims));
+    ForSlices(slices, op_.Of(Attr::kStartIndexMap),
+              [&](bool inside, const View& to, const View& from) {
+                const bool fills = !inside && op_.mode == IndexMode::kFill;
+                ForOffsets<2>(slices.shape, {to, from}, [&](const auto& at) {
+                  Out().data[AsIndex(at[0])] =
+                      fills ? FillOf() : In().data[AsIndex(at[1])];
+                });
+              });
   }
 
   void Scatter() {
     Out().data = In().data;
-    const auto window = op_.Of(Attr::kUpdateWindowDims);
-    const auto removed = op_.Of(Attr::kInsertedDims);
-    Position sizes(In().rank(), 1);
-    size_t next = 0;
-    for (size_t d = 0; d < In().rank(); ++d) {
-      if (HasDim(removed, d) || HasDim(op_.Of(Attr::kOperandBatchDims), d)) {
-        continue;
-      }
-      while (!HasDim(window, next)) ++next;
-      sizes[d] = in_[2]->shape[next++];
-    }
-    Position start;
-    Position batch;
-    Position offset;
-    ForPositions(in_[2]->shape, [&](const Position& at) {
-      SplitPosition(at, window, removed, batch, offset);
-      const bool inside =
-          SliceStart(batch, op_.Of(Attr::kOperandDims), sizes, start);
-      if (!inside && op_.mode != IndexMode::kClip) return;
-      for (size_t d = 0; d < start.size(); ++d) start[d] += offset[d];
-      double& x = Out().data[OffsetOf(Out(), start)];
-      const double update = ElementAt(*in_[2], at);
-      const std::string& fn = op_.word;
-      x = fn == "add"   ? x + update
-          : fn == "sub" ? x - update
-          : fn == "mul" ? x * update
-          : fn == "max" ? Maximum(x, update)
-          : fn == "min" ? Minimum(x, update)
-                        : update;
-    });
+    const Slices slices = SlicesOf(*in_[2], op_.Of(Attr::kUpdateWindowDims),
+                                   op_.Of(Attr::kInsertedDims));
+    const auto run = [&](const auto& combine) {
+      ForSlices(slices, op_.Of(Attr::kOperandDims),
+                [&](bool inside, const View& from, const View& to) {
+                  if (!inside && op_.mode != IndexMode::kClip) return;
+                  ForOffsets<2>(slices.shape, {from, to}, [&](const auto& at) {
+                    double& x = Out().data[AsIndex(at[1])];
+                    x = combine(x, in_[2]->data[AsIndex(at[0])]);
+                  });
+                });
+    };
+    const std::string& fn = op_.word;
+    if (fn == "add") return run([](double x, double y) { return x + y; });
+    if (fn == "sub") return run([](double x, double y) { return x - y; });
+    if (fn == "mul") return run([](double x, double y) { return x * y; });
+    if (fn == "max") return run(Maximum);
+    if (fn == "min") return run(Minimum);
+    run([](double /*x*/, double y) { return y; });
   }
 
   // The first position of a dynamic slice, whose scalar indices begin with the
@@ -773,26 +1092,29 @@ class OneOp {
     const size_t rank = In().rank();
     const int64_t n = In().shape[rank - 1];
     const size_t solved = left ? rank - 2 : rank - 1;
-    Position lines = Out().shape;
-    lines[solved] = n == 0 ? 0 : 1;
     // x op(A) = b is op(A)^T x^T = b^T.
     const bool turned = transpose == left;
     const bool forward = lower != turned;
-    ForPositions(lines, [&](Position at) {
-      Position matrix(at.begin(), at.end());
-      for (int64_t step = 0; step < n; ++step) {
-        const int64_t i = forward ? step : n - 1 - step;
-        at[solved] = i;
-        double x = ElementAt(*in_[1], at);
-        const size_t to = OffsetOf(Out(), at);
+    View matrix{0, Strides(In().shape)};
+    const int64_t row = matrix.steps[turned ? rank - 1 : rank - 2];
+    const int64_t column = matrix.steps[turned ? rank - 2 : rank - 1];
+    matrix.steps[rank - 1] = matrix.steps[rank - 2] = 0;
+    const View right{0, Strides(Out().shape)};
+    const int64_t step = right.steps[solved];
+    Position lines = Out().shape;
+    lines[solved] = n == 0 ? 0 : 1;
+    ForOffsets<2>(lines, {matrix, right}, [&](const auto& at) {
+      const auto coefficient = [&](int64_t i, int64_t k) {
+        return In().data[AsIndex(at[0] + i * row + k * column)];
+      };
+      for (int64_t turn = 0; turn < n; ++turn) {
+        const int64_t i = forward ? turn : n - 1 - turn;
+        double x = in_[1]->data[AsIndex(at[1] + i * step)];
         for (int64_t k = forward ? 0 : i + 1; k < (forward ? i : n); ++k) {
-          matrix[rank - 2] = turned ? k : i;
-          matrix[rank - 1] = turned ? i : k;
-          at[solved] = k;
-          x -= ElementAt(In(), matrix) * ElementAt(Out(), at);
+          x -= coefficient(i, k) * Out().data[AsIndex(at[1] + k * step)];
         }
-        matrix[rank - 2] = matrix[rank - 1] = i;
-        Out().data[to] = unit ? x : x / ElementAt(In(), matrix);
+        Out().data[AsIndex(at[1] + i * step)] =
+            unit ? x : x / coefficient(i, i);
       }
     });
   }

@@ -108,42 +108,45 @@ void MixRows(float a, const float* x, float b, const float* y, size_t count,
 // Adds the product of four rows of `a` and the strip `b` to four rows of
 // `into`. The strip is two vectors wide. The sums stay in registers during the
 // loop over the inner dimension.
-HWY_INLINE void MultiplyTile(const float* a, size_t inner, const float* b,
-                             float* into, size_t stride) {
-  const DF df;
-  const size_t n = hn::Lanes(df);
-  float *r0 = into, *r1 = r0 + stride, *r2 = r1 + stride, *r3 = r2 + stride;
-  VF c00 = hn::LoadU(df, r0), c01 = hn::LoadU(df, r0 + n);
-  VF c10 = hn::LoadU(df, r1), c11 = hn::LoadU(df, r1 + n);
-  VF c20 = hn::LoadU(df, r2), c21 = hn::LoadU(df, r2 + n);
-  VF c30 = hn::LoadU(df, r3), c31 = hn::LoadU(df, r3 + n);
+template <class T>
+HWY_INLINE void MultiplyTile(const T* a, size_t inner, const T* b, T* into,
+                             size_t stride) {
+  const hn::ScalableTag<T> d;
+  using V = hn::VFromD<hn::ScalableTag<T>>;
+  const size_t n = hn::Lanes(d);
+  T *r0 = into, *r1 = r0 + stride, *r2 = r1 + stride, *r3 = r2 + stride;
+  V c00 = hn::LoadU(d, r0), c01 = hn::LoadU(d, r0 + n);
+  V c10 = hn::LoadU(d, r1), c11 = hn::LoadU(d, r1 + n);
+  V c20 = hn::LoadU(d, r2), c21 = hn::LoadU(d, r2 + n);
+  V c30 = hn::LoadU(d, r3), c31 = hn::LoadU(d, r3 + n);
   for (size_t k = 0; k < inner; ++k, b += 2 * n) {
-    const VF b0 = hn::LoadU(df, b), b1 = hn::LoadU(df, b + n);
-    const VF a0 = hn::Set(df, a[k]), a1 = hn::Set(df, a[inner + k]);
+    const V b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + n);
+    const V a0 = hn::Set(d, a[k]), a1 = hn::Set(d, a[inner + k]);
     c00 = hn::Add(c00, hn::Mul(a0, b0));
     c01 = hn::Add(c01, hn::Mul(a0, b1));
     c10 = hn::Add(c10, hn::Mul(a1, b0));
     c11 = hn::Add(c11, hn::Mul(a1, b1));
-    const VF a2 = hn::Set(df, a[2 * inner + k]);
-    const VF a3 = hn::Set(df, a[3 * inner + k]);
+    const V a2 = hn::Set(d, a[2 * inner + k]);
+    const V a3 = hn::Set(d, a[3 * inner + k]);
     c20 = hn::Add(c20, hn::Mul(a2, b0));
     c21 = hn::Add(c21, hn::Mul(a2, b1));
     c30 = hn::Add(c30, hn::Mul(a3, b0));
     c31 = hn::Add(c31, hn::Mul(a3, b1));
   }
-  hn::StoreU(c00, df, r0);
-  hn::StoreU(c01, df, r0 + n);
-  hn::StoreU(c10, df, r1);
-  hn::StoreU(c11, df, r1 + n);
-  hn::StoreU(c20, df, r2);
-  hn::StoreU(c21, df, r2 + n);
-  hn::StoreU(c30, df, r3);
-  hn::StoreU(c31, df, r3 + n);
+  hn::StoreU(c00, d, r0);
+  hn::StoreU(c01, d, r0 + n);
+  hn::StoreU(c10, d, r1);
+  hn::StoreU(c11, d, r1 + n);
+  hn::StoreU(c20, d, r2);
+  hn::StoreU(c21, d, r2 + n);
+  hn::StoreU(c30, d, r3);
+  hn::StoreU(c31, d, r3 + n);
 }
 
 // Like MultiplyTile, but for one row of `a` and a strip of any width.
-HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
-                            size_t width, float* into) {
+template <class T>
+HWY_INLINE void MultiplyRow(const T* a, size_t inner, const T* b, size_t width,
+                            T* into) {
   for (size_t k = 0; k < inner; ++k) {
     for (size_t j = 0; j < width; ++j) into[j] += a[k] * b[k * width + j];
   }
@@ -152,9 +155,10 @@ HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
 // Adds the matmul of a and b to `into`. `b` is processed in strips,
 // which are two vectors of columns wide. Each strip is first copied to `strip`,
 // where its rows are contiguous. `strip` has room for `inner` rows.
-void MultiplyAll(const float* a, const float* b, size_t rows, size_t columns,
-                 size_t inner, float* strip, float* into) {
-  const size_t most = 2 * hn::Lanes(DF());
+template <class T>
+HWY_INLINE void MultiplyAll(const T* a, const T* b, size_t rows, size_t columns,
+                            size_t inner, T* strip, T* into) {
+  const size_t most = 2 * hn::Lanes(hn::ScalableTag<T>());
   for (size_t at = 0; at < columns; at += most) {
     const size_t width = columns - at < most ? columns - at : most;
     for (size_t k = 0; k < inner; ++k) {
@@ -173,7 +177,17 @@ void MultiplyAll(const float* a, const float* b, size_t rows, size_t columns,
     }
   }
 }
-size_t StripWidth() { return 2 * hn::Lanes(DF()); }
+void MultiplyFloats(const float* a, const float* b, size_t rows, size_t columns,
+                    size_t inner, float* strip, float* into) {
+  MultiplyAll(a, b, rows, columns, inner, strip, into);
+}
+void MultiplyDoubles(const double* a, const double* b, size_t rows,
+                     size_t columns, size_t inner, double* strip,
+                     double* into) {
+  MultiplyAll(a, b, rows, columns, inner, strip, into);
+}
+// The floats of a strip, which has no more doubles.
+size_t StripWidth() { return 2 * hn::Lanes(hn::ScalableTag<float>()); }
 
 void RotateHalves(float* row, const float* cos, const float* sin, size_t half) {
   const DF df;
@@ -217,7 +231,8 @@ SIMD_EXPORT(MaxTo);
 SIMD_EXPORT(RotateHalves);
 SIMD_EXPORT(RotatePairs);
 SIMD_EXPORT(MixRows);
-SIMD_EXPORT(MultiplyAll);
+SIMD_EXPORT(MultiplyFloats);
+SIMD_EXPORT(MultiplyDoubles);
 SIMD_EXPORT(StripWidth);
 
 void Exp(std::span<const float> x, std::span<float> out) {
@@ -240,7 +255,14 @@ void Mix(float a, std::span<const float> x, float b, std::span<const float> y,
 void MultiplyInto(std::span<const float> a, std::span<const float> b,
                   const MatrixSizes& sizes, std::span<float> into) {
   std::vector<float> strip(SIMD_DISPATCH(StripWidth)() * sizes.inner);
-  SIMD_DISPATCH(MultiplyAll)
+  SIMD_DISPATCH(MultiplyFloats)
+  (a.data(), b.data(), sizes.rows, sizes.columns, sizes.inner, strip.data(),
+   into.data());
+}
+void MultiplyInto(std::span<const double> a, std::span<const double> b,
+                  const MatrixSizes& sizes, std::span<double> into) {
+  std::vector<double> strip(SIMD_DISPATCH(StripWidth)() * sizes.inner);
+  SIMD_DISPATCH(MultiplyDoubles)
   (a.data(), b.data(), sizes.rows, sizes.columns, sizes.inner, strip.data(),
    into.data());
 }

@@ -179,6 +179,8 @@ struct MatrixSizes {
 // after the other, so every target computes the same bits.
 void MultiplyInto(std::span<const float> a, std::span<const float> b,
                   const MatrixSizes& sizes, std::span<float> into);
+void MultiplyInto(std::span<const double> a, std::span<const double> b,
+                  const MatrixSizes& sizes, std::span<double> into);
 
 // Applies rotary embedding to `row` [D] in place, with cos and sin [D/2]. It
 // rotates the pairs (i, i + D/2), or (2i, 2i+1) if `interleaved`. Products are

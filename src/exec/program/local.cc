@@ -3,7 +3,12 @@
 //
 //   transpose of [2, 3]   ->  walk [3, 2]: result steps (2, 1), operand (1, 3)
 //   sum over dimension 0  ->  walk [2, 3]: operand steps (3, 1), result (0, 1)
-//   dot [m, k] x [k, n]   ->  walk [m, n, k]: (k, 0, 1), (0, 1, n), (n, 1, 0)
+//
+// What an op does with an element is chosen once, before the walk: a function
+// of elements is a loop of its own (element_loop.h), and a dot is a product of
+// matrices, whose operands are first copied to the order of the product:
+//
+//   dot [b, m, k] x [k, n]  ->  [1, b m, k] x [1, k, n]
 #include "exec/program/run.h"
 
 #include <algorithm>
@@ -12,9 +17,12 @@
 #include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 
+#include "exec/kernels/kernels.h"
+#include "exec/program/element_loop.h"
 #include "program/read.h"
 #include "source/size.h"
 
@@ -51,137 +59,47 @@ template <size_t N, class Visit>
 void WalkFrom(const Shape& shape, size_t dim,
               const std::array<Track, N>& tracks, std::array<int64_t, N> at,
               const Visit& visit) {
-  if (dim == shape.size()) return visit(at);
-  for (int64_t i = 0; i < shape[dim]; ++i) {
+  std::array<int64_t, N> step;
+  for (size_t t = 0; t < N; ++t) step[t] = tracks[t].steps[dim];
+  const int64_t count = shape[dim];
+  if (dim + 1 == shape.size()) {
+    for (int64_t i = 0; i < count; ++i) {
+      visit(at);
+      for (size_t t = 0; t < N; ++t) at[t] += step[t];
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
     WalkFrom(shape, dim + 1, tracks, at, visit);
-    for (size_t t = 0; t < N; ++t) at[t] += tracks[t].steps[dim];
+    for (size_t t = 0; t < N; ++t) at[t] += step[t];
   }
 }
+
 // Calls `visit` with the offsets of all tracks, the last dimension fastest.
 template <size_t N, class Visit>
 void Walk(const Shape& shape, const std::array<Track, N>& tracks,
           const Visit& visit) {
   std::array<int64_t, N> at{};
   for (size_t t = 0; t < N; ++t) at[t] = tracks[t].at;
+  if (shape.empty()) return visit(at);
   WalkFrom(shape, 0, tracks, at, visit);
 }
 
-// ---- functions of elements
-
-using Function = double (*)(const double* x);
-
-double Larger(double a, double b) {
-  return a != a || b != b ? kNotANumber : a < b ? b : a;
-}
-double Smaller(double a, double b) {
-  return a != a || b != b ? kNotANumber : b < a ? b : a;
-}
-
-double Truth(bool x) { return x ? 1 : 0; }
-
-Function FunctionOf(std::string_view name) {
-  static const std::unordered_map<std::string_view, Function> kTable = {
-      {"abs", [](const double* x) { return std::fabs(x[0]); }},
-      {"acos", [](const double* x) { return std::acos(x[0]); }},
-      {"acosh", [](const double* x) { return std::acosh(x[0]); }},
-      {"add", [](const double* x) { return x[0] + x[1]; }},
-      {"asin", [](const double* x) { return std::asin(x[0]); }},
-      {"asinh", [](const double* x) { return std::asinh(x[0]); }},
-      {"atan", [](const double* x) { return std::atan(x[0]); }},
-      {"atan2", [](const double* x) { return std::atan2(x[0], x[1]); }},
-      {"atanh", [](const double* x) { return std::atanh(x[0]); }},
-      {"cbrt", [](const double* x) { return std::cbrt(x[0]); }},
-      {"ceil", [](const double* x) { return std::ceil(x[0]); }},
-      {"clamp",
-       [](const double* x) { return Smaller(Larger(x[1], x[0]), x[2]); }},
-      {"convert", [](const double* x) { return x[0]; }},
-      {"cos", [](const double* x) { return std::cos(x[0]); }},
-      {"cosh", [](const double* x) { return std::cosh(x[0]); }},
-      {"div", [](const double* x) { return x[0] / x[1]; }},
-      {"eq", [](const double* x) { return Truth(x[0] == x[1]); }},
-      {"eq_to", [](const double* x) { return Truth(x[0] == x[1]); }},
-      {"erf", [](const double* x) { return std::erf(x[0]); }},
-      {"erfc", [](const double* x) { return std::erfc(x[0]); }},
-      {"exp", [](const double* x) { return std::exp(x[0]); }},
-      {"exp2", [](const double* x) { return std::exp2(x[0]); }},
-      {"expm1", [](const double* x) { return std::expm1(x[0]); }},
-      {"floor", [](const double* x) { return std::floor(x[0]); }},
-      {"ge", [](const double* x) { return Truth(x[0] >= x[1]); }},
-      {"gt", [](const double* x) { return Truth(x[0] > x[1]); }},
-      {"is_finite", [](const double* x) { return Truth(x[0] - x[0] == 0); }},
-      {"le", [](const double* x) { return Truth(x[0] <= x[1]); }},
-      {"le_to", [](const double* x) { return Truth(x[0] <= x[1]); }},
-      {"lgamma", [](const double* x) { return std::lgamma(x[0]); }},
-      {"log", [](const double* x) { return std::log(x[0]); }},
-      {"log1p", [](const double* x) { return std::log1p(x[0]); }},
-      {"logistic", [](const double* x) { return 1 / (1 + std::exp(-x[0])); }},
-      {"lt", [](const double* x) { return Truth(x[0] < x[1]); }},
-      {"lt_to", [](const double* x) { return Truth(x[0] < x[1]); }},
-      {"max", [](const double* x) { return Larger(x[0], x[1]); }},
-      {"min", [](const double* x) { return Smaller(x[0], x[1]); }},
-      {"mul", [](const double* x) { return x[0] * x[1]; }},
-      {"ne", [](const double* x) { return Truth(x[0] != x[1]); }},
-      {"neg", [](const double* x) { return -x[0]; }},
-      {"pow", [](const double* x) { return std::pow(x[0], x[1]); }},
-      {"reduce_precision", [](const double* x) { return x[0]; }},
-      {"rem", [](const double* x) { return std::fmod(x[0], x[1]); }},
-      {"rsqrt", [](const double* x) { return 1 / std::sqrt(x[0]); }},
-      {"sign",
-       [](const double* x) { return x[0] > 0   ? 1
-                                    : x[0] < 0 ? -1
-                                               : x[0]; }},
-      {"sin", [](const double* x) { return std::sin(x[0]); }},
-      {"sinh", [](const double* x) { return std::sinh(x[0]); }},
-      {"sqrt", [](const double* x) { return std::sqrt(x[0]); }},
-      {"square", [](const double* x) { return x[0] * x[0]; }},
-      {"sub", [](const double* x) { return x[0] - x[1]; }},
-      {"tan", [](const double* x) { return std::tan(x[0]); }},
-      {"tanh", [](const double* x) { return std::tanh(x[0]); }},
-  };
-  const auto at = kTable.find(name);
-  return at == kTable.end() ? nullptr : at->second;
+// Copies the elements of a walk to consecutive places.
+void CopyWalk(const double* from, const Shape& shape, const Track& track,
+              double* to) {
+  if (shape.empty() || track.steps.back() != 1) {
+    return Walk<1>(shape, {track},
+                   [&](const auto& at) { *to++ = from[at[0]]; });
+  }
+  Shape lines = shape;
+  const int64_t width = shape.back();
+  lines.back() = width > 0 ? 1 : 0;
+  Walk<1>(lines, {track},
+          [&](const auto& at) { to = std::copy_n(from + at[0], width, to); });
 }
 
-// Functions of integers as arithmetic modulo 2^64, of which the result's dtype
-// keeps the low bits.
-std::optional<uint64_t> OfWords(std::string_view fn,
-                                const std::vector<double>& x, int bits) {
-  const auto word = [](double number) {
-    return static_cast<uint64_t>(static_cast<int64_t>(number));
-  };
-  const auto own = static_cast<int64_t>(x[0]);
-  const auto low = word(x[0]) & ((uint64_t{1} << bits) - 1);
-  if (fn == "population_count") {
-    return static_cast<uint64_t>(__builtin_popcountll(low));
-  }
-  if (fn == "clz") {
-    int zeros = bits;
-    while (zeros > 0 && low >> (bits - zeros) != 0) --zeros;
-    return static_cast<uint64_t>(zeros);
-  }
-  if (fn == "not") return ~word(x[0]);
-  if (x.size() != 2) return std::nullopt;
-  const auto other = static_cast<int64_t>(x[1]);
-  if (fn == "and") return word(x[0]) & word(x[1]);
-  if (fn == "or") return word(x[0]) | word(x[1]);
-  if (fn == "xor") return word(x[0]) ^ word(x[1]);
-  if (fn == "mul") {
-    int64_t product = 0;
-    static_cast<void>(__builtin_mul_overflow(own, other, &product));
-    return static_cast<uint64_t>(product);
-  }
-  if (fn == "div") {
-    return static_cast<uint64_t>(other == 0 ? -1 : own / other);
-  }
-  if (fn == "rem") return static_cast<uint64_t>(other == 0 ? own : own % other);
-  const bool beyond = other < 0 || other >= bits;
-  if (fn == "shift_left") return beyond ? 0 : low << other;
-  if (fn == "shift_right_logical") return beyond ? 0 : low >> other;
-  if (fn == "shift_right_arithmetic") {
-    return static_cast<uint64_t>(own >> (beyond ? 63 : other));
-  }
-  return std::nullopt;
-}
+// ---- elements
 
 // Wraps and truncates numbers to those of the dtype.
 double Kept(double x, std::optional<Dtype> dtype) {
@@ -270,6 +188,10 @@ class Kernel {
   void Keep() {
     for (size_t i = 0; i < op_.out.size(); ++i) {
       const auto dtype = program_.values[op_.out[i]].dtype;
+      if (!dtype ||
+          (*dtype != Dtype::kBool && program::IntegerBits(*dtype) == 0)) {
+        continue;
+      }
       for (double& x : Out(i)) x = Kept(x, dtype);
     }
   }
@@ -341,9 +263,7 @@ class Kernel {
           break;
       }
     }
-    Walk<2>(OutShape(), {Result(), from}, [&](const auto& at) {
-      Out()[AsIndex(at[0])] = In()[AsIndex(at[1])];
-    });
+    CopyWalk(In().data(), OutShape(), from, Out().data());
   }
 
   // The value of a scalar operand, moved to [0, last].
@@ -354,9 +274,10 @@ class Kernel {
   // Writes each element of operands to one place of the result.
   void Place() {
     const auto put = [&](size_t operand, const Track& to) {
-      Walk<2>(InShape(operand), {Operand(operand), to}, [&](const auto& at) {
-        Out()[AsIndex(at[1])] = In(operand)[AsIndex(at[0])];
-      });
+      const double* const from = In(operand).data();
+      double* const out = Out().data();
+      Walk<2>(InShape(operand), {Operand(operand), to},
+              [&](const auto& at) { out[at[1]] = from[at[0]]; });
     };
     Track to = Result();
     if (op_.kind == OpKind::kConcat) {
@@ -397,77 +318,58 @@ class Kernel {
   }
 
   void Map() {
-    const size_t count = local_.in.size();
-    std::vector<std::vector<double>> columns(count);
-    for (size_t i = 0; i < count; ++i) {
+    // An operand has all elements of the result, or one, or is repeated to the
+    // result's shape.
+    std::vector<std::vector<double>> repeated(local_.in.size());
+    std::vector<ElementColumn> columns;
+    for (size_t i = 0; i < local_.in.size(); ++i) {
+      if (InShape(i) == OutShape() || In(i).size() == 1) {
+        columns.push_back(
+            {In(i).data(), InShape(i) == OutShape() ? size_t{1} : 0});
+        continue;
+      }
       Track from{0, Steps(OutShape().size(), 0)};
       const Steps steps = StepsOf(InShape(i));
       for (size_t d = 0; d < steps.size(); ++d) {
         if (InShape(i)[d] != 1) from.steps[d] = steps[d];
       }
-      columns[i].reserve(Out().size());
-      Walk<1>(OutShape(), {from}, [&](const auto& at) {
-        columns[i].push_back(In(i)[AsIndex(at[0])]);
-      });
+      repeated[i].resize(Out().size());
+      CopyWalk(In(i).data(), OutShape(), from, repeated[i].data());
+      columns.push_back({repeated[i].data(), 1});
     }
-    const auto dtype = program_.values[op_.in[0]].dtype;
-    const int bits = dtype ? std::abs(program::IntegerBits(*dtype)) : 0;
-    const std::string& fn = op_.word;
-    const Function function = FunctionOf(fn);
-    std::vector<double> x(count);
-    for (size_t at = 0; at < Out().size(); ++at) {
-      for (size_t i = 0; i < count; ++i) x[i] = columns[i][at];
-      double& out = Out()[at];
-      if (fn == "select") {
-        const auto which = static_cast<int64_t>(x[0]);
-        out = x[AsIndex(std::clamp<int64_t>(which, 0,
-                                            static_cast<int64_t>(count) - 2)) +
-                1];
-      } else if (fn == "integer_pow") {
-        out =
-            std::pow(x[0], static_cast<double>(op_.NumberOf(Attr::kExponent)));
-      } else if (fn == "round") {
-        const double up = std::floor(std::fabs(x[0]) + 0.5);
-        const bool tie = up - std::fabs(x[0]) == 0.5;
-        const bool odd = std::fmod(up, 2) != 0;
-        const bool even = op_.NumberOf(Attr::kMethod) == 1;
-        out = std::copysign(even && tie && odd ? up - 1 : up, x[0]);
-      } else if (const auto word =
-                     bits > 0 ? OfWords(fn, x, bits) : std::nullopt) {
-        out = static_cast<double>(static_cast<int64_t>(*word));
-      } else if (function != nullptr) {
-        out = function(x.data());
-      } else if (fn == "not") {
-        out = x[0] == 0 ? 1 : 0;
-      } else {
-        const bool a = x[0] != 0;
-        const bool b = x[1] != 0;
-        out = (fn == "and" ? a && b : fn == "or" ? a || b : a != b) ? 1 : 0;
-      }
-    }
+    const ElementLoop loop{op_, program_.values[op_.in[0]].dtype, columns,
+                           Out()};
+    RunElementLoop(loop);
   }
 
-  // Adds a number to a reduction.
-  static void Combine(std::string_view fn, double x, double& total) {
+  // Calls `use` with the function that adds a number to a reduction.
+  template <class Use>
+  static void WithCombine(std::string_view fn, const Use& use) {
     if (fn == "sum") {
-      total += x;
+      use([](double x, double& total) { total += x; });
     } else if (fn == "prod") {
-      total *= x;
+      use([](double x, double& total) { total *= x; });
     } else if (fn == "max") {
-      total = Larger(total, x);
+      use([](double x, double& total) { total = Larger(total, x); });
     } else if (fn == "min") {
-      total = Smaller(total, x);
+      use([](double x, double& total) { total = Smaller(total, x); });
     } else if (fn == "and") {
-      total = total * x != 0 ? 1 : 0;
+      use([](double x, double& total) { total = total * x != 0 ? 1 : 0; });
     } else if (fn == "or") {
-      total = total != 0 || x != 0 ? 1 : 0;
+      use([](double x, double& total) {
+        total = total != 0 || x != 0 ? 1 : 0;
+      });
     } else if (fn == "xor") {
-      total = static_cast<double>(static_cast<int64_t>(total) ^
-                                  static_cast<int64_t>(x));
+      use([](double x, double& total) {
+        total = static_cast<double>(static_cast<int64_t>(total) ^
+                                    static_cast<int64_t>(x));
+      });
     } else {  // logsumexp
-      const double top = Larger(total, x);
-      const double low = Smaller(total, x);
-      total = top - top != 0 ? top : top + std::log1p(std::exp(low - top));
+      use([](double x, double& total) {
+        const double top = Larger(total, x);
+        const double low = Smaller(total, x);
+        total = top - top != 0 ? top : top + std::log1p(std::exp(low - top));
+      });
     }
   }
 
@@ -498,9 +400,45 @@ class Kernel {
                          : fn == "min"               ? kInfinite
                                                      : 0;
     std::ranges::fill(Out(), begin);
-    Walk<2>(InShape(), {Operand(), to}, [&](const auto& at) {
-      Combine(fn, In()[AsIndex(at[0])], Out()[AsIndex(at[1])]);
+    const double* const in = In().data();
+    double* const out = Out().data();
+    WithCombine(fn, [&](const auto& combine) {
+      Walk<2>(InShape(), {Operand(), to},
+              [&](const auto& at) { combine(in[at[0]], out[at[1]]); });
     });
+  }
+
+  // Dimensions of a product that have the same place in its matrices, with
+  // their steps in the operands and in the result.
+  struct Sides {
+    Shape sizes;
+    Steps left, right, result;
+
+    void Add(int64_t size, int64_t in_left, int64_t in_right, int64_t in_out) {
+      sizes.push_back(size);
+      left.push_back(in_left);
+      right.push_back(in_right);
+      result.push_back(in_out);
+    }
+    size_t count() const {
+      size_t out = 1;
+      for (const int64_t size : sizes) out *= AsIndex(size);
+      return out;
+    }
+  };
+
+  // Returns a walk over the dimensions of three groups, and the steps there of
+  // an array, `of`.
+  static std::pair<Shape, Track> Joined(std::array<const Sides*, 3> groups,
+                                        Steps Sides::*of, int64_t at) {
+    Shape shape;
+    Track track{at, {}};
+    for (const Sides* const group : groups) {
+      const Steps& steps = group->*of;
+      shape.insert(shape.end(), group->sizes.begin(), group->sizes.end());
+      track.steps.insert(track.steps.end(), steps.begin(), steps.end());
+    }
+    return {std::move(shape), std::move(track)};
   }
 
   // Adds the product of the rows of one group, whose number in the result is
@@ -515,49 +453,84 @@ class Kernel {
     const Steps left = StepsOf(InShape(0));
     const Steps right = StepsOf(InShape(1));
     const Steps result = StepsOf(OutShape());
-    Shape walk;
-    std::array<Track, 3> tracks;
+    Sides batch;
+    Sides rows;
+    Sides columns;
+    Sides inner;
+    // The first elements of both operands and of the result.
+    int64_t at_left = 0;
+    int64_t at_right = 0;
+    int64_t at_result = 0;
     size_t next = 0;
-    const auto add = [&](int64_t size, int64_t a, int64_t b, int64_t out) {
-      walk.push_back(size);
-      tracks[0].steps.push_back(a);
-      tracks[1].steps.push_back(b);
-      tracks[2].steps.push_back(out);
-    };
     if (!ragged.empty() && of_group.empty()) {
-      tracks[2].at += group * result[next++];
+      at_result += group * result[next++];
     }
-    if (!of_group.empty()) tracks[1].at += of_rhs * right[AsIndex(of_group[0])];
+    if (!of_group.empty()) at_right += of_rhs * right[AsIndex(of_group[0])];
     // A ragged dimension is walked over the rows of the group only.
-    const auto rows = [&](size_t d) {
+    const auto size_of = [&](size_t d) {
       return HasDim(ragged, d) && end >= 0 ? end - begin : InShape(0)[d];
     };
     for (size_t i = 0; i < lb.size(); ++i) {
-      add(InShape(0)[AsIndex(lb[i])], left[AsIndex(lb[i])],
-          right[AsIndex(rb[i])], result[next++]);
+      batch.Add(InShape(0)[AsIndex(lb[i])], left[AsIndex(lb[i])],
+                right[AsIndex(rb[i])], result[next++]);
     }
     for (size_t d = 0; d < left.size(); ++d) {
       if (HasDim(lc, d) || HasDim(lb, d)) continue;
       if (HasDim(ragged, d)) {
-        tracks[0].at += begin * left[d];
-        tracks[2].at += begin * result[next];
+        at_left += begin * left[d];
+        at_result += begin * result[next];
       }
-      add(rows(d), left[d], 0, result[next++]);
+      rows.Add(size_of(d), left[d], 0, result[next++]);
     }
     for (size_t d = 0; d < right.size(); ++d) {
       if (HasDim(rc, d) || HasDim(rb, d) || HasDim(of_group, d)) continue;
-      add(InShape(1)[d], 0, right[d], result[next++]);
+      columns.Add(InShape(1)[d], 0, right[d], result[next++]);
     }
     for (size_t i = 0; i < lc.size(); ++i) {
-      if (HasDim(ragged, AsIndex(lc[i]))) {
-        tracks[0].at += begin * left[AsIndex(lc[i])];
-        tracks[1].at += begin * right[AsIndex(rc[i])];
+      const size_t d = AsIndex(lc[i]);
+      if (HasDim(ragged, d)) {
+        at_left += begin * left[d];
+        at_right += begin * right[AsIndex(rc[i])];
       }
-      add(rows(AsIndex(lc[i])), left[AsIndex(lc[i])], right[AsIndex(rc[i])], 0);
+      inner.Add(size_of(d), left[d], right[AsIndex(rc[i])], 0);
     }
-    Walk<3>(walk, tracks, [&](const auto& at) {
-      Out()[AsIndex(at[2])] += In(0)[AsIndex(at[0])] * In(1)[AsIndex(at[1])];
-    });
+    const size_t count = batch.count();
+    MatrixSizes sizes{rows.count(), columns.count(), inner.count()};
+    if (count * sizes.rows * sizes.columns * sizes.inner == 0) return;
+    const auto copied = [&](const auto& walk, const std::vector<double>& from) {
+      std::vector<double> out(count * sizes.inner *
+                              (&from == &In(0) ? sizes.rows : sizes.columns));
+      CopyWalk(from.data(), walk.first, walk.second, out.data());
+      return out;
+    };
+    // The vectors run along the columns, so the longer side becomes these.
+    const bool swaps = sizes.rows > sizes.columns;
+    const std::vector<double> a =
+        copied(swaps ? Joined({&batch, &inner, &rows}, &Sides::left, at_left)
+                     : Joined({&batch, &rows, &inner}, &Sides::left, at_left),
+               In(0));
+    const std::vector<double> b = copied(
+        swaps ? Joined({&batch, &columns, &inner}, &Sides::right, at_right)
+              : Joined({&batch, &inner, &columns}, &Sides::right, at_right),
+        In(1));
+    const std::span<const double> first(swaps ? b : a);
+    const std::span<const double> second(swaps ? a : b);
+    if (swaps) std::swap(sizes.rows, sizes.columns);
+    const size_t of_first = sizes.rows * sizes.inner;
+    const size_t of_second = sizes.inner * sizes.columns;
+    const size_t of_product = sizes.rows * sizes.columns;
+    std::vector<double> product(count * of_product);
+    for (size_t i = 0; i < count; ++i) {
+      MultiplyInto(first.subspan(i * of_first, of_first),
+                   second.subspan(i * of_second, of_second), sizes,
+                   std::span(product).subspan(i * of_product, of_product));
+    }
+    const auto [shape, to] =
+        swaps ? Joined({&batch, &columns, &rows}, &Sides::result, at_result)
+              : Joined({&batch, &rows, &columns}, &Sides::result, at_result);
+    const double* from = product.data();
+    double* const out = Out().data();
+    Walk<1>(shape, {to}, [&](const auto& at) { out[at[0]] += *from++; });
   }
 
   void RaggedDot() {
@@ -585,6 +558,9 @@ class Kernel {
     const Steps x = StepsOf(InShape(0));
     const Steps w = StepsOf(InShape(1));
     const Steps y = StepsOf(OutShape());
+    const double* const x_in = In(0).data();
+    const double* const w_in = In(1).data();
+    double* const y_out = Out().data();
     const int64_t batches = op_.NumberOf(Attr::kBatchGroups, 1);
     const int64_t features = InShape(1)[AsIndex(rhs[1])];
     const int64_t outs = InShape(1)[AsIndex(rhs[0])];
@@ -613,8 +589,7 @@ class Kernel {
               const Track of_w{weight, {0, w[AsIndex(rhs[1])]}};
               const Track of_y{to, {y[AsIndex(result[0])], 0}};
               Walk<3>({rows, features}, {of_x, of_w, of_y}, [&](const auto& i) {
-                Out()[AsIndex(i[2])] +=
-                    In(0)[AsIndex(i[0])] * In(1)[AsIndex(i[1])];
+                y_out[i[2]] += x_in[i[0]] * w_in[i[1]];
               });
               return;
             }
@@ -655,15 +630,17 @@ class Kernel {
       if (op_.kind == OpKind::kCumulative) {
         const bool reverse = op_.NumberOf(Attr::kReverse) != 0;
         double total = 0;
-        for (int64_t k = 0; k < size; ++k) {
-          const int64_t i = reverse ? size - 1 - k : k;
-          if (k == 0) {
-            total = In()[from(i)];
-          } else {
-            Combine(op_.word, In()[from(i)], total);
+        WithCombine(op_.word, [&](const auto& combine) {
+          for (int64_t k = 0; k < size; ++k) {
+            const int64_t i = reverse ? size - 1 - k : k;
+            if (k == 0) {
+              total = In()[from(i)];
+            } else {
+              combine(In()[from(i)], total);
+            }
+            Out()[into(i)] = total;
           }
-          Out()[into(i)] = total;
-        }
+        });
         return;
       }
       const bool top = op_.kind == OpKind::kTopK;
@@ -745,8 +722,8 @@ class Kernel {
     for (size_t d = 0; d < sliced.size(); ++d) {
       if (!HasDim(window, d)) slices.steps.push_back(of_slices[d]);
     }
+    Shape first(shape.size(), 0);
     Walk<3>(vectors, {index, slices, number}, [&](const auto& at) {
-      Shape first(shape.size(), 0);
       for (int64_t c = 0; c < length; ++c) {
         first[AsIndex(map[AsIndex(c)])] =
             static_cast<int64_t>(In(1)[AsIndex(at[0] + c)]);
@@ -789,20 +766,22 @@ class Kernel {
         });
       }
       if (!here || (!inside && op_.mode != IndexMode::kClip)) return;
-      Walk<2>(walk, {in_slices, in_operand}, [&](const auto& i) {
-        const double x = In(2)[AsIndex(i[0])];
-        double& to = Out()[AsIndex(i[1])];
-        if (op_.word == "set") {
-          to = x;
-        } else if (op_.word == "sub") {
-          to -= x;
-        } else {
-          Combine(op_.word == "add"   ? "sum"
-                  : op_.word == "mul" ? "prod"
-                                      : op_.word,
-                  x, to);
-        }
-      });
+      const double* const updates = In(2).data();
+      double* const out = Out().data();
+      const auto update = [&](const auto& combine) {
+        Walk<2>(walk, {in_slices, in_operand},
+                [&](const auto& i) { combine(updates[i[0]], out[i[1]]); });
+      };
+      if (op_.word == "set") {
+        update([](double x, double& to) { to = x; });
+      } else if (op_.word == "sub") {
+        update([](double x, double& to) { to -= x; });
+      } else {
+        WithCombine(op_.word == "add"   ? "sum"
+                    : op_.word == "mul" ? "prod"
+                                        : op_.word,
+                    update);
+      }
     });
   }
 

@@ -140,22 +140,29 @@ class Runner {
     }
   }
 
+  bool Moves(ValueId id, const Spec& spec) {
+    return !manual_ && At(id).spec != spec;
+  }
+
   // Returns a value with this sharding.
   ShardedTensor Brought(const Op& op, ValueId id, const Spec& spec) {
-    if (manual_ || At(id).spec == spec) return At(id);
+    if (!Moves(id, spec)) return At(id);
     ShardedTensor out = Reshard(machine_, At(id), spec, "operand");
     Note(op, id);
     return out;
   }
 
-  // The same for an operand, which other ops of the body may need with the same
-  // sharding.
-  ShardedTensor Operand(const Op& op, ValueId id, const Spec& spec) {
-    const bool moves = !manual_ && program::SharesReshards(program_) &&
-                       ClassifyMove(mesh_.mesh(), At(id).spec, spec);
-    if (!moves) return Brought(op, id, spec);
-    const auto [at, fresh] = shared_.try_emplace({id, spec}, ShardedTensor());
-    if (fresh) at->second = Brought(op, id, spec);
+  // Returns an operand with this sharding: the value itself if it has it, and
+  // otherwise a value that is resharded, which `fresh` holds, or which the body
+  // keeps for other ops that need the same.
+  const ShardedTensor& Operand(const Op& op, ValueId id, const Spec& spec,
+                               ShardedTensor& fresh) {
+    if (!Moves(id, spec)) return At(id);
+    const bool shares = program::SharesReshards(program_) &&
+                        ClassifyMove(mesh_.mesh(), At(id).spec, spec);
+    if (!shares) return fresh = Brought(op, id, spec);
+    const auto [at, made] = shared_.try_emplace({id, spec}, ShardedTensor());
+    if (made) at->second = Brought(op, id, spec);
     return at->second;
   }
 
@@ -164,19 +171,21 @@ class Runner {
   }
 
   bool Local(const Op& op) {
-    std::vector<ShardedTensor> in;
+    std::vector<const ShardedTensor*> in;
+    std::vector<ShardedTensor> fresh(op.in.size());
     AxisGroup reduced;
     AxisGroup partial;
     FactorUse use = FactorUse::kSum;
     std::vector<ShardedTensor> out;
     std::vector<program::Scattered> scattered;
     if (manual_) {
+      for (const ValueId id : op.in) in.push_back(&At(id));
       for (const ValueId id : op.out)
         out.push_back(Whole(program_.ShapeOf(id), {}));
     } else {
       const OpSharding& chosen = sharding_.ops.at(&op);
       for (size_t i = 0; i < op.in.size(); ++i) {
-        in.push_back(Operand(op, op.in[i], chosen.in[i]));
+        in.push_back(&Operand(op, op.in[i], chosen.in[i], fresh[i]));
       }
       for (size_t i = 0; i < op.out.size(); ++i) {
         out.push_back(
@@ -192,9 +201,6 @@ class Runner {
         partial.insert(partial.end(), axes.begin(), axes.end());
       }
     }
-    const auto operand = [&](size_t i) -> const ShardedTensor& {
-      return manual_ ? At(op.in[i]) : in[i];
-    };
     std::vector<std::vector<Buffer>> results(AsIndex(machine_.devices()));
     const ProgramOpSeam& seam = machine_.Seam<ProgramOpSeam>();
     const std::vector<int> first = FirstAlike(op, in, out, partial);
@@ -212,7 +218,7 @@ class Runner {
                       .first = mesh_.Index(device, partial) == 0,
                       .drawn = &inputs_.drawn};
       for (size_t i = 0; i < op.in.size(); ++i) {
-        const ShardedTensor& one = operand(i);
+        const ShardedTensor& one = *in[i];
         local.in.push_back({&one.local[AsIndex(device)],
                             LocalStart(mesh_, one.shape, one.spec, device)});
       }
@@ -244,30 +250,28 @@ class Runner {
   // Returns for each device the first one that runs an op on the same shards.
   // In a manual region that is the device itself.
   std::vector<int> FirstAlike(const Op& op,
-                              const std::vector<ShardedTensor>& in,
+                              const std::vector<const ShardedTensor*>& in,
                               const std::vector<ShardedTensor>& out,
                               const AxisGroup& partial) const {
+    std::vector<int> same(AsIndex(machine_.devices()));
+    std::iota(same.begin(), same.end(), 0);
+    if (manual_) return same;
     std::set<std::string> used(partial.begin(), partial.end());
-    for (const ValueId id : op.in) {
-      const auto at = sharding_.partial.find(id);
+    const auto add = [&](const Spec& spec) {
+      for (const AxisGroup& axes : spec) used.insert(axes.begin(), axes.end());
+    };
+    for (size_t i = 0; i < op.in.size(); ++i) {
+      add(in[i]->spec);
+      const auto at = sharding_.partial.find(op.in[i]);
       if (at == sharding_.partial.end()) continue;
       used.insert(at->second.begin(), at->second.end());
     }
-    for (const auto* const list : {&in, &out}) {
-      for (const ShardedTensor& one : *list) {
-        for (const AxisGroup& axes : one.spec) {
-          used.insert(axes.begin(), axes.end());
-        }
-      }
-    }
+    for (const ShardedTensor& one : out) add(one.spec);
     const AxisGroup axes(used.begin(), used.end());
-    std::vector<int> same(AsIndex(machine_.devices()));
     std::map<int64_t, int> first;
     for (int device = 0; device < machine_.devices(); ++device) {
       same[AsIndex(device)] =
-          manual_ ? device
-                  : first.try_emplace(mesh_.Index(device, axes), device)
-                        .first->second;
+          first.try_emplace(mesh_.Index(device, axes), device).first->second;
     }
     return same;
   }
@@ -305,8 +309,9 @@ class Runner {
     for (size_t i = 0; i < consts + carry; ++i) Bind(op, op.in[i], body.in[i]);
     std::vector<ShardedTensor> scanned;
     for (size_t i = consts + carry; i < op.in.size(); ++i) {
+      ShardedTensor fresh;
       scanned.push_back(Operand(
-          op, op.in[i], manual_ ? Spec() : sharding_.ops.at(&op).in[i]));
+          op, op.in[i], manual_ ? Spec() : sharding_.ops.at(&op).in[i], fresh));
     }
     std::vector<ShardedTensor> stacked;
     for (size_t i = carry; i < op.out.size(); ++i) {
@@ -447,8 +452,9 @@ class Runner {
     const Body& body = op.bodies[0];
     const OpSharding& chosen = sharding_.ops.at(&op);
     for (size_t i = 0; i < op.in.size(); ++i) {
+      ShardedTensor fresh;
       At(body.in[i]) = Whole(program_.ShapeOf(body.in[i]),
-                             Operand(op, op.in[i], chosen.in[i]).local);
+                             Operand(op, op.in[i], chosen.in[i], fresh).local);
     }
     manual_ = true;
     const bool good = RunOps(body.ops);

@@ -1,7 +1,7 @@
 // Directory: exec/program. A traced program on the simulated mesh: its ops on
 // shards, and the collectives between them.
 // Its files include headers of these directories: source, program, comm,
-// exec/machine.
+// exec/kernels, exec/machine.
 //
 // Runs a traced program on the simulated mesh.
 #ifndef SHARDC_EXEC_PROGRAM_RUN_H_

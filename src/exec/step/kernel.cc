@@ -131,28 +131,12 @@ std::vector<T> Ordered(const Part& part, const Labels& order,
   return out;
 }
 
-void Multiply(const std::vector<double>& a, const std::vector<double>& b,
-              std::vector<double>& c, int64_t batch, int64_t rows,
-              int64_t columns, int64_t inner) {
-  for (int64_t i = 0; i < batch; ++i) {
-    const double* const of_b = b.data() + i * inner * columns;
-    for (int64_t m = 0; m < rows; ++m) {
-      const double* const of_a = a.data() + (i * rows + m) * inner;
-      double* const to = c.data() + (i * rows + m) * columns;
-      for (int64_t k = 0; k < inner; ++k) {
-        const double factor = of_a[k];
-        const double* const from = of_b + k * columns;
-        for (int64_t n = 0; n < columns; ++n) to[n] += factor * from[n];
-      }
-    }
-  }
-}
-
-void Multiply(const std::vector<float>& a, const std::vector<float>& b,
-              std::vector<float>& c, int64_t batch, int64_t rows,
-              int64_t columns, int64_t inner) {
+template <class T>
+void Multiply(const std::vector<T>& a, const std::vector<T>& b,
+              std::vector<T>& c, int64_t batch, int64_t rows, int64_t columns,
+              int64_t inner) {
   const MatrixSizes sizes{AsIndex(rows), AsIndex(columns), AsIndex(inner)};
-  const std::span<const float> all_a(a), all_b(b);
+  const std::span<const T> all_a(a), all_b(b);
   for (size_t i = 0; i < AsIndex(batch); ++i) {
     const size_t of_a = sizes.rows * sizes.inner;
     const size_t of_b = sizes.inner * sizes.columns;

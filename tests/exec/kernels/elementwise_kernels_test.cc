@@ -175,20 +175,22 @@ TEST_CASE("sums, maxima and rotary give the same bits on every target") {
   }
 }
 
-TEST_CASE("products of matrices are those of plain loops on every target") {
+TEST_CASE_TEMPLATE(
+    "products of matrices are those of plain loops on every target", Number,
+    float, double) {
   constexpr size_t kSides[] = {1, 3, 4, 9, 33, 70};
   std::mt19937 random(5);
-  std::normal_distribution<float> normal;
+  std::normal_distribution<Number> normal;
   const EachTarget targets;
   for (const std::string& target : targets.names()) {
     REQUIRE(UseKernelTarget(target));
     for (const size_t rows : kSides) {
       for (const size_t columns : kSides) {
         for (const size_t inner : {size_t{1}, size_t{17}}) {
-          std::vector<float> a(rows * inner), b(inner * columns);
-          for (float& x : a) x = normal(random);
-          for (float& x : b) x = normal(random);
-          std::vector<float> want(rows * columns, 0.5F), got = want;
+          std::vector<Number> a(rows * inner), b(inner * columns);
+          for (Number& x : a) x = normal(random);
+          for (Number& x : b) x = normal(random);
+          std::vector<Number> want(rows * columns, Number{0.5}), got = want;
           for (size_t m = 0; m < rows; ++m) {
             for (size_t k = 0; k < inner; ++k) {
               for (size_t n = 0; n < columns; ++n) {
@@ -196,7 +198,8 @@ TEST_CASE("products of matrices are those of plain loops on every target") {
               }
             }
           }
-          MultiplyInto(a, b, {rows, columns, inner}, got);
+          MultiplyInto(std::span<const Number>(a), std::span<const Number>(b),
+                       {rows, columns, inner}, std::span<Number>(got));
           CHECK(want == got);
         }
       }
