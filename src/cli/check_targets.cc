@@ -136,11 +136,6 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
                                     selection, out.errors);
     std::move(more.begin(), more.end(), std::back_inserter(extra));
   }
-  if (options.lint.traced != nullptr) {
-    FindingSink more =
-        ProgramFindings(*options.lint.traced, *compiled, selection);
-    std::move(more.begin(), more.end(), std::back_inserter(extra));
-  }
   FindingSink refused = RefusedStages(*compiled, selection, out.errors);
   std::move(refused.begin(), refused.end(), std::back_inserter(extra));
   out.result = LintTarget(target, *compiled, std::move(staged.model),
@@ -507,8 +502,13 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   inputs.rings = RingsOf(target.verify);
   inputs.traced = flags.traced;
   inputs.lists_names = flags.lists_names || flags.traced != nullptr;
-  const Facts facts(inputs);
-  LintResult out = RunLints(facts, selection, std::move(extra));
+  Facts facts(inputs);
+  const auto of_program = [&](const Facts& with_axes) {
+    return flags.traced == nullptr
+               ? FindingSink()
+               : ProgramFindings(*flags.traced, with_axes, selection);
+  };
+  LintResult out = RunLints(facts, selection, std::move(extra), of_program);
   if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);
   return out;
 }

@@ -119,8 +119,7 @@ int ExplainDescribed(const Target& target, const std::string& name,
 // about programs alone. Parameters that the program lacks, or has in another
 // shape, are left out.
 FindingSink ProgramFindings(const program::TracedProgram& traced,
-                            const Compiled& compiled,
-                            const Selection& selection);
+                            const Facts& facts, const Selection& selection);
 
 }  // namespace shardc::cli
 

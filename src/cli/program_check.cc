@@ -50,19 +50,14 @@ using program::ParamFacts;
 
 class ProgramCheck {
  public:
-  ProgramCheck(const program::TracedProgram& traced, const Compiled& compiled,
+  ProgramCheck(const program::TracedProgram& traced, const shardc::Facts& facts,
                const Selection& selection)
       : program_(traced.program),
         facts_(traced.facts),
-        compiled_(compiled),
+        compiled_(facts.compiled()),
         selection_(selection) {
-    constexpr AxisRule kTensor[] = {
-        AxisRule::kTensorParallel, AxisRule::kHead, AxisRule::kKvHead,
-        AxisRule::kMlpIntermediate, AxisRule::kVocab};
-    for (const AxisRule rule : kTensor) {
-      for (const std::string& axis : compiled.rules.axes.Value(rule).axes) {
-        tensor_.insert(axis);
-      }
+    for (const MeshAxis& axis : facts.mesh().axes) {
+      if (!facts.TensorAxes({axis.name}).empty()) tensor_.insert(axis.name);
     }
   }
 
@@ -477,9 +472,9 @@ class ProgramCheck {
 }  // namespace
 
 FindingSink ProgramFindings(const program::TracedProgram& traced,
-                            const Compiled& compiled,
+                            const shardc::Facts& facts,
                             const Selection& selection) {
-  return ProgramCheck(traced, compiled, selection).Run();
+  return ProgramCheck(traced, facts, selection).Run();
 }
 
 }  // namespace shardc::cli

@@ -8,6 +8,10 @@
 //   reported
 //   SHD101 names the dead rule of SHD105  ->  SHD105 is redundant, unless
 //   SHD101 is suppressed
+//
+// If it is not known what devices do with the weights that an axis shards, the
+// lints run a second time with the axis counted as tensor parallel. What that
+// adds is reported as one finding about the axis.
 #include "lint/run.h"
 
 #include <algorithm>
@@ -23,11 +27,14 @@
 #include <utility>
 #include <vector>
 
+#include "facts/axes.h"
 #include "lint/analysis/phrase.h"
 #include "lint/baseline.h"
 #include "lint/rules/all.h"
 #include "lint/rules/lint.h"
+#include "plan/mesh_purposes.h"
 #include "source/finding.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -64,13 +71,15 @@ bool IsAnswered(const Facts& facts, const LintFinding& finding) {
          });
 }
 
-}  // namespace
+// The findings of the selected lints, before ignore comments suppress any.
+struct Ran {
+  FindingSink found;
+  std::set<int> codes;  // the numbers of the lints that ran
+  std::vector<SkippedLint> skipped;
+};
 
-LintResult RunLints(const Facts& facts, const Selection& selection,
-                    FindingSink extra) {
-  LintResult out;
-  FindingSink found = std::move(extra);
-  std::set<int> ran;
+Ran RunSelected(const Facts& facts, const Selection& selection) {
+  Ran out;
   for (const Lint* lint : AllLints()) {
     if (!selection.Selects(*lint) || lint->check == nullptr) continue;
     unsigned missing = lint->needs & ~facts.has();
@@ -81,31 +90,156 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
       out.skipped.push_back({lint, MissingText(missing, facts.has())});
       continue;
     }
-    ran.insert(lint->code.number);
-    const auto fresh = static_cast<std::ptrdiff_t>(found.size());
-    lint->check(facts, found);
+    out.codes.insert(lint->code.number);
+    const auto fresh = static_cast<std::ptrdiff_t>(out.found.size());
+    lint->check(facts, out.found);
     if (!lint->guesses) continue;
-    found.erase(std::remove_if(found.begin() + fresh, found.end(),
-                               [&](const LintFinding& one) {
-                                 return IsAnswered(facts, one);
-                               }),
-                found.end());
+    out.found.erase(std::remove_if(out.found.begin() + fresh, out.found.end(),
+                                   [&](const LintFinding& one) {
+                                     return IsAnswered(facts, one);
+                                   }),
+                    out.found.end());
   }
+  return out;
+}
+
+// Findings are compared by these, to find those that one reading of an axis
+// adds.
+using Identity = std::tuple<int, const Source*, size_t, std::string>;
+
+Identity IdentityOf(const Finding& one) {
+  return {one.code->number, one.place.source.get(), one.place.begin,
+          one.message};
+}
+
+// What is written for an axis if devices compute with their shards of the
+// weights, and if the shards are gathered before use.
+std::string PurposeHelp(const std::string& axis) {
+  AxisRules tensor, gathered;
+  tensor.Set(AxisRule::kTensorParallel, {.is_null = false, .axes = {axis}});
+  gathered.Set(AxisRule::kFullyShardedDataParallel,
+               {.is_null = false, .axes = {axis}});
+  return "write `" + AxesText(tensor) +
+         "` in the rules file if devices compute with their shards, or `" +
+         AxesText(gathered) + "` if weights are gathered before use";
+}
+
+std::string UseText(AxisUse use) {
+  return use == AxisUse::kKept ? "tensor parallelism"
+                               : "an axis over which weights are gathered";
+}
+
+// Returns the finding about an axis of which it is not known whether devices
+// compute with their shards of weights, or whose name denies what the specs
+// show. `more` are the findings of lints that depend on it. The result is
+// nullopt if the name denies nothing and there are none.
+std::optional<Finding> OpenAxis(const Facts& facts, const AxisFacts& axis,
+                                const std::vector<Finding>& more) {
+  if (!axis.denial && more.empty()) return std::nullopt;
+  Finding out;
+  if (axis.denial) {
+    out = FindingAt(kAxisNameDenied.code, facts.RulePlace(axis.out_rule));
+    const bool kept = axis.denial->specs == AxisUse::kKept;
+    out.message =
+        "by its name, " + Quoted(axis.axis) + " is " +
+        UseText(axis.denial->name) + ", and the specs of projections show " +
+        UseText(axis.denial->specs) + ": they split " +
+        (kept ? "the inner dimension of a block over it on both sides"
+              : "the residual stream over it on both sides of a block");
+    if (axis.in_rule != axis.out_rule) {
+      out.labels.push_back(
+          {facts.RulePlace(axis.in_rule), "the projection out of the block"});
+    }
+  } else {
+    out = FindingAt(kAxisNotKnown.code, more.front().place);
+    out.message =
+        "whether devices compute with their shards of the weights "
+        "that " +
+        Quoted(axis.axis) + " of size " +
+        std::to_string(facts.mesh().SizeOf(axis.axis)) +
+        " splits, or gather them before use, is not known";
+  }
+  out.help = PurposeHelp(axis.axis);
+  if (more.empty()) return out;
+  std::vector<std::string> codes;
+  for (const Finding& one : more) AddOnce(codes, one.code->Id());
+  std::ranges::sort(codes);
+  out.message += (axis.denial ? ". With tensor parallelism, "
+                              : ": with tensor parallelism, ") +
+                 ListText(codes) + (codes.size() == 1 ? " applies" : " apply") +
+                 "; with FSDP, none does";
+  for (const Finding& one : more) {
+    out.labels.push_back({one.place, one.code->Id() + ": " + one.message});
+    out.params.insert(out.params.end(), one.params.begin(), one.params.end());
+  }
+  return out;
+}
+
+}  // namespace
+
+LintResult RunLints(Facts& facts, const Selection& selection, FindingSink extra,
+                    const MoreLints& more) {
+  LintResult out;
   std::vector<Ignore> ignores;
   std::vector<Place> malformed;
   for (const SourceRef& source : facts.compiled().rules.sources) {
-    IgnoreComments more = IgnoreCommentsIn(source);
-    std::ranges::move(more.ignores, std::back_inserter(ignores));
-    std::ranges::move(more.malformed, std::back_inserter(malformed));
+    IgnoreComments found = IgnoreCommentsIn(source);
+    std::ranges::move(found.ignores, std::back_inserter(ignores));
+    std::ranges::move(found.malformed, std::back_inserter(malformed));
   }
-  const size_t before = found.size();
-  ApplyIgnores(ignores, found);
-  out.ignored = static_cast<int64_t>(before - found.size());
+  // Returns the findings with the axes as they are read now.
+  const auto run = [&]() {
+    Ran ran = RunSelected(facts, selection);
+    FindingSink found = extra;
+    if (more) std::ranges::move(more(facts), std::back_inserter(found));
+    std::ranges::move(ran.found, std::back_inserter(found));
+    ran.found = std::move(found);
+    return ran;
+  };
+  const auto once = [&](FindingSink found) {
+    return OnceEach(std::move(found), facts.plan().names);
+  };
+  Ran ran = run();
+  const size_t before = ran.found.size();
+  ApplyIgnores(ignores, ran.found);
+  out.ignored = static_cast<int64_t>(before - ran.found.size());
+  out.skipped = std::move(ran.skipped);
+  // An axis may have two readings. What one of them adds is reported in one
+  // finding for each axis.
+  std::vector<Finding> of_axes;
+  const AxisGroup open = facts.OpenAxes();
+  std::set<Identity> known;
+  if (!open.empty()) {
+    for (const Finding& one : once(ran.found)) known.insert(IdentityOf(one));
+  }
+  for (const AxisFacts& axis : facts.axes()) {
+    const Code& code = axis.denial ? kAxisNameDenied.code : kAxisNotKnown.code;
+    std::vector<Finding> added;
+    if (selection.Ignores(code)) continue;
+    if (IsAmong(axis.axis, open)) {
+      facts.Assume(axis.axis);
+      FindingSink kept = run().found;
+      facts.Assume({});
+      ApplyIgnores(ignores, kept);
+      added = once(std::move(kept));
+      std::erase_if(added, [&](const Finding& one) {
+        return known.contains(IdentityOf(one));
+      });
+    }
+    if (added.empty() && !selection.Selects(code)) continue;
+    if (auto finding = OpenAxis(facts, axis, added)) {
+      of_axes.push_back(std::move(*finding));
+    }
+  }
+  FindingSink found = std::move(ran.found);
+  FindingSink about_axes(of_axes.begin(), of_axes.end());
+  ApplyIgnores(ignores, about_axes);
+  std::ranges::move(about_axes, std::back_inserter(found));
   if (selection.Selects(kUnusedIgnore)) {
     ReportMalformed(malformed, found);
-    ReportUnused(ignores, ran, found);
+    ReportUnused(ignores, ran.codes, found);
   }
-  out.findings = OnceEach(std::move(found), facts.plan().names);
+  out.findings = once(std::move(found));
   for (Finding& finding : out.findings) {
     finding.level = selection.LevelOf(finding);
   }
@@ -435,8 +569,13 @@ bool Selection::Selects(const Lint& lint) const {
 
 bool Selection::Selects(const Code& code) const {
   const auto covers = [&](const Pick& pick) { return pick.Covers(code); };
-  if (std::any_of(ignore_.begin(), ignore_.end(), covers)) return false;
+  if (Ignores(code)) return false;
   return select_.empty() || std::any_of(select_.begin(), select_.end(), covers);
+}
+
+bool Selection::Ignores(const Code& code) const {
+  return std::any_of(ignore_.begin(), ignore_.end(),
+                     [&](const Pick& pick) { return pick.Covers(code); });
 }
 
 Level Selection::LevelOf(const Finding& finding) const {

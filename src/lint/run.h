@@ -1,12 +1,13 @@
 // Directory: lint. Runs the lints and selects, suppresses and fixes their
 // findings.
 // Its files include headers of these directories: source, model, yaml, match,
-// plan/difference, lint/analysis, lint/rules.
+// facts, plan, plan/difference, lint/analysis, lint/rules.
 //
 // This file runs the selected lints whose inputs are given.
 #ifndef SHARDC_LINT_RUN_H_
 #define SHARDC_LINT_RUN_H_
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@ class Selection {
   bool Selects(const Lint& lint) const;
   // Returns whether findings of a code that belongs to no lint are reported.
   bool Selects(const Code& code) const;
+  bool Ignores(const Code& code) const;
   Level LevelOf(const Finding& finding) const;
   // Returns whether a finding of this level makes the check fail.
   bool Fails(Level level) const;
@@ -75,11 +77,15 @@ struct LintResult {
   int64_t ignored = 0;  // number of findings that ignore comments removed
 };
 
+// Returns findings that other parts of the program make from facts. Called once
+// more for each axis whose use of weights is not known (Facts::Assume()).
+using MoreLints = std::function<FindingSink(const Facts& facts)>;
+
 // Runs the selected lints. `extra` are findings of other parts of the program,
 // such as findings about the committed plan. Ignore comments and changed levels
-// apply to them as well.
-LintResult RunLints(const Facts& facts, const Selection& selection,
-                    FindingSink extra = {});
+// apply to them and to those of `more` as well.
+LintResult RunLints(Facts& facts, const Selection& selection,
+                    FindingSink extra = {}, const MoreLints& more = {});
 
 // Removes findings that other findings make redundant, and joins findings that
 // have the same cause. Such findings come from several lints, or from one lint

@@ -1,84 +1,24 @@
 // Infers the kind of parallelism of each mesh axis from the name of the axis.
 // An axis named dp, fsdp, tp, sp or ep has the parallelism of that name. Other
-// names are looked up, in lower case, in a table of names that other systems
-// use, such as `model` for tp. If a different axis of the mesh already has this
-// parallelism, the parallelism of the axis stays unknown. For example:
+// names are looked up in the table of names that other systems use, such as
+// `model` for tp. A kind of parallelism may have several axes. For example:
 //
 //   data:8,model:4  ->  fully_sharded_data_parallel: data,
 //                       tensor_parallel: model
 #include "plan/mesh_purposes.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
-#include <string_view>
+#include <utility>
 
+#include "facts/axes.h"
 #include "model/name.h"
 #include "plan/compile.h"
 #include "source/wording.h"
 
 namespace shardc {
-namespace {
 
 using R = AxisRule;
-
-struct Synonym {
-  std::string_view name;
-  std::optional<AxisRule> rule;  // nullopt for pipeline stages
-};
-constexpr Synonym kSynonyms[] = {
-    {"dp", R::kDataParallel},
-    {"data", R::kDataParallel},
-    {"batch", R::kDataParallel},
-    {"ddp", R::kDataParallel},
-    {"replica", R::kDataParallel},
-    {"replicas", R::kDataParallel},
-    {"replicate", R::kDataParallel},
-    {"dp_replicate", R::kDataParallel},
-    {"data_parallel", R::kDataParallel},
-    {"fsdp", R::kFullyShardedDataParallel},
-    {"fully_sharded_data_parallel", R::kFullyShardedDataParallel},
-    {"shard", R::kFullyShardedDataParallel},
-    {"dp_shard", R::kFullyShardedDataParallel},
-    {"zero", R::kFullyShardedDataParallel},
-    {"tp", R::kTensorParallel},
-    {"model", R::kTensorParallel},
-    {"mp", R::kTensorParallel},
-    {"mdl", R::kTensorParallel},
-    {"model_parallel", R::kTensorParallel},
-    {"tensor", R::kTensorParallel},
-    {"tensor_parallel", R::kTensorParallel},
-    {"ep", R::kExpertParallel},
-    {"expert", R::kExpertParallel},
-    {"experts", R::kExpertParallel},
-    {"expert_parallel", R::kExpertParallel},
-    {"sp", R::kSequenceParallel},
-    {"seq", R::kSequenceParallel},
-    {"sequence", R::kSequenceParallel},
-    {"sequence_parallel", R::kSequenceParallel},
-    {"context", R::kSequenceParallel},
-    {"context_parallel", R::kSequenceParallel},
-    {"cp", R::kSequenceParallel},
-    {"pp", std::nullopt},
-    {"pipe", std::nullopt},
-    {"pipeline", std::nullopt},
-    {"pipeline_parallel", std::nullopt},
-    {"stage", std::nullopt},
-    {"stages", std::nullopt},
-};
-
-const Synonym* FindSynonym(const std::string& name) {
-  std::string lower = name;
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  const auto* at = std::find_if(
-      std::begin(kSynonyms), std::end(kSynonyms),
-      [&](const Synonym& synonym) { return synonym.name == lower; });
-  return at == std::end(kSynonyms) ? nullptr : at;
-}
-
-}  // namespace
 
 MeshPurposes PurposesOf(const Mesh& mesh) {
   MeshPurposes out;
@@ -88,7 +28,7 @@ MeshPurposes PurposesOf(const Mesh& mesh) {
            mesh.Find(defaults.Value(rule).axes.front()).has_value();
   };
   for (const MeshAxis& axis : mesh.axes) {
-    const Synonym* const known = FindSynonym(axis.name);
+    const AxisName* const known = FindAxisName(axis.name);
     if (known != nullptr && known->rule &&
         defaults.Value(*known->rule).axes.front() == axis.name) {
       continue;
@@ -105,11 +45,18 @@ MeshPurposes PurposesOf(const Mesh& mesh) {
         !has_axis(R::kFullyShardedDataParallel)) {
       rule = R::kFullyShardedDataParallel;
     }
-    if (!rule || has_axis(*rule)) {
+    if (!rule) {
       if (axis.size > 1) out.unknown.push_back(axis.name);
-    } else {
-      out.renamed.Set(*rule, {false, {axis.name}});
+      continue;
     }
+    AxisValue value{.is_null = false, .axes = {}};
+    if (out.renamed.Given(*rule)) {
+      value = *out.renamed.Given(*rule);
+    } else if (has_axis(*rule)) {
+      value = defaults.Value(*rule);
+    }
+    value.axes.push_back(axis.name);
+    out.renamed.Set(*rule, std::move(value));
   }
   return out;
 }

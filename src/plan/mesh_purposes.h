@@ -17,8 +17,7 @@ struct MeshPurposes {
   // `tensor_parallel: model`.
   AxisRules renamed;
   // The names of axes larger than 1 that have no axis rule: those of pipeline
-  // stages, such as `stage`, and those whose purpose is unknown or belongs to
-  // another axis already.
+  // stages, such as `stage`, and those whose purpose is unknown.
   std::vector<std::string> stages, unknown;
 };
 

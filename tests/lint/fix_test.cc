@@ -38,7 +38,7 @@ TEST_CASE("the fix of each finding of a rules file") {
     Findings usage;
     const auto selection = Selection::Make({}, /*preview=*/true, usage);
     REQUIRE(selection.has_value());
-    const Facts facts(target.inputs);
+    Facts facts(target.inputs);
     const LintResult result = RunLints(facts, *selection, {});
     const std::vector<RuleFix> fixes = FixesOf(facts, result.findings);
     std::string out;

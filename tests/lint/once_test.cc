@@ -25,7 +25,8 @@ std::vector<Finding> FindingsWith(const LintInputs& inputs,
                                   const LintSettings& settings) {
   Findings usage;
   const auto selection = Selection::Make(settings, /*preview=*/true, usage);
-  return RunLints(Facts(inputs), *selection).findings;
+  Facts facts(inputs);
+  return RunLints(facts, *selection).findings;
 }
 
 // Returns the codes that the example gives if these lints are ignored.

@@ -135,7 +135,7 @@ LintResult LintExampleText(const LintExample& example, std::string* errors) {
   }
   Findings usage;
   const auto selection = Selection::Make({}, /*preview=*/true, usage);
-  const Facts facts(target.inputs);
+  Facts facts(target.inputs);
   return RunLints(facts, *selection, std::move(locked));
 }
 

@@ -81,7 +81,7 @@ class ProjectChecker final : public Checker {
       LintInputs inputs;
       inputs.compiled = one.compiled.get();
       inputs.mesh_place = MeshPlace(target.mesh);
-      const Facts facts(inputs);
+      Facts facts(inputs);
       LintResult lints = RunLints(facts, *selection);
       one.fixes = FixesOf(facts, lints.findings);
       for (Finding& finding : lints.findings) {

@@ -49,12 +49,14 @@ TEST_CASE("the names of axes state their purposes") {
   }
 }
 
-TEST_CASE("a purpose belongs to one axis") {
+TEST_CASE("a purpose may belong to several axes") {
   CHECK(Text({{"data", 2}, {"fsdp", 4}}) == "axes: {data_parallel: data}");
-  CHECK(Text({{"data", 2}, {"dp", 2}, {"fsdp", 4}}) == " unknown data");
-  CHECK(Text({{"model", 2}, {"tp", 2}}) == " unknown model");
+  CHECK(Text({{"data", 2}, {"dp", 2}, {"fsdp", 4}}) ==
+        "axes: {data_parallel: [dp, data]}");
+  CHECK(Text({{"model", 2}, {"tp", 2}}) ==
+        "axes: {tensor_parallel: [tp, model]}");
   CHECK(Text({{"model", 2}, {"mp", 2}}) ==
-        "axes: {tensor_parallel: model} unknown mp");
+        "axes: {tensor_parallel: [model, mp]}");
   CHECK(Text({{"replica", 2}, {"data", 2}}) ==
         "axes: {data_parallel: replica, fully_sharded_data_parallel: data}");
 }

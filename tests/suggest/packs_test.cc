@@ -48,7 +48,7 @@ int Loud(const Compiled& compiled, const std::optional<ModelConfig>& model) {
   LintInputs inputs;
   inputs.compiled = &compiled;
   if (model) inputs.model = &*model;
-  const Facts facts(inputs);
+  Facts facts(inputs);
   Findings findings;
   const auto selection = Selection::Make(LintSettings{}, false, findings);
   int out = 0;

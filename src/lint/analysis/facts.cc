@@ -102,29 +102,13 @@ Facts::Facts(const LintInputs& inputs)
       }
     }
   }
-  const AxisRules& axes = compiled().rules.axes;
-  for (AxisRule rule :
-       {AxisRule::kTensorParallel, AxisRule::kHead, AxisRule::kKvHead,
-        AxisRule::kMlpIntermediate, AxisRule::kVocab}) {
-    for (const std::string& axis : axes.Value(rule).axes) {
-      AddOnce(tensor_axes_, axis);
-    }
-  }
-  for (AxisRule rule :
-       {AxisRule::kDataParallel, AxisRule::kFullyShardedDataParallel,
-        AxisRule::kSequenceParallel}) {
-    for (const std::string& axis : axes.Value(rule).axes) {
-      if (!IsAmong(axis, tensor_axes_)) {
-        gathered_axes_.push_back(axis);
-      }
-    }
-  }
   if (inputs_.traced != nullptr) {
     traced_params_ = ParamsOfPlan(inputs_.traced->facts, plan());
   }
   FindGroups();
   FindDownProjections();
   OrientGroups();
+  FindAxes();
   FindRuleFacts();
   FindNaming();
   FindDeadCauses();
@@ -289,6 +273,78 @@ void Facts::OrientGroups() {
   for (size_t i = 0; i < groups_.size(); ++i) {
     if (found[i]) groups_[i].role.in_first = found[i];
   }
+}
+
+// Finds what the axes are for by the statements of the rules, the specs that
+// the rules write for projections, and the names of the axes.
+void Facts::FindAxes() {
+  std::vector<ShardedGroup> groups;
+  for (const ParameterGroup& group : groups_) {
+    if (Rank(group) < 0) continue;
+    groups.push_back(AsShardedGroup(*this, group));
+  }
+  const AxisRules& rules = compiled().rules.axes;
+  const std::vector<Mode>& modes = compiled().options.modes;
+  axes_ = FindAxisFacts({.mesh = &mesh(),
+                         .rules = &rules,
+                         .stage_axis = compiled().stage_axis,
+                         .generates_only = !IsAmong(Mode::kTrain, modes),
+                         .groups = groups});
+  // The axis rules may name axes that the mesh lacks; they are listed too.
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const auto rule = static_cast<AxisRule>(i);
+    const auto kind = ParallelismOf(rule);
+    for (const std::string& axis : rules.Value(rule).axes) {
+      if (mesh().SizeOf(axis) > 1) continue;
+      if (kind == AxisRule::kTensorParallel && rule != AxisRule::kHiddenState) {
+        AddOnce(tensor_axes_, axis);
+      }
+    }
+  }
+  for (const AxisFacts& one : axes_) {
+    // An axis that is named as one of tensor parallelism is counted as such,
+    // although specs deny it: another lint reports that.
+    const bool named = one.denial && one.denial->name == AxisUse::kKept;
+    if (one.use == AxisUse::kKept || named) AddOnce(tensor_axes_, one.axis);
+    if (one.use == AxisUse::kGathered) gathered_axes_.push_back(one.axis);
+    const bool tokens =
+        one.tokens == AxisTokens::kBatch || one.tokens == AxisTokens::kSequence;
+    if (one.use == AxisUse::kUnused && tokens) {
+      gathered_axes_.push_back(one.axis);
+    }
+  }
+}
+
+AxisGroup Facts::OpenAxes() const {
+  AxisGroup out;
+  for (const AxisFacts& one : axes_) {
+    if (one.use == AxisUse::kNotKnown && !IsAmong(one.axis, tensor_axes_)) {
+      out.push_back(one.axis);
+    }
+  }
+  return out;
+}
+
+AxisGroup Facts::ExpertAxes() const {
+  AxisGroup out = LogicalAxes("EXPERT");
+  for (const AxisFacts& one : axes_) {
+    if (one.use == AxisUse::kExperts) AddOnce(out, one.axis);
+  }
+  return out;
+}
+
+AxisGroup Facts::TokenAxes() const {
+  AxisGroup out;
+  for (const char* name : {"BATCH", "LENGTH", "QUERY_LENGTH"}) {
+    for (const std::string& axis : LogicalAxes(name)) AddOnce(out, axis);
+  }
+  for (const AxisFacts& one : axes_) {
+    if (one.tokens == AxisTokens::kBatch ||
+        one.tokens == AxisTokens::kSequence) {
+      AddOnce(out, one.axis);
+    }
+  }
+  return out;
 }
 
 // Visits each pair of a parameter and a rule that matches it.
@@ -539,7 +595,8 @@ std::string Facts::Example(const ParameterGroup& group) const {
 AxisGroup Facts::TensorAxes(const AxisGroup& axes) const {
   AxisGroup out;
   for (const std::string& axis : axes) {
-    if (IsAmong(WholeAxis(axis), tensor_axes_)) {
+    if (IsAmong(WholeAxis(axis), tensor_axes_) ||
+        (!assumed_.empty() && WholeAxis(axis) == assumed_)) {
       out.push_back(axis);
     }
   }

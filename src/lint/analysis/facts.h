@@ -1,7 +1,7 @@
 // Directory: lint/analysis. The facts of a compiled target that several lints
 // read, computed once.
 // Its files include headers of these directories: source, model, parse, match,
-// program, resolve, legalize, roles, comm, schedule, step, plan.
+// program, resolve, legalize, roles, facts, comm, schedule, step, plan.
 //
 // This file holds the input of lints: the compiled target, and the facts that
 // are derived from it.
@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "facts/axes.h"
 #include "lint/analysis/topic.h"
 #include "model/axis_rules.h"
 #include "model/operation_settings.h"
@@ -267,16 +268,26 @@ class Facts {
   bool OtherNaming() const { return other_naming_; }
   // Returns the number of parameters whose first match is not a catch-all.
   int64_t applied() const { return applied_; }
-  // TensorAxes returns those axes of `group` that are tensor parallel.
-  // TensorParts returns the number of shards over these axes. An axis is tensor
-  // parallel if an axis rule for tensor parallelism, heads, KV heads, MLP or
-  // vocabulary has this axis.
+  // Returns what each axis of the mesh is for.
+  std::span<const AxisFacts> axes() const { return axes_; }
+  // Returns the axes of which it is not known whether devices compute with
+  // their shards of weights. Lints do not count them as tensor parallel.
+  AxisGroup OpenAxes() const;
+  // Counts an axis of OpenAxes() as tensor parallel until the next call; no
+  // axis if `axis` is empty.
+  void Assume(std::string axis) { assumed_ = std::move(axis); }
+  // Returns the axes that shard experts by an axis rule, by specs or by name.
+  AxisGroup ExpertAxes() const;
+  // Returns the axes that shard the tokens of a step in train.
+  AxisGroup TokenAxes() const;
+  // TensorAxes returns those axes of `group` that are tensor parallel: each
+  // device computes with its shard of a weight (AxisUse::kKept).
+  // TensorParts returns the number of shards over these axes.
   int64_t TensorParts(const AxisGroup& group) const;
   AxisGroup TensorAxes(const AxisGroup& group) const;
   // Returns those axes of `group` over which a parameter is still sharded while
-  // it is used. Over the data axes (dp, fsdp, sp), parameters are gathered
-  // before use, so these axes are left out. A data axis that is also tensor
-  // parallel is kept.
+  // it is used. Axes over which parameters are gathered before use
+  // (AxisUse::kGathered) are left out.
   AxisGroup KeptAxes(const AxisGroup& group) const;
 
  private:
@@ -287,6 +298,7 @@ class Facts {
   void FindRuleFacts();
   void FindNaming();
   void FindDeadCauses();
+  void FindAxes();
 
   LintInputs inputs_;
   NearestRules nearest_;
@@ -297,8 +309,10 @@ class Facts {
   int64_t total_bytes_ = 0;
   int64_t applied_ = 0;
   bool other_naming_ = false;
+  std::vector<AxisFacts> axes_;
   AxisGroup tensor_axes_;
   AxisGroup gathered_axes_;
+  std::string assumed_;
   // Indexed by parameter; empty without a traced program or a description.
   std::vector<const program::ParamFacts*> traced_params_, described_params_;
   std::vector<Misfit> misfits_;

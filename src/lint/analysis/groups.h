@@ -77,6 +77,10 @@ std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
 Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
                   const ParameterGroup& group);
 
+// Returns a group as evidence of what the axes of the mesh are for. The result
+// refers to the group and to the plan. The shape must be known.
+ShardedGroup AsShardedGroup(const Facts& facts, const ParameterGroup& group);
+
 // The dimensions of a stored matrix that correspond to dimensions 0 and 1 of
 // the matrix of one layer.
 using MatrixDims = std::array<int, 2>;
@@ -130,9 +134,8 @@ inline Vocabulary VocabularyOf(const Facts& facts) {
 // Returns whether a mesh axis has the name of a pipeline's axis. Such an axis
 // may shard the dimension of layers, because each stage has some of them.
 inline bool IsPipelineAxis(std::string_view axis) {
-  constexpr std::string_view kNames[] = {
-      "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
-  return std::ranges::find(kNames, axis) != std::end(kNames);
+  const AxisName* const name = FindAxisName(axis);
+  return name != nullptr && !name->rule;
 }
 
 }  // namespace shardc

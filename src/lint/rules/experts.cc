@@ -74,7 +74,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 }  // namespace
 
 void CheckExpertAxis(const Facts& facts, FindingSink& sink) {
-  const AxisGroup experts = facts.LogicalAxes("EXPERT");
+  const AxisGroup experts = facts.ExpertAxes();
   if (facts.mesh().Parts(experts).value_or(1) <= 1) return;
   const LayerStacks& stacks = facts.stacks();
   for (const ParameterGroup& group : facts.groups()) {
@@ -104,13 +104,9 @@ bool Holds(const AxisGroup& axes, const std::string& axis) {
 // Returns the expert axes that shard no tokens. Tensor-parallel axes and axes
 // of size 1 are omitted.
 AxisGroup Outside(const Facts& facts) {
-  AxisGroup tokens;
-  for (const char* name : {"BATCH", "LENGTH", "QUERY_LENGTH"}) {
-    const AxisGroup more = facts.LogicalAxes(name);
-    tokens.insert(tokens.end(), more.begin(), more.end());
-  }
+  const AxisGroup tokens = facts.TokenAxes();
   AxisGroup out;
-  for (const std::string& axis : facts.LogicalAxes("EXPERT")) {
+  for (const std::string& axis : facts.ExpertAxes()) {
     if (Holds(tokens, axis) || facts.TensorParts({axis}) > 1) continue;
     if (facts.mesh().Parts({axis}).value_or(1) > 1) out.push_back(axis);
   }

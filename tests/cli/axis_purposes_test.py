@@ -1,0 +1,296 @@
+"""What the axes of a mesh are for, whatever their names are: the findings of
+tensor parallelism under published names, under names without a meaning, and
+under names that deny the specs."""
+
+import json
+import random
+import re
+import unittest
+
+from driver import FolderCase, run
+
+TENSOR_NAMES = ["tp", "tensor", "model", "mp", "mdl", "tensor_parallel",
+                "model_parallel", "tensor_sequence", "tensor_transpose",
+                "autoregressive"]
+OTHER_NAMES = ["x", "y", "rows", "cols", "devices", "gpus", "track", "n",
+               "attn_dp", "chips", "shards_of_it", "W", "k9", "inner", "q"]
+# The lints that need to know whether an axis is one of tensor parallelism.
+TENSOR_LINTS = {"SHD212", "SHD214", "SHD215", "SHD216", "SHD220", "SHD221",
+                "SHD227", "SHD228", "SHD229", "SHD230", "SHD231", "SHD232"}
+CONDITIONAL = {"SHD260", "SHD261"}
+
+WIDTH, INNER, HEADS, KV, DIM = 1024, 2816, 16, 4, 64
+CONFIG = {"model_type": "llama", "hidden_size": WIDTH,
+          "intermediate_size": INNER, "num_attention_heads": HEADS,
+          "num_key_value_heads": KV, "head_dim": DIM, "num_hidden_layers": 2,
+          "vocab_size": 32000}
+
+
+def tree(extra=None):
+    out = {"model.embed_tokens.weight": [32000, WIDTH],
+           "lm_head.weight": [32000, WIDTH], "model.norm.weight": [WIDTH]}
+    for i in range(2):
+        layer = f"model.layers.{i}."
+        out |= {layer + "self_attn.q_proj.weight": [HEADS * DIM, WIDTH],
+                layer + "self_attn.k_proj.weight": [KV * DIM, WIDTH],
+                layer + "self_attn.v_proj.weight": [KV * DIM, WIDTH],
+                layer + "self_attn.o_proj.weight": [WIDTH, HEADS * DIM],
+                layer + "mlp.gate_proj.weight": [INNER, WIDTH],
+                layer + "mlp.up_proj.weight": [INNER, WIDTH],
+                layer + "mlp.down_proj.weight": [WIDTH, INNER],
+                layer + "input_layernorm.weight": [WIDTH],
+                layer + "post_attention_layernorm.weight": [WIDTH]}
+        for name, shape in (extra or {}).items():
+            out[layer + name] = shape
+    return {"schema": "shardc.manifest/v1", "separator": ".", "params": {
+        name: {"shape": shape, "dtype": "BF16"}
+        for name, shape in out.items()}}
+
+
+# The spec of each projection on [out, in], with T for the axis of tensor
+# parallelism and F for that of FSDP.
+SOUND = [(r"embed_tokens|lm_head", "[T, F]"),
+         (r"(q|k|v|gate|up)_proj\.weight", "[T, F]"),
+         (r"(o|down)_proj\.weight", "[F, T]"),
+         (r".*", "[]")]
+
+
+def rules(entries, tensor, fsdp=None, axes=""):
+    lines = ["version: 1", 'separator: "."'] + ([axes] if axes else [])
+    lines.append("rules:")
+    for match, spec in entries:
+        spec = re.sub(r"\bT\b", tensor, spec)
+        spec = re.sub(r"\bF\b", fsdp or "null", spec)
+        lines.append(f"  - {{match: '{match}', spec: {spec}}}")
+    return "\n".join(lines) + "\n"
+
+
+def changed(match, spec):
+    """The sound rules below one that is wrong."""
+    return [(match, spec)] + SOUND
+
+
+# Each fault: the rules, the additional parameters of a layer, the heads, and
+# the finding under a published name.
+FAULTS = {
+    "a head that is split": (SOUND, {}, {"num_attention_heads": 6, "head_dim": 64,
+                               "num_key_value_heads": 6}, "SHD220"),
+    "a transposed output projection":
+        (changed(r"o_proj\.weight", "[T, F]"), {}, {}, "SHD214"),
+    "a transposed feed-forward":
+        (changed(r"down_proj\.weight", "[T, F]"), {}, {}, "SHD215"),
+    "an output projection that is replicated":
+        (changed(r"o_proj\.weight", "[]"), {}, {}, "SHD214"),
+    "a scale that disagrees":
+        (changed(r"q_proj\.weight_scale", "[null, T]"),
+         {"self_attn.q_proj.weight_scale": [HEADS * DIM, 8]}, {}, "SHD212"),
+    "a fused matrix in contiguous ranges":
+        (changed(r"qkv_proj", "[T, F]"),
+         {"self_attn.qkv_proj.weight": [(HEADS + 2 * KV) * DIM, WIDTH]}, {},
+         "SHD230"),
+    "an adapter's rank that is split":
+        (changed(r"lora_(A|B)", "[T, F]"),
+         {"self_attn.q_proj.lora_A.weight": [8, WIDTH],
+          "self_attn.q_proj.lora_B.weight": [HEADS * DIM, 8]}, {}, "SHD229"),
+    "a latent that is split":
+        (changed(r"kv_a_proj", "[T, F]"),
+         {"self_attn.kv_a_proj_with_mqa.weight": [576, WIDTH],
+          "self_attn.kv_b_proj.weight": [2048, 512],
+          "self_attn.kv_a_layernorm.weight": [512]}, {}, "SHD228"),
+    "norms that are sharded":
+        ([(r"layernorm", "[T]")] + SOUND, {}, {}, "SHD227"),
+    "head vectors that are replicated":
+        (SOUND, {"self_attn.sinks": [HEADS]}, {}, "SHD231"),
+}
+
+
+class Case(FolderCase):
+    def setUp(self):
+        super().setUp()
+        self.write("config.json", json.dumps(CONFIG))
+        self.write("m.json", json.dumps(tree()))
+
+    def findings(self, mesh, text, *args):
+        self.write("r.yaml", text)
+        got = run("check", "--no-project", "--mesh", mesh, "--rules", "r.yaml",
+                  "--manifest", "m.json", "--model", "config.json",
+                  "--format", "json", *args, cwd=self.folder)
+        self.assertIn(got.rc, (0, 1), got.err)
+        return got.json()
+
+    def codes(self, mesh, text, *args):
+        """The codes of tensor parallelism, and those that hold if an axis is
+        one of it."""
+        certain, conditional = set(), set()
+        for one in self.findings(mesh, text, *args):
+            if one["code"] in TENSOR_LINTS:
+                certain.add(one["code"])
+            if one["code"] in CONDITIONAL:
+                conditional |= set(re.findall(r"SHD\d{3}", one["message"]))
+        return certain, conditional
+
+
+class NamesTest(Case):
+    def check_fault(self, fault):
+        entries, extra, heads, code = FAULTS[fault]
+        self.write("m.json", json.dumps(tree(extra)))
+        config = CONFIG | heads
+        if heads:
+            shapes = {"q": 6, "k": 6, "v": 6}
+            manifest = tree(extra)
+            for name, one in manifest["params"].items():
+                part = re.search(r"self_attn\.(q|k|v|o)_proj", name)
+                if part:
+                    rows = 6 * DIM
+                    one["shape"] = ([rows, WIDTH] if part[1] in shapes
+                                    else [WIDTH, rows])
+            self.write("m.json", json.dumps(manifest))
+        self.write("config.json", json.dumps(config))
+        for beside in (None, "data"):
+            size = "data:2," if beside else ""
+            want, none = self.codes(f"{size}tp:4",
+                                    rules(entries, "tp", beside))
+            self.assertIn(code, want, fault)
+            for name in TENSOR_NAMES:
+                with self.subTest(fault=fault, name=name, beside=beside):
+                    got, open_ = self.codes(f"{size}{name}:4",
+                                            rules(entries, name, beside))
+                    self.assertEqual(got, want)
+                    self.assertEqual(open_, none)
+            for name in OTHER_NAMES:
+                with self.subTest(fault=fault, name=name, beside=beside):
+                    got, open_ = self.codes(f"{size}{name}:4",
+                                            rules(entries, name, beside))
+                    self.assertEqual(got | open_, want, "one is silent")
+
+    def test_faults_are_found_under_every_name(self):
+        for fault in FAULTS:
+            self.check_fault(fault)
+
+    def test_sound_rules_have_no_finding_under_any_name(self):
+        for name in TENSOR_NAMES + OTHER_NAMES:
+            for beside in (None, "data", "fsdp", "z"):
+                size = f"{beside}:2," if beside else ""
+                with self.subTest(name=name, beside=beside):
+                    self.assertEqual(
+                        self.codes(f"{size}{name}:4",
+                                   rules(SOUND, name, beside)),
+                        (set(), set()))
+
+    def test_random_names_in_random_order(self):
+        draw = random.Random(5)
+        for fault in ("a transposed output projection", "a transposed "
+                      "feed-forward"):
+            entries, _, _, code = FAULTS[fault]
+            for _ in range(6):
+                a, b = ("".join(draw.choices("bcghjkmnrvwz", k=5))
+                        for _ in "ab")
+                sizes = [f"{a}:4", f"{b}:2"]
+                draw.shuffle(sizes)
+                got, open_ = self.codes(",".join(sizes),
+                                        rules(entries, a, b))
+                with self.subTest(fault=fault, mesh=sizes):
+                    self.assertIn(code, got | open_)
+
+
+class ExpertsTest(Case):
+    STACKS = {"mlp.experts.gate_proj": [8, WIDTH, 640],
+              "mlp.experts.up_proj": [8, WIDTH, 640],
+              "mlp.experts.down_proj": [8, 640, WIDTH]}
+
+    def test_a_stack_that_does_not_split_its_experts(self):
+        self.write("m.json", json.dumps(tree(self.STACKS)))
+        entries = [(r"experts\.(gate|up)_proj", "[T, null, null]"),
+                   (r"experts\.down_proj", "[]"), (r".*", "[]")]
+        for name in ("ep", "expert", "experts", "exp", "e", "x", "rows"):
+            got, _ = self.codes(f"{name}:4", rules(entries, name))
+            self.assertIn("SHD216", got, name)
+
+    def test_no_stack_splits_its_experts(self):
+        """Nothing but the name shows what the axis is for."""
+        self.write("m.json", json.dumps(tree(self.STACKS)))
+        entries = [(r"experts", "[]"), (r".*", "[]")]
+        for name in ("ep", "expert", "experts", "exp"):
+            got, _ = self.codes(f"{name}:4", rules(entries, name))
+            self.assertIn("SHD216", got, name)
+        found = {one["code"] for one in self.findings(
+            "e:4", rules(entries, "e"))}
+        self.assertTrue(found & {"SHD206", "SHD207"}, found)
+
+
+class GatheredTest(Case):
+    """Rules of FSDP have no finding of tensor parallelism."""
+
+    TWO = [(r"embed_tokens|lm_head", "[T, F]"),
+           (r"_proj\.weight", "[T, F]"), (r".*", "[]")]
+
+    def test_fsdp_over_two_dimensions_with_a_stated_batch(self):
+        for a, b in (("x", "y"), ("fsdp", "fsdp_transpose"), ("data", "m")):
+            got = self.codes(f"{a}:2,{b}:2", rules(
+                self.TWO, a, b, f"axes: {{batch: [{a}, {b}]}}"))
+            self.assertEqual(got, (set(), set()), (a, b))
+
+    def test_without_a_stated_batch_one_note_an_axis(self):
+        found = [one["code"] for one in self.findings(
+            "x:2,y:2", rules(self.TWO, "x", "y"))]
+        self.assertEqual([one for one in found if one in TENSOR_LINTS], [])
+        self.assertLessEqual(
+            len([one for one in found if one in CONDITIONAL]), 2)
+
+    def test_first_dimension_of_everything(self):
+        entries = [(r".*", "[T]")]
+        for name in ("x", "dp_shard", "fsdp", "data"):
+            self.assertEqual(self.codes(f"{name}:4", rules(entries, name)),
+                             (set(), set()), name)
+
+
+class DeniedTest(Case):
+    def denied(self, *args):
+        return [one for one in self.findings(*args)
+                if one["code"] == "SHD261"]
+
+    def test_a_data_axis_in_the_place_of_a_tensor_axis(self):
+        for name in ("data", "fsdp", "dp_shard", "sp", "context"):
+            one, = self.denied(f"{name}:4", rules(SOUND, name))
+            self.assertIn(f"`{name}`", one["message"])
+            self.assertIn("tensor parallelism", one["message"])
+            self.assertIn(f"axes: {{tensor_parallel: {name}}}", one["help"])
+
+    def test_exchanged_axes_deny_both_names(self):
+        found = self.denied("fsdp:2,tp:4", rules(SOUND, "fsdp", "tp"))
+        self.assertEqual(len(found), 2)
+
+    def test_a_statement_always_decides(self):
+        for axes in ("{tensor_parallel: data}",
+                     "{fully_sharded_data_parallel: data}",
+                     "{batch: [data]}"):
+            self.assertEqual(self.denied("data:4", rules(
+                SOUND, "data", None, f"axes: {axes}")), [])
+
+    def test_everything_transposed_is_not_silent(self):
+        turned = [(r"embed_tokens|lm_head", "[F, T]"),
+                  (r"(q|k|v|gate|up)_proj\.weight", "[F, T]"),
+                  (r"(o|down)_proj\.weight", "[T, F]"), (r".*", "[]")]
+        got, _ = self.codes("fsdp:2,tp:4", rules(turned, "tp", "fsdp"))
+        self.assertEqual(got & {"SHD214", "SHD215"}, {"SHD214"})
+        self.assertEqual(len(self.denied(
+            "fsdp:2,tp:4", rules(turned, "tp", "fsdp"))), 2)
+
+
+class AsWrittenTest(Case):
+    """Sizes, policies and the order of the mesh change no purpose."""
+
+    def test_order_and_policy(self):
+        entries = FAULTS["a transposed output projection"][0]
+        want = self.codes("z:2,x:4", rules(entries, "x", "z"))
+        self.assertIn("SHD214", want[0] | want[1])
+        for mesh in ("x:4,z:2", "z:2,one:1,x:4"):
+            self.assertEqual(
+                self.codes(mesh, rules(entries, "x", "z")), want)
+        got = self.codes("z:3,x:4", rules(SOUND, "x", "z"),
+                         "--illegal", "drop")
+        self.assertEqual(got, (set(), set()))
+
+
+if __name__ == "__main__":
+    unittest.main()
