@@ -280,7 +280,7 @@ class Extending(unittest.TestCase):
 
     @builds
     def test_the_documents_and_tests_take_them(self):
-        for test in ("rooms", "openings", "cli/tables", "cli/man",
+        for test in ("rooms", "cli/tables", "cli/man",
                      "cli/completion", "cli/check_formats"):
             self.tree.python(f"tests/{test}_test.py")
         for test in ("lint_test", "parse_test"):

@@ -19,8 +19,8 @@ ROOT = os.environ.get(
     "SHARDC_SOURCE_ROOT",
     os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 SRC = os.path.join(ROOT, "src")
-#Rooms from the bottom up : a room knows rooms above its own line only.
-#Inner rooms(exec / kernels) are rooms of their own; what a row names is used.
+# Rooms from the bottom up: a room knows only rooms above its own line.
+# Inner rooms (exec/kernels) are rooms of their own. All that a row names is used.
 MAY_INCLUDE = {
     "source": set(),
     "model": {"source"},
@@ -56,7 +56,7 @@ MAY_INCLUDE = {
     "checkpoint": {"source", "model", "floats", "stored", "importers", "plan"},
     "target": {"source", "model", "parse", "families", "importers", "match",
         "resolve", "roles", "program", "plan"},
-#What judges exec knows nothing of it.
+# What judges exec knows nothing of it.
     "dense": {"source", "model"},
     "dense/program": {"source", "program", "dense"},
     "exec/kernels": {"source", "model", "floats"},
@@ -128,11 +128,11 @@ MAY_INCLUDE = {
         "verify", "verify/step", "verify/program", "eval", "emit", "emit/findings",
         "emit/verify", "emit/exports", "emit/plans", "cost", "emit/costs",
         "search", "hlo", "audit", "emit/audits", "kv", "verify/kv", "emit/kv", "picture", "emit/pictures", "emit/programs", "emit/step_programs", "emit/report", "suggest", "lsp"},
-#Precompiled; no source includes it.
+    # Precompiled; no source includes it.
     "pch": {"legalize", "lint/analysis", "lint/rules", "model", "plan", "source"},
 }
 
-#Third - party headers stay behind our own, in the rooms named.
+# Headers of other projects, and the rooms that may include them.
 THIRD_PARTY = {
     "CLI": {"cli"},
     "arm_acle.h": {"stored"},
@@ -155,7 +155,7 @@ THIRD_PARTY = {
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
-#Made by the build, or next to the source that includes it.
+# Made by the build, or next to the source that includes it.
 GENERATED = {"cli/commands.h", "cli/version.h", "lint/rules/all.h"}
 
 
@@ -187,11 +187,11 @@ class Source:
             elif "/" in foreign or foreign.endswith(".h"):
                 self.foreign.append((file, room_of(file), foreign))
 
-#The headers of the system, which any room may use.
+# The headers of the system, which any room may use.
 SYSTEM = re.compile(r"(sys/\w+|unistd|fcntl|dirent|errno|signal|poll|"
                     r"termios)\.h$")
 
-#The paragraph that names a room, and its last sentence.
+# The paragraph that names a room, and its last sentence.
 ROOM = re.compile(r"// Directory: ([\w/]+)\. .*\n(?:// .*\n)*")
 INCLUDES = re.compile(r"^// Its files include headers of [^.]*\.\n", re.M)
 

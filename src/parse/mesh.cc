@@ -284,7 +284,7 @@ std::optional<Mesh> FinishMesh(const MeshDraft& draft, Findings& findings) {
   return mesh;
 }
 
-// Reads the keys of a mesh file into a MeshDraft, which mesh_finish.cc
+// Reads the keys of a mesh file into a MeshDraft, which FinishMesh above
 // completes. The draft stores the place of each number, because some findings
 // concern several numbers. Axes are read first, because other keys refer to
 // them. The flag --devices replaces the number of devices in the file:

@@ -68,8 +68,8 @@ TEST_CASE("every chunk is in one tile") {
 }
 
 TEST_CASE("a tile takes in chunks from the last dimension on") {
-  // The example of tiles.cc: with 64 MiB, a tile is 4 chunks of 16 MiB with the
-  // same rows.
+  // The example of tree_copy.cc: with 64 MiB, a tile is 4 chunks of 16 MiB with
+  // the same rows.
   const Tiles tiles(Grid({8192, 4096}, {4096, 1024}, 4), int64_t{64} << 20);
   CHECK(tiles.count() == 2);
   CHECK(tiles.At(1).chunks == std::vector<int64_t>{4, 5, 6, 7});

@@ -112,8 +112,8 @@ TEST_CASE("dtypes have the bits and names that numpy and ml_dtypes give them") {
   }
 }
 
-// Compares block types with ggml-common.h: the elements of a block, and sizeof
-// of its struct.
+// Compares block types with the structs of ggml (its header of common types):
+// the elements of a block, and sizeof of its struct.
 TEST_CASE("blocks have the sizes of ggml's structs") {
   struct Row {
     std::string_view name;

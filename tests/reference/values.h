@@ -3,7 +3,7 @@
 // return, as the recorded vectors show. No file of src may include it.
 //
 // This file holds their values, with all their oddities: nested groups, nulls
-// inside groups, literal `_`. The native model (spec.h, axis_rules.h) has none
+// inside groups, literal `_`. The native model (mesh.h, axis_rules.h) has none
 // of these.
 #ifndef SHARDC_TESTS_REFERENCE_VALUES_H_
 #define SHARDC_TESTS_REFERENCE_VALUES_H_

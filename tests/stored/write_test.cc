@@ -1,6 +1,6 @@
 // Checks that written checkpoints are read back bit for bit.
-// tests/runtimes/restore_live_test.py restores the same formats with the
-// libraries that define them.
+// tests/runtimes/restore_orbax_live_test.py and restore_dcp_live_test.py
+// restore the same formats with the libraries that define them.
 #include "stored/write.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The three functions of OpenSSL that src/source/digest.cc calls, for a build
-// without OpenSSL. tests/playground/sha256_test.py compares both.
+// without OpenSSL. tests/playground/commands_test.py compares plans of both.
 #ifndef SHARDC_PLAYGROUND_OPENSSL_SHA_H_
 #define SHARDC_PLAYGROUND_OPENSSL_SHA_H_
 

@@ -28,8 +28,8 @@ struct Lint {
   // parameters of a traced program are left out.
   bool guesses = false;
   // The function that runs the lint. Null for the lints of unused ignores and
-  // of the committed plan, whose findings are made by lint/baseline.cc and
-  // lint/baseline.cc.
+  // of the committed plan, whose findings lint/baseline.cc
+  // makes.
   void (*check)(const Facts& facts, FindingSink& sink) = nullptr;
 };
 

@@ -374,7 +374,7 @@ constexpr WrongJoin kWrongJoins[] = {
     {Fault::kOutputLeftPermuted, LeavePermuted},
 };
 
-// ---- Faults in several replaceable steps (seams.h) ------------------------
+// ---- Faults in several replaceable steps (machine.h) -----------------------
 
 // Caps partial logits before they are added over devices, instead of after.
 void CapParts(SliceSeam& slices, exec::Seams& seams) {
