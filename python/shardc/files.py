@@ -28,7 +28,7 @@ import tempfile
 import traceback
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Callable, Union
+from typing import Any, BinaryIO, Callable, Union
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -78,17 +78,26 @@ def read(path: Path, most: int = MOST_BYTES) -> bytes:
     bytes. Raises FileError, or the OSError of the system."""
     name = os.fspath(path)
     if name == "-":
-        return _limited(sys.stdin.buffer.read(most + 1), name, most)
+        return _limited(sys.stdin.buffer, 0, name, most)
     fd = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
         os.close(fd)
         raise FileError(path, "this is not a regular file", code="not-regular")
     with open(fd, "rb") as file:
-        return _limited(file.read(most + 1), name, most)
+        return _limited(file, status.st_size, name, most)
 
 
-def _limited(data: bytes, name: str, most: int) -> bytes:
-    if len(data) > most:
+def _limited(file: BinaryIO, size: int, name: str, most: int) -> bytes:
+    """The bytes of an open file. Python allocates as many as it is to read at most, so
+    that they are read by the file's size, and by a few more until there are none."""
+    parts = [file.read(min(size, most) + 1)]
+    total = len(parts[0])
+    while parts[-1] and total <= most:
+        parts.append(file.read(1 << 20))
+        total += len(parts[-1])
+    data = b"".join(parts)
+    if total > most:
         size = f"{most >> 20} MiB" if most >> 20 else f"{most} bytes"
         raise FileError(name, f"this file is larger than {size}", code="limit")
     return data

@@ -490,8 +490,10 @@ class Readers:
         rng = self.rng
         kind = rng.choice(["trace", "trace", "packed", "graph", "groups", "python",
                            "python", "config"])
-        mesh = ["--mesh", rng.choice(["", "dp:2,tp:2", "dp:4", "a:1,b:1048576", "tp",
-                                      "tp:0", "x:2,x:2", "dp:99999999999", "a:2,b:2,c:2"])]
+        mesh = ["--mesh", rng.choice(["", "dp:2,tp:2", "dp:4", "a:2,b:2,c:2"])]
+        if rng.random() < 0.15:
+            mesh[1] = rng.choice(["a:1,b:1048576", "tp", "tp:0", "x:2,x:2",
+                                  "dp:99999999999", "\x1b[31m:2"])
         if kind == "trace":
             data = mutate_json(rng, rng.choice(self.traces))
             self.save("in.json", data)
@@ -556,8 +558,10 @@ class Mutants(unittest.TestCase):
                 counts[key] = counts.get(key, 0) + count
         if "SHARDC_PACKAGE_MUTANTS" in os.environ:
             print(f"{MUTANTS} changed files: {counts}", file=sys.stderr)
-        self.assertGreater(sum(n for k, n in counts.items() if k.endswith(" 2")), 0)
-        self.assertGreater(sum(n for k, n in counts.items() if k.endswith(" 0")), 0)
+        # Of each reader some are read and some are refused.
+        for kind in {key.split()[0] for key in counts}:
+            for status in "02":
+                self.assertIn(f"{kind} {status}", counts)
 
     @staticmethod
     def run_batch(begin, count, writing):
@@ -578,6 +582,7 @@ class Mutants(unittest.TestCase):
                 counts[f"{kind} {status}"] = counts.get(f"{kind} {status}", 0) + 1
                 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
                 bad = (status not in (0, 2) or "Traceback" in text
+                       or "too little memory" in text
                        or (status == 2 and "error" not in text)
                        or re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028]", text)
                        or took > 10 or memory > 500_000)
