@@ -3,7 +3,7 @@ does, and the tests of its vectors pass at every size of a vector.
 
 Usage: emulated_test.py BUILD AARCH64-BUILD, as `tests/bootstrap aarch64` calls
 it. The environment's SHARDC_ROOMS names the rooms whose tests were built, and
-SHARDC_GOLDEN_EVERY of how many recorded texts one is compared.
+SHARDC_EVERY of how many recorded texts one is compared.
 """
 
 import filecmp
@@ -114,8 +114,7 @@ class Emulated(unittest.TestCase):
             done = run([sys.executable, "tests/cli/golden_test.py"],
                        SHARDC_BIN=wrapper, SHARDC_SOURCE_ROOT=ROOT,
                        SHARDC_BUILD_ROOT=BUILD,
-                       SHARDC_GOLDEN_EVERY=os.environ.get(
-                           "SHARDC_GOLDEN_EVERY", "8"))
+                       SHARDC_EVERY=os.environ.get("SHARDC_EVERY", "8"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_verdicts_are_the_same(self):

@@ -2,7 +2,7 @@
 
 `cost`, `fit`, `report`, `suggest` and `verify step` on the same model, mesh and
 size: bytes that a device holds, bytes that it sends by collective, and the order
-of meshes. SHARDC_AGREEMENT_EVERY=1 compares all cases instead of a sample.
+of meshes. SHARDC_EVERY=1 compares all cases instead of a sample.
 """
 
 import html
@@ -13,7 +13,7 @@ import re
 import unittest
 
 from agreeing import CASES, CostCase, inputs, tree
-from driver import TESTDATA, run
+from driver import TESTDATA, one_in, run
 
 # Flags that once changed the formulas of `cost`, by case: model, naming, mesh,
 # batch, length, flags.
@@ -46,8 +46,7 @@ SERVED = [
 ]
 
 def asked(every):
-    text = os.environ.get("SHARDC_AGREEMENT_EVERY")
-    return CASES[::int(text) if text else every]
+    return CASES[::one_in(every)]
 
 
 class Agreement(CostCase):

@@ -55,6 +55,12 @@ def part_of(cases, every):
     return cases if COMPLETE else cases[turn_of_cases() % every::every]
 
 
+def one_in(usual):
+    """Of how many cases a test runs one that takes minutes for all of them:
+    SHARDC_EVERY, for a run by hand, or else the usual number."""
+    return int(os.environ.get("SHARDC_EVERY", usual))
+
+
 class Result:
     def __init__(self, done):
         self.rc = done.returncode

@@ -15,12 +15,10 @@ import unittest
 
 import code_examples
 import transcript
-from driver import BIN, ROOT, TESTDATA
+from driver import BIN, ROOT, TESTDATA, is_sanitized, one_in
 
 GOLDEN = os.path.join(TESTDATA, "golden")
 SHOWN = 60  # lines of a difference
-# Of how many files one is compared; sanitized runs take a part.
-EVERY = int(os.environ.get("SHARDC_GOLDEN_EVERY", "1"))
 HINT = "tests/cli/golden_test.py --write writes what is printed now\n"
 
 
@@ -94,7 +92,8 @@ def first():
 class Golden(unittest.TestCase):
     def test_every_file_is_what_a_run_prints(self):
         count = 0
-        for name, before, now in run_all([], EVERY):
+        every = one_in(8 if is_sanitized() else 1)
+        for name, before, now in run_all([], every):
             count += 1
             with self.subTest(name):
                 lines = list(difflib.unified_diff(
@@ -104,7 +103,7 @@ class Golden(unittest.TestCase):
                     if len(lines) > SHOWN else []
                 if lines:
                     self.fail("\n" + "".join(lines[:SHOWN] + more) + HINT)
-        self.assertGreater(count, 90 // EVERY)
+        self.assertGreater(count, 90 // every)
 
     def test_every_code_has_a_file(self):
         self.assertEqual(

@@ -8,7 +8,7 @@ every run costs is left out by taking differences:
     exponent = log2((work(4n) - work(2n)) / (work(2n) - work(n)))
 
 It is 1 for linear work, a little more if names are sorted, and 2 where every
-rule is compared with every name. SHARDC_GROWTH_EVERY=1 runs every case, and
+rule is compared with every name. SHARDC_EVERY=1 runs every case, and
 prints a table of all exponents; the ordinary tests run a part.
 """
 
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import unittest
 
-from driver import BIN, ROOT, TESTDATA, is_sanitized
+from driver import BIN, ROOT, TESTDATA, is_sanitized, one_in
 
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 from names import word  # noqa: E402
@@ -31,7 +31,7 @@ LIMIT = 1.1
 # A run of `shardc --version` executes ten times as many instructions. Less
 # growth between 2n and 4n is none.
 LEAST_GROWTH = 500_000
-EVERY = int(os.environ.get("SHARDC_GROWTH_EVERY", "16"))
+EVERY = one_in(16)
 
 
 class Inputs:

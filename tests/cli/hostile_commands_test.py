@@ -2,7 +2,7 @@
 
 Each run ends with exit status 0, 1 or 2 within a gibibyte of address space and
 ten seconds of processor time; exit status 2 has an error with a place, and no
-output file. A sample runs with the other tests; SHARDC_HOSTILE_EVERY=1 runs all.
+output file. A sample runs with the other tests; SHARDC_EVERY=1 runs all.
 """
 
 import json
@@ -15,9 +15,9 @@ import subprocess
 import tempfile
 import unittest
 
-from driver import BIN, INTERNAL, MODELS, ROOT, TESTDATA, is_sanitized
+from driver import BIN, INTERNAL, MODELS, ROOT, TESTDATA, is_sanitized, one_in
 
-EVERY = int(os.environ.get("SHARDC_HOSTILE_EVERY", "60"))
+EVERY = one_in(60)
 MEMORY = 1 << 30  # bytes of address space
 SECONDS = 10      # of processor time
 PLACE = re.compile(r"--> |\"file\": \"")

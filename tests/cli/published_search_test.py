@@ -2,16 +2,15 @@
 meshes that `shardc search` finds: every run fits its device, and with its policy,
 micro-batches and ZeRO stage no run is faster than what the search finds.
 
-SHARDC_SEARCH_EVERY=1 searches for all runs, and not for every fortieth; it
+SHARDC_EVERY=1 searches for all runs, and not for every fortieth; it
 prints how many published meshes are within 10 % of the fastest.
 """
 
 import json
-import os
 import tempfile
 import unittest
 
-from driver import Case, run
+from driver import Case, one_in, run
 from published_steps import Steps, offloads, on_device
 
 # The part of a device's memory that a published run may be expected to take.
@@ -59,7 +58,7 @@ class PublishedSearch(Case):
         self.assertGreater(self.share({**row, "model": "not-offloaded"}), 3)
 
     def test_no_published_run_is_faster_than_what_is_found(self):
-        every = int(os.environ.get("SHARDC_SEARCH_EVERY", "40"))
+        every = one_in(40)
         gaps = []
         for row in self.steps.rows[::every]:
             row, _ = on_device(row)

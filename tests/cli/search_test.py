@@ -1,7 +1,7 @@
 """`shardc search`: its winner is never worse than what other commands choose,
 costs what `cost` prints, and is the same whatever the number of threads.
 
-SHARDC_SEARCH_EVERY=1 compares all configurations of testdata/configs with `fit`,
+SHARDC_EVERY=1 compares all configurations of testdata/configs with `fit`,
 `suggest` and the packs, and not a sample.
 """
 
@@ -315,7 +315,7 @@ class Search(SearchCase):
     def test_the_winner_is_never_slower_than_other_commands_choose(self):
         names = sorted(os.path.basename(one)[:-len(".config.json")]
                        for one in glob.glob(os.path.join(CONFIGS, "*.json")))
-        every = os.environ.get("SHARDC_SEARCH_EVERY")
+        every = os.environ.get("SHARDC_EVERY")
         if every:
             names = names[::int(every)]
         else:

@@ -9,13 +9,13 @@ import os
 import tempfile
 import unittest
 
-from driver import ROOT, TESTDATA, Case, FolderCase, part_of, run
+from driver import ROOT, TESTDATA, Case, FolderCase, one_in, part_of, run
 
 PROGRAMS = os.path.join(TESTDATA, "programs")
 STEPS = os.path.join(TESTDATA, "steps")
 REGIONS = os.path.join(TESTDATA, "regions")
 OPAQUE = os.path.join(TESTDATA, "opaque")
-EVERY = os.environ.get("SHARDC_PROGRAMS_EVERY") == "1"
+EVERY = one_in(0) == 1
 MESHES = ("fsdp:2,tp:2", "tp:2", "fsdp:4", "dp:2,fsdp:2,tp:2", "tp:4")
 ODD = {"fsdp": "rows", "tp": "columns"}
 

@@ -2,7 +2,7 @@
 same files the same bytes on standard output and error, and the same exit status.
 Needs Node and what `tests/bootstrap playground` builds.
 
-SHARDC_PLAYGROUND_EVERY=1 compares every bundled model; otherwise some of them.
+SHARDC_EVERY=1 compares every bundled model; otherwise some of them.
 """
 
 import gzip
@@ -12,7 +12,7 @@ import unittest
 
 from native import MODELS, PACKS, Folder, arguments, inputs
 
-EVERY = int(os.environ.get("SHARDC_PLAYGROUND_EVERY", "9"))
+EVERY = int(os.environ.get("SHARDC_EVERY", "9"))
 MESHES = ["dp:2,fsdp:8,tp:4", "fsdp:16,tp:8", "tp:3", "fsdp:-1", "tp:x", ""]
 LAYER = "model.layers.0.mlp.up_proj.weight"
 
