@@ -8,13 +8,15 @@ from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.placement_types import _StridedShard
 
 from shardc.arrays import check_mesh
 from shardc.mesh import Mesh, PlanError, Spec
 from shardc.placement import splits_of
 from shardc.plan_data import PlanData
+from shardc.torch_failures import explain
+from shardc.torch_handlers import install
 
 
 def device_mesh(plan: PlanData, device_type: str = "cpu") -> DeviceMesh:
@@ -117,22 +119,38 @@ def distribute(
         mesh = mesh or device_mesh(plan, tensor.device.type)
     if mesh is not None:
         mesh = stage_mesh(plan, mesh)
+    install()
     made: dict[torch.Tensor, torch.Tensor] = {}
     for path, child in module.named_modules():
-        for key, parameter in list(child.named_parameters(recurse=False)):
+        for key, parameter in _own(child.named_parameters):
             if parameter not in made:
-                made[parameter] = torch.nn.Parameter(
+                made[parameter] = _as_parameter(
                     distribute_tensor(parameter.data, mesh, where[_joined(path, key)]),
-                    requires_grad=parameter.requires_grad,
+                    parameter.requires_grad,
                 )
             setattr(child, key, made[parameter])
-        for key, buffer in list(child.named_buffers(recurse=False)):
+        for key, buffer in _own(child.named_buffers):
             if buffer not in made:
                 made[buffer] = distribute_tensor(
                     buffer, mesh, where[_joined(path, key)]
                 )
             setattr(child, key, made[buffer])
+    explain(module)
     return module
+
+
+def _own(named: Any) -> list[tuple[str, Any]]:
+    """Of a module itself, and under each name that a tensor has in it."""
+    return list(named(recurse=False, remove_duplicate=False))
+
+
+def _as_parameter(x: DTensor, trained: bool) -> torch.nn.Parameter:
+    """A parameter whose gradient has its layout, in which optimizers compute."""
+    out = torch.nn.Parameter(x, requires_grad=trained)
+    if trained:
+        mesh, where = x.device_mesh, x.placements
+        out.register_hook(lambda gradient: gradient.redistribute(mesh, where))
+    return out
 
 
 def _joined(path: str, key: str) -> str:

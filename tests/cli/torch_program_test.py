@@ -497,6 +497,31 @@ class Types(Case):
                 self.assertEqual(one["neither"], [])
 
 
+    def test_distributed_models_compute_what_one_device_does(self):
+        """Of each model its results and gradients under plan.distribute, whose plan
+        follows from its program, on two and on four processes
+        (tests/runtimes/distribute_answers.py, which also compares bytes). Where DTensor
+        stops, the error has the line and what to write there."""
+        recorded = load("DISTRIBUTED.json")
+        models = recorded["models"]
+        self.assertGreaterEqual(len(models), 40)
+        self.assertEqual({name.partition(".")[0] for name in models}, {
+            "diffusers", "litgpt", "own", "peft", "timm", "transformers"})
+        stopped = []
+        for name, found in models.items():
+            self.assertEqual(set(found), set(recorded["meshes"]))
+            for ranks, one in found.items():
+                with self.subTest(name, ranks=ranks):
+                    if "error" in one:
+                        self.assertRegex(one["error"], r"\.py:\d+, in `.*\. Write ")
+                        stopped.append(name)
+                        continue
+                    self.assertGreater(one["sharded"], 0)
+                    self.assertLess(one["results"], 1e-4)
+                    self.assertLess(one["gradients"], 1e-4)
+        self.assertEqual(stopped, ["timm.swin", "timm.vit"])
+
+
 class Values(Case):
     def proved(self, name, folder):
         rules = os.path.join(folder, name + ".yaml")
