@@ -67,6 +67,8 @@ class Recorder:
         self.first: dict[str, list[int] | None] = {}
         self.assumptions: list[str] = []
         self.modules: list[str] = []
+        # Dimensions of values whose sizes the code gives as numbers.
+        self.literals: list[dict[str, Any]] = []
         # The values of the results of equations, by the equation's path: its number
         # in a jaxpr, and before it those of the calls and loops around it, each with
         # the identity of the jaxpr.

@@ -654,7 +654,8 @@ COMPLEX = frozenset(
     _conj_physical _conj _conj_copy view _unsafe_view reshape unsqueeze squeeze permute
     transpose t expand slice select split split_with_sizes unbind cat stack copy zeros
     zeros_like new_zeros empty empty_like new_empty empty_strided new_empty_strided sum
-    prims.clone""".split()
+    prims.clone gather index index_select embedding ones ones_like new_ones full
+    full_like new_full""".split()
 )
 
 

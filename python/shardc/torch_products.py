@@ -568,12 +568,16 @@ def _inside(c: Call, index: Any, size: int) -> int:
 
 
 def _taken(c: Call, x: Any, dim: int, index: int) -> int:
-    """A lookup; a slice where constants determine that the indices are a range."""
+    """A lookup; a slice where constants determine that the indices are a range, which
+    may have dimensions of size 1 around it."""
     v, known = c.values, c.values.recorder.known.get(index)
-    if known is not None and known.ndim == 1 and known.size:
-        first = int(known[0])
-        if first >= 0 and (known == first + np.arange(known.size)).all():
-            return v.slice(c.v(x), dim, first, first + known.size)
+    if known is not None and known.size and known.size == max((1, *known.shape)):
+        flat = known.reshape(-1)
+        first = int(flat[0])
+        if first >= 0 and (flat == first + np.arange(flat.size)).all():
+            value = v.slice(c.v(x), dim, first, first + flat.size)
+            shape = list(v.shape(value))
+            return v.reshape(value, [*shape[:dim], *known.shape, *shape[dim + 1 :]])
     return v.take(c.v(x), dim, index)
 
 
@@ -625,6 +629,7 @@ class _Indices:
         together = self.dims == list(range(self.dims[0], self.dims[-1] + 1))
         self.at = self.dims[0] if together else 0
         self.single = ids[0] if len(ids) == 1 else None
+        self.all = together and self._finds_all(v, x, ids)
         full = []
         for one in ids if len(ids) > 1 else ():
             one = v.expand(v.rank(v.convert(one, "I64"), len(self.shape)), self.shape)
@@ -638,6 +643,20 @@ class _Indices:
         ]
 
 
+    def _finds_all(self, v: Any, x: Any, ids: list[int]) -> bool:
+        """Whether the indices are all positions of their dimensions in order, as where
+        a mask is true everywhere."""
+        known = [v.recorder.known.get(one) for one in ids]
+        sizes = [x.shape[d] for d in self.dims]
+        if any(one is None or one.ndim != 1 for one in known):
+            return False
+        every = np.indices(sizes).reshape(len(sizes), -1)
+        return all(
+            one.shape == wanted.shape and (one == wanted).all()
+            for one, wanted in zip(known, every)
+        )
+
+
 def _are_plain(indices: Sequence[Any]) -> bool:
     return any(one is not None for one in indices) and all(
         one is None or one.dtype not in (torch.bool, torch.uint8) for one in indices
@@ -649,6 +668,8 @@ def _index(c: Call, x: Any, indices: Sequence[Any]) -> Written:
     if not _are_plain(indices):
         return None
     found = _Indices(c, x, indices)
+    if found.all:
+        return c.values.reshape(c.v(x), c.shape)
     if found.single is not None:
         return _taken(c, x, found.dims[0], found.single)
     sizes = [1 if d in found.dims else n for d, n in enumerate(x.shape)]
@@ -690,6 +711,9 @@ def _index_put(
     kept = [n for d, n in enumerate(x.shape) if d not in found.dims]
     shape = [*kept[: found.at], *found.shape, *kept[found.at :]]
     updates = v.expand(c.v(source, c.dtype), shape)
+    if found.all:
+        every = v.reshape(updates, c.shape)
+        return v.map("add", [c.v(x), every]) if accumulate else every
     fn = "add" if accumulate else "set"
     if found.single is not None:
         return v.put(fn, c.v(x), found.dims[0], found.single, updates)

@@ -16,9 +16,10 @@ read later is computed from that again:
     k[:, 3:] = b                 k = concat(a, b)
 
 Questions. Python may ask for an element, for instance in `if mask.all()`. An element
-that constants determine is given. Else a boolean is true, a number is 1, and `nonzero`
-finds every element: the program has the branch of this answer, which its assumptions
-state.
+that constants determine is given. So is one that follows from inputs with elements, such
+as a mask on the CPU: small results of such inputs alone are computed too. Else a boolean
+is true, a number is 1, and `nonzero` finds every element. But for constants the program
+has the branch of this answer, which its assumptions state.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ import math
 import os
 import sys
 import sysconfig
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, Callable
 
 import numpy as np
 import torch
 from torch._decomp import decomposition_table
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch._library import custom_ops
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
 import shardc.torch_products  # noqa: F401  (adds rows to the table)
@@ -45,6 +46,9 @@ from shardc.program_places import Places
 from shardc.torch_ops import COMPLEX, ROWS, Call, bounds
 from shardc.torch_values import Values
 from shardc.tree import dtype_text
+
+# Elements that are computed from the elements of inputs, at most.
+FOLLOWED = 1 << 16
 
 Step = Callable[[int], int]
 Inverse = Callable[[int, int], int]
@@ -74,6 +78,15 @@ class SourcePlaces(Places):
                 return [self._number(file), frame.f_lineno]
             frame = frame.f_back
         return None
+
+    def of_traceback(self, at: TracebackType | None) -> list[int] | None:
+        """The place of the innermost frame of a model's code that an error has left."""
+        found = None
+        while at is not None:
+            if self._is_own(at.tb_frame.f_code.co_filename):
+                found = [self._number(at.tb_frame.f_code.co_filename), at.tb_lineno]
+            at = at.tb_next
+        return found
 
     def _is_own(self, file: str) -> bool:
         if file not in self._own:
@@ -156,6 +169,10 @@ class Recording(TorchDispatchMode):
         self.sources: dict[int, tuple[list[int] | None, int | None]] = {}
         self._numbers: dict[str, int] = {}
         self.asked: dict[str, None] = {}
+        # The elements of values that follow from inputs with elements, and of those
+        # that follow from constants alone.
+        self.data: dict[int, torch.Tensor] = {}
+        self.fixed: dict[int, torch.Tensor] = {}
 
     # ---- Tensors
 
@@ -166,10 +183,13 @@ class Recording(TorchDispatchMode):
         if look is not None:
             self.looks[look] = slot
 
-    def input(self, tensor: Any) -> int:
-        """A new input."""
+    def input(self, tensor: Any, given: Any = None) -> int:
+        """A new input, of whose elements `given` may have those of a call."""
         value = self.recorder.value(list(tensor.shape), dtype_text(tensor.dtype))
         self.bind(tensor, Slot(value))
+        if given is not None and given.device.type == "cpu":
+            if given.numel() <= FOLLOWED:
+                self.data[value] = given.detach()
         return value
 
     def slot_of(self, tensor: Any) -> Slot | None:
@@ -263,11 +283,11 @@ class Recording(TorchDispatchMode):
         question = _QUESTIONS.get(packet)
         if question is not None:
             return question(self, tensors[0])
-        if packet == "index" and any(
+        if packet in _INDEXED and any(
             one is not None and one.dtype in (torch.bool, torch.uint8)
             for one in args[1]
         ):
-            args = (args[0], self._positions(args[1]))
+            args = self._without_masks(args)
         view = _VIEWS.get(packet)
         if view is not None and func.is_view and func.namespace == "aten":
             return self._view(func, view, args, kwargs)
@@ -324,6 +344,11 @@ class Recording(TorchDispatchMode):
     def _call(self, func: Any, packet: str, args: Any, kwargs: Any) -> Any:
         written = _written_to(func, args, kwargs)
         result = self._run(func, args, kwargs)
+        if packet == "set_" and len(args) > 1 and isinstance(args[1], torch.Tensor):
+            # The tensor is another one from now on.
+            self.value_of(args[1])
+            self.bind(args[0], self.slots[id(args[1])])
+            return args[0]
         name = packet
         if written and packet.endswith("_") and not packet.endswith("__"):
             name = packet[:-1]
@@ -332,7 +357,9 @@ class Recording(TorchDispatchMode):
         if func.namespace == "prims":
             name = "prims." + name
         plain = {k: v for k, v in kwargs.items() if k not in _LAYOUT and k != "out"}
+        follow = self._following(func, args, kwargs, written, result)
         outs = self._write(func, name, args, plain, kwargs, result)
+        follow(outs)
         if written:
             for tensor, value in zip(written, outs):
                 self._assign(tensor, value, func)
@@ -372,8 +399,9 @@ class Recording(TorchDispatchMode):
         return value
 
     def _decomposed(self, func: Any, args: Any, kwargs: Any) -> list[int] | None:
-        """The results of PyTorch's own decomposition."""
-        rule = decomposition_table.get(func)
+        """The results of PyTorch's own decomposition, or of the Python code of an
+        operation that a library has defined by it."""
+        rule = decomposition_table.get(func) or _code_of(func)
         at, passes = self.values.body.at, self.values.body.passes
         try:
             with self:
@@ -430,6 +458,13 @@ class Recording(TorchDispatchMode):
     # ---- Views
 
     def _view(self, func: Any, make: Any, args: Any, kwargs: Any) -> Any:
+        result = self._look_at(func, make, args, kwargs)
+        follow = self._following(func, args, kwargs, [], result)
+        outs = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
+        follow([self.value_of(one) for one in outs])
+        return result
+
+    def _look_at(self, func: Any, make: Any, args: Any, kwargs: Any) -> Any:
         result = self._run(func, args, kwargs)
         tensor = args[0]
         if self.slot_of(tensor) is None:
@@ -465,10 +500,79 @@ class Recording(TorchDispatchMode):
 
     # ---- Questions
 
+    def _elements(self, tensor: Any) -> Any:
+        """A tensor with the elements, if they are known; else None."""
+        if self.slot_of(tensor) is None and tensor.device.type == "cpu":
+            return tensor.detach()
+        value = self.value_of(tensor)
+        if value in self.data:
+            return self.data[value]
+        if value in self.fixed:
+            return self.fixed[value]
+        known = self.recorder.known.get(value)
+        return None if known is None else torch.from_numpy(np.array(known))
+
+    def _following(
+        self, func: Any, args: Any, kwargs: Any, written: list[Any], result: Any
+    ) -> Callable[[list[int]], None]:
+        """Computes the results of a call from the elements of its operands, if all
+        have some; they belong to the values that the returned function is given."""
+
+        def ignore(_: list[int]) -> None:
+            return
+
+        leaves = tree_leaves((args, kwargs, result))
+        size = sum(x.numel() for x in leaves if isinstance(x, torch.Tensor))
+        if size > FOLLOWED or _is_any(func):
+            return ignore
+        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        followed = any(self._is_followed(x) for x in given)
+        elements = {id(x): self._elements(x) for x in given}
+        if any(x is None for x in elements.values()):
+            return ignore
+        changed = {id(x) for x in written}
+
+        def filled(x: Any) -> Any:
+            if not isinstance(x, torch.Tensor):
+                return x
+            data = elements[id(x)]
+            return data.clone() if id(x) in changed else data
+
+        args, kwargs = tree_map(filled, (args, kwargs))
+        if "device" in kwargs:
+            kwargs["device"] = torch.device("cpu")
+        try:
+            with _disable_current_modes():
+                result = func(*args, **kwargs)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError):
+            return ignore
+        made = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
+
+        def follow(values: list[int]) -> None:
+            for value, x in zip(values, made):
+                (self.data if followed else self.fixed)[value] = x
+
+        return follow
+
+    def _is_followed(self, tensor: Any) -> bool:
+        slot = self.slot_of(tensor)
+        return slot is not None and slot.read() in self.data
+
     def _known(self, tensor: Any) -> np.ndarray[Any, Any] | None:
         if self.slot_of(tensor) is None and tensor.device.type == "cpu":
             return np.asarray(tensor.detach())
-        return self.recorder.known.get(self.value_of(tensor))
+        value = self.value_of(tensor)
+        if value in self.fixed:
+            data = self.fixed[value]
+            return (data.float() if data.dtype == torch.bfloat16 else data).numpy()
+        return self.recorder.known.get(value)
+
+    def _given(self, tensor: Any, what: str) -> Any:
+        """The elements that follow from those of inputs, which is an assumption."""
+        data = self.data.get(self.value_of(tensor))
+        if data is not None:
+            self._assume(f"The program is the one for the given data, of which {what}")
+        return data
 
     def _assume(self, text: str) -> None:
         sentence = f"{text}{self.places.text(self.values.body.at)}."
@@ -480,6 +584,9 @@ class Recording(TorchDispatchMode):
         known = self._known(tensor)
         if known is not None:
             return known.reshape(-1)[0].item()
+        data = self._given(tensor, "Python reads an element")
+        if data is not None:
+            return data.reshape(-1)[0].item()
         if tensor.dtype == torch.bool:
             self._assume(
                 "The program has the branch for which a condition on data is true"
@@ -488,16 +595,56 @@ class Recording(TorchDispatchMode):
         self._assume("The program is the one for which a number that Python reads is 1")
         return 1.0 if tensor.dtype.is_floating_point else 1
 
+    def elements(self, tensor: Any) -> Any:
+        """What tolist() returns."""
+        self.values.body.at = self.places.of_frame(sys._getframe(2), self.stop)
+        known = self._known(tensor)
+        if known is not None:
+            return known.tolist()
+        data = self._given(tensor, "Python reads the elements")
+        if data is not None:
+            return data.tolist()
+        what = "is true" if tensor.dtype == torch.bool else "is 1"
+        self._assume(
+            f"The program is the one for which each element that tolist() returns {what}"
+        )
+        return torch.ones(tensor.shape, dtype=tensor.dtype, device="cpu").tolist()
+
     def nonzero(self, tensor: Any) -> Any:
         known = self._known(tensor)
         if known is not None:
             return torch.from_numpy(np.stack(np.nonzero(known), 1))
+        data = self._given(tensor, "nonzero() finds the elements")
+        if data is not None:
+            return data.nonzero()
         self._assume("The program is the one for which nonzero() finds every element")
         return torch.ones(tensor.shape, device="cpu").nonzero()
+
+    def sized(self, tensor: Any, dims: list[int]) -> None:
+        """Notes that the code fixes the sizes of some dimensions of a tensor."""
+        slot = self.slot_of(tensor)
+        if slot is None or not dims:
+            return
+        at = self.places.of_frame(sys._getframe(2), self.stop)
+        # Exchanges and joins of dimensions before are no operations of the program.
+        first, groups = self.values.origins(slot.read())[0]
+        found = sorted({inner for d in dims for inner in groups[d]})
+        self.recorder.literals.append(
+            {"value": first, "dims": found, **({"at": at} if at else {})}
+        )
 
     def equal(self, tensor: Any) -> Any:
         self._assume("The program has the branch for which two tensors are equal")
         return True
+
+    def _without_masks(self, args: Any) -> Any:
+        """Operands of x[mask] and of x[mask] = y, with positions for the mask. One
+        number for all elements that a mask finds is chosen by the mask itself."""
+        given = [one for one in args[1] if one is not None]
+        source = args[2] if len(args) > 2 else None
+        if source is not None and source.dim() == 0 and len(given) == 1:
+            return args
+        return (args[0], self._positions(args[1]), *args[2:])
 
     def _positions(self, indices: Any) -> list[Any]:
         """Indices with positions in place of masks."""
@@ -520,6 +667,23 @@ def _takes(row: Any, args: Any, kwargs: Any) -> bool:
     return True
 
 
+def _code_of(func: Any) -> Any:
+    """The function of torch.library.custom_op that defines an operation, or None."""
+    found = getattr(custom_ops, "OPDEFS", {}).get(func._schema.name)
+    return getattr(found, "_init_fn", None)
+
+
+def _is_any(func: Any) -> bool:
+    """Whether the elements of the results may be any: drawn, or not initialised."""
+    name = func.overloadpacket.__name__
+    return torch.Tag.nondeterministic_seeded in func.tags or "empty" in name
+
+
+# Operations whose second operand is a list of indices or masks.
+_INDEXED = frozenset(
+    """index index_put index_put_ _unsafe_index _unsafe_index_put _index_put_impl
+    _index_put_impl_""".split()
+)
 _LAYOUT = ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking")
 
 _QUESTIONS: dict[str, Callable[[Recording, Any], Any]] = {
@@ -787,28 +951,3 @@ _VIEWS: dict[str, Any] = {
     "broadcast_in_dim": lambda *_: None,
     "view_of": lambda *_: None,
 }
-
-
-class Elements(TorchFunctionMode):
-    """Keeps the elements of tensors that are made of numbers, as torch.tensor does,
-    where the device has none."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = dict(kwargs or {})
-        if func in (torch.tensor, torch.as_tensor) and "device" in kwargs:
-            if not isinstance(args[0] if args else kwargs.get("data"), torch.Tensor):
-                kwargs["device"] = "cpu"
-        elif func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
-            args = (args[0], _index(args[1]), *args[2:])
-        return func(*args, **kwargs)
-
-
-def _index(index: Any) -> Any:
-    """An index with tensors in place of lists of numbers."""
-    if isinstance(index, tuple):
-        return tuple(map(_index, index))
-    if isinstance(index, list) and index and all(type(x) in (int, bool) for x in index):
-        return torch.tensor(index)
-    return index

@@ -25,7 +25,9 @@ from typing import Any, Callable
 import torch
 from torch import nn
 
-from shardc.torch_recorder import Elements, Recording
+from shardc.torch_calls import Calls
+from shardc.torch_flex import WrittenOut
+from shardc.torch_recorder import Recording
 
 VERSION = f"torch {torch.__version__}"
 # Objects are searched for tensors this deep.
@@ -44,6 +46,27 @@ class Recorded:
     function: Callable[..., list[Any]]
     # The tensors that were given as inputs.
     given: list[Any]
+
+
+class RecordError(Exception):
+    """What stopped a recording, and where."""
+
+    def __init__(self, error: Exception, where: str, asked: list[str]) -> None:
+        lines = str(error).strip().splitlines()
+        kind = type(error).__name__
+        # The text of an assertion is often empty.
+        text = lines[0] if lines else kind
+        if isinstance(error, AssertionError) and lines:
+            text = f"{kind}: {text}"
+        if asked:
+            text += (
+                f"{where}. {asked[-1]} If that is not so, pass the inputs with elements,"
+                " on the CPU, from which it follows; if it follows from weights, choose"
+                " code that does not ask, such as a dense form of experts"
+            )
+        else:
+            text += f"{where}. Check that the call itself runs with these arguments"
+        super().__init__(text)
 
 
 def is_torch(*given: Any) -> bool:
@@ -71,14 +94,21 @@ def record(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Reco
     given = _Given(args, kwargs)
     recording = Recording(_called.__code__)
     for one in given.inputs:
-        one.value = recording.input(one.hollow)
+        # Weights have elements of training, on which no branch should depend.
+        has_data = one.kind == "data" or not one.given.is_floating_point()
+        one.value = recording.input(one.hollow, one.given if has_data else None)
     modules = {
         id(inner): prefix + name
         for prefix, module in named_modules(given.args)
         for name, inner in module.named_modules()
     }
-    with _Watching(recording, modules), Elements(), recording:
-        result = _called(fn, given.args, given.kwargs)
+    try:
+        with WrittenOut(), _Watching(recording, modules), Calls(recording), recording:
+            result = _called(fn, given.args, given.kwargs)
+    except Exception as error:
+        place = recording.places.of_traceback(error.__traceback__)
+        where = recording.places.text(place)
+        raise RecordError(error, where, list(recording.asked)) from error
     outputs = [recording.value_of(x) for _, x in _tensors(result)]
     # Inputs that are results too, and those whose gradients are.
     changed, graded = [], []

@@ -90,12 +90,17 @@ class Values:
         if fn == "complex":
             self._parts[out] = ins[0], ins[1]
             return
-        known = [self._parts.get(one) for one in ins]
+        # The indices of a lookup are real.
+        operands = ins[:1] if op == "gather" else ins
+        known = [self._parts.get(one) for one in operands]
         if not known or None in known:
             return
-        if op in ("reshape", "transpose", "broadcast", "slice", "concat"):
+        if op in ("reshape", "transpose", "broadcast", "slice", "concat", "gather"):
+            indices = ins[len(operands) :]
             real, imaginary = (
-                self.write(op, [pair[i] for pair in known if pair], shape, **more)
+                self.write(
+                    op, [*(pair[i] for pair in known if pair), *indices], shape, **more
+                )
                 for i in (0, 1)
             )
             self._parts[out] = real, imaginary

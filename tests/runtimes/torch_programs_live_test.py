@@ -271,9 +271,105 @@ class Live(unittest.TestCase):
 
         made = self.compare(asked, drawn(3, 4))
         self.assertEqual(len(made["assumptions"]), 2)
-        self.assertIn("a condition on data is true", made["assumptions"][0])
+        self.assertIn("given data, of which Python reads an element at",
+                      made["assumptions"][0])
         self.assertIn("torch_programs_live_test.py", made["assumptions"][0])
+        self.assertIn("nonzero() finds the elements", made["assumptions"][1])
+        made = program.trace(asked, drawn(3, 4).to("meta"))
+        self.assertIn("a condition on data is true", made["assumptions"][0])
         self.assertIn("nonzero() finds every element", made["assumptions"][1])
+
+    def test_the_elements_of_inputs_choose_branches_and_lengths(self):
+        """Of a mask with a row of two and a row of three, tolist() has those lengths;
+        without elements each is one."""
+        def cut(x, mask):
+            assert not bool((mask.sum(1) == 4).any())
+            return x[:, :max(mask.sum(1).tolist())] * 2
+
+        mask = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0]])
+        made = self.compare(cut, drawn(2, 4, 5), mask)
+        self.assertEqual(made["values"][made["outputs"][0]]["shape"], [2, 3, 5])
+        with self.assertRaisesRegex(program.ProgramError, (
+                r"AssertionError at .*torch_programs_live_test\.py:\d+\. The program has "
+                r"the branch for which a condition on data is true at .* with elements")):
+            program.trace(cut, drawn(2, 4, 5), mask.to("meta"))
+
+        def lengths(x, mask):
+            return x[:, :max(mask.sum(1).tolist())] * 2
+
+        made = program.trace(lengths, drawn(2, 4, 5), mask.to("meta"))
+        self.assertEqual(made["values"][made["outputs"][0]]["shape"], [2, 1, 5])
+        self.assertIn("tolist() returns is 1", made["assumptions"][0])
+
+    def test_an_error_of_the_call_has_its_line(self):
+        def wrong(x):
+            return x @ x
+
+        with self.assertRaisesRegex(program.ProgramError, (
+                r"torch_programs_live_test\.py:\d+\. Check that the call itself runs")):
+            program.trace(wrong, drawn(3, 4))
+
+    def test_masks_that_choose_rows_are_followed(self):
+        def packed(x, mask, weight):
+            y = torch.full_like(x, 0.5)
+            y[mask] = x[mask] @ weight
+            return y
+
+        mask = torch.tensor([[True, False, True], [True, True, False]])
+        made = self.compare(packed, drawn(2, 3, 4), mask, drawn(4, 4))
+        self.assertEqual(made["unknown"], [])
+        # A mask that is true everywhere chooses all rows in order.
+        made = self.compare(packed, drawn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool),
+                            drawn(4, 4))
+        self.assertEqual(made["unknown"], [])
+        self.assertNotIn("gather", {op["op"] for op in made["ops"]})
+        self.assertNotIn("scatter", {op["op"] for op in made["ops"]})
+
+    def test_operations_of_libraries_are_their_code(self):
+        @torch.library.custom_op("shardc_test::doubled", mutates_args=())
+        def doubled(x: torch.Tensor) -> torch.Tensor:
+            return x.cumsum(1) * 2
+
+        doubled.register_fake(torch.empty_like)
+        made = self.compare(lambda x: doubled(x) + 1, drawn(3, 4))
+        self.assertIn("cumulative", {op["op"] for op in made["ops"]})
+
+    def test_complex_tables_are_looked_up(self):
+        def rotated(x, positions, table):
+            turns = torch.polar(torch.ones_like(table), table)
+            index = positions[..., None].expand(-1, -1, 2)
+            turns = torch.gather(turns[None].expand(2, -1, -1), 1, index)
+            pairs = torch.view_as_complex(x.reshape(2, 3, 2, 2))
+            return torch.view_as_real(pairs * turns).flatten(-2)
+
+        positions = torch.tensor([[0, 2, 1], [4, 3, 0]])
+        made = self.compare(rotated, drawn(2, 3, 4), positions, drawn(5, 2))
+        self.assertEqual(made["unknown"], [])
+        self.assertNotIn("C64", {one["dtype"] for one in made["values"]})
+
+    def test_flex_attention_is_attention(self):
+        from torch.nn.attention import flex_attention as flex
+
+        def attended(q, k, v, slope, document):
+            def score(s, b, h, row, column):
+                return s + slope[h] * (column - row)
+
+            def shown(b, h, row, column):
+                return (row >= column) & (document[b, row] == document[b, column])
+
+            mask = flex.create_block_mask(shown, 2, None, 6, 6, device=q.device)
+            return flex.flex_attention(q, k, v, score_mod=score, block_mask=mask,
+                                       enable_gqa=True)
+
+        given = (drawn(2, 4, 6, 8), drawn(2, 2, 6, 8), drawn(2, 2, 6, 8), drawn(4),
+                 torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1]]))
+        made = self.compare(attended, *given)
+        self.assertEqual(made["unknown"], [])
+        compiled = torch.compile(flex.flex_attention)
+        made = program.trace(lambda q, k, v: compiled(q, k, v), *given[:1],
+                             drawn(2, 4, 6, 8), drawn(2, 4, 6, 8))
+        self.assertEqual(made["unknown"], [])
+        self.assertEqual(flex.flex_attention.__code__.co_name, "flex_attention")
 
     def test_automatic_casts_are_switched_off_or_stated(self):
         """Transformers 4 switches them off for a tensor's device, where that of a
