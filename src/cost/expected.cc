@@ -641,10 +641,10 @@ std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
   out.expert_layer = step->ExpertLayerAt(rates);
   out.least = SumOf(step->PartsAt(BestRates(settings)));
   out.most = SumOf(step->PartsAt(WorstRates(rates)));
-  const auto flops = FlopsOf(work, settings, Memory{});
+  const auto flops = ModelFlopsOf(work, settings);
   const double per_chip = Real(profile->devices_per_chip);
-  out.model_flops_share =
-      flops.value_or(0) / out.seconds / (profile->bf16_rate / per_chip);
+  out.model_flops_share = flops.value_or(0) / Real(work.mesh.devices) /
+                          out.seconds / (profile->bf16_rate / per_chip);
   out.tokens_per_second = Real(*settings.batch) * Real(*settings.length) /
                           Real(work.mesh.devices) / out.seconds;
   out.stack = &stack;

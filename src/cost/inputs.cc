@@ -11,7 +11,10 @@
 #include "cost/inputs.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -484,6 +487,43 @@ void SetUnknownAxes(const AxisGroup& axes, std::string settled_by,
                .settled_by = std::move(settled_by)};
 }
 
+// Adds a note about axes over which nothing is sharded, neither tokens nor
+// heads nor weights: the devices along them repeat each other's work. `stages`
+// is the axis of pipeline stages, or empty.
+void NoteIdleAxes(std::string_view stages, CostInputs& work) {
+  std::set<std::string, std::less<>> used;
+  const auto take = [&](const AxisGroup& axes) {
+    for (const std::string& axis : axes) {
+      used.insert(std::string(WholeAxis(axis)));
+    }
+  };
+  for (const Spec* spec : {&work.query, &work.key, &work.value, &work.output}) {
+    std::ranges::for_each(*spec, take);
+  }
+  take(work.hidden);
+  for (const ParamClass& param : work.params) {
+    std::ranges::for_each(param.spec, take);
+    used.insert(param.placed_along);
+  }
+  AxisGroup idle;
+  int64_t repeats = 1;
+  for (const MeshAxis& axis : work.mesh.axes) {
+    if (axis.size <= 1 || axis.name == stages || used.contains(axis.name)) {
+      continue;
+    }
+    idle.push_back(axis.name);
+    repeats = Times(repeats, axis.size);
+  }
+  if (idle.empty()) return;
+  AxisGroup batch = work.Batch();
+  batch.push_back(idle.front());
+  work.notes.push_back(std::string(kRepeatedWork) + GroupText(idle) + ", so " +
+                       Counted(repeats, "device") +
+                       " repeat the same work: write `axes: {batch: [" +
+                       Join(batch, ", ") + "]}` in the rules if " +
+                       ShortQuote(idle.front()) + " divides the batch");
+}
+
 void FindUnknownAxes(const Compiled& compiled, CostInputs& work) {
   AxisGroup named;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
@@ -739,6 +779,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
     }
   }
   FindUnknownAxes(compiled, out);
+  NoteIdleAxes(compiled.stage_axis, out);
   if (compiled.manifest.dtype_assumed) out.notes.emplace_back(kDtypeAssumed);
   const std::vector<std::string>& notes = compiled.manifest.notes;
   out.before_quantisation = IsAmong(kBeforeQuantisation, notes);
@@ -813,6 +854,7 @@ CostInputs MakeCostInputs(const ReadPlan& plan,
   // DropUnevenHeadsOfFile() removes axes of attention that do not divide the
   // heads. What such axes shard is known, so they are looked for first.
   FindUnknownAxesOfFile(plan, out);
+  NoteIdleAxes(plan.stages ? plan.stages->axis : "", out);
   DropUnevenHeadsOfFile(out);
   OrientAll(out, separator);
   NoteExpertAxes(out);

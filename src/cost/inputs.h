@@ -129,6 +129,9 @@ struct ParamClass {
   bool MayCountExperts(int dim) const;
 };
 
+// How the note begins about axes over which a step shards nothing.
+inline constexpr std::string_view kRepeatedWork = "nothing is sharded over ";
+
 // The number of layers that have each number of KV heads.
 using LayersByKvHeads = std::map<int64_t, int64_t>;
 

@@ -262,7 +262,8 @@ std::optional<int64_t> TokensIn(const CostInputs& work,
 }  // namespace
 
 bool IsAlwaysShown(std::string_view assumption) {
-  return std::find(std::begin(kAlwaysShown), std::end(kAlwaysShown),
+  return assumption.starts_with(kRepeatedWork) ||
+         std::find(std::begin(kAlwaysShown), std::end(kAlwaysShown),
                    assumption) != std::end(kAlwaysShown);
 }
 

@@ -592,6 +592,25 @@ std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
   return once * (3 + again) - frozen;
 }
 
+std::optional<double> ModelFlopsOf(const CostInputs& work,
+                                   const Settings& settings) {
+  // One device that holds everything repeats nothing.
+  CostInputs one = work;
+  for (ParamClass& param : one.params) {
+    for (AxisGroup& axes : param.spec) axes.clear();
+    param.placed.clear();
+  }
+  for (Spec* spec : {&one.query, &one.key, &one.value, &one.output}) {
+    for (AxisGroup& axes : *spec) axes.clear();
+  }
+  one.hidden.clear();
+  one.kv_parts.reset();
+  if (one.expert_axes) one.expert_axes->clear();
+  Settings all_rows = settings;
+  all_rows.microbatches = 1;
+  return FlopsOf(one, all_rows, Memory{});
+}
+
 namespace {
 
 // Returns the seconds of a step's operations at the peak rates. If the step

@@ -142,6 +142,12 @@ struct Time {
 // role of a parameter is not known (CostInputs::not_known).
 std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory);
+// Returns the floating-point operations that all devices of the mesh need for a
+// step in total: each operation is counted once, however many devices repeat
+// it, and nothing is rematerialised. Returns nullopt in the same cases as
+// FlopsOf.
+std::optional<double> ModelFlopsOf(const CostInputs& work,
+                                   const Settings& settings);
 // Returns the time of a step, and sets `seconds` of each transfer. Returns
 // nullopt without a profile, if the communication needs a fact that the user
 // did not give, and in the same cases as FlopsOf.

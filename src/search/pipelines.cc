@@ -281,11 +281,11 @@ class Finder {
     out.least = cost->least;
     out.most = cost->most;
     const DeviceProfile* const profile = out.settings.profile;
-    const double flops =
-        cost::FlopsOf(work, out.settings, cost::Memory{}).value_or(0);
+    const double flops = cost::ModelFlopsOf(work, out.settings).value_or(0);
     out.model_flops_share =
         flops * cost::Real(profile->devices_per_chip) /
-        (cost::Real(out.Ranks()) * out.seconds * profile->bf16_rate);
+        (cost::Real(work.mesh.devices) * cost::Real(out.Ranks()) * out.seconds *
+         profile->bf16_rate);
     out.bubble = cost->timeline.StepBubble();
     out.after = cost->after;
     out.gathers_once = cost->settings.gathers_once;

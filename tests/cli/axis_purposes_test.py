@@ -292,5 +292,40 @@ class AsWrittenTest(Case):
         self.assertEqual(got, (set(), set()))
 
 
+class RepeatedWorkTest(Case):
+    """The rate of use counts the model's operations, however often devices
+    repeat them."""
+
+    def step(self, mesh, *args):
+        self.write("full.json", json.dumps(CONFIG | {"max_position_embeddings":
+                                                     4096}))
+        got = run("cost", "--no-project", "--illegal", "drop", "--mesh", mesh,
+                  "--rules", "builtin:llama/hf", "--model", "full.json",
+                  "--batch", "8", "--seq", "512", "--profile", "h100-sxm",
+                  *args, "--format", "json", cwd=self.folder)
+        self.assertEqual(got.rc, 0, got)
+        return got.json()
+
+    def figures(self, mesh, *args):
+        time = self.step(mesh, *args)["time"]
+        return time["mfu"], time["tokens_per_second_per_device"]
+
+    def test_rate_of_use_falls_as_the_tokens_of_a_device(self):
+        whole, tokens = self.figures("fsdp:2")
+        for mesh in ("x:4,fsdp:2", "fsdp:2,y:3", "ep:4,fsdp:2"):
+            share, each = self.figures(mesh)
+            with self.subTest(mesh=mesh):
+                self.assertAlmostEqual(share / whole, each / tokens, 6)
+                self.assertLess(share, whole / 2)
+
+    def test_an_idle_axis_is_named(self):
+        text = json.dumps(self.step("x:4,fsdp:2"))
+        self.assertIn("nothing is sharded over", text)
+        self.assertIn("4 devices repeat the same work", text)
+        self.assertIn("axes: {batch: [fsdp, x]}", text)
+        self.assertNotIn("repeat the same work",
+                         json.dumps(self.step("dp:4,fsdp:2")))
+
+
 if __name__ == "__main__":
     unittest.main()
