@@ -114,6 +114,12 @@ def _declared(
     if hasattr(found, "spec") and hasattr(found, "mesh"):
         meshes.add(found.mesh)
         found = found.spec
+    entries, rank = len(tuple(found)), len(leaf.shape)
+    if entries > rank:
+        # An array of JAX refuses it, even if the entries at its end are None.
+        raise Refused(
+            f"a spec of {entries} entries for {rank} dimensions, which is too long"
+        )
     return spec_of(found)
 
 

@@ -423,7 +423,9 @@ rules:
         unconstrained = type("U", (), {"__repr__": lambda self: "UNCONSTRAINED"})()
         for spec, reason in ((P("tp", unreduced={"x"}), "unreduced"),
                              (P(unconstrained), "UNCONSTRAINED"),
-                             (P("tp", "tp"), "twice")):
+                             (P("tp", "tp"), "twice"),
+                             (P("tp", None, None), "too long"),
+                             (P(None, None, "tp"), "too long")):
             rules = from_model({"w": array(4, 4, sharding=types.SimpleNamespace(
                 mesh=on, spec=spec))})
             self.assertIn(reason, rules.prove().refused["w"])
