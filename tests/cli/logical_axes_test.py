@@ -304,5 +304,50 @@ class Logical(Case):
             2).err)
 
 
+class UnmappedTest(Case):
+    """What an import cannot map is a warning, and not silently replicated."""
+
+    NAMES = {"a/kernel": ["embed", "mlp"], "b/kernel": ["mlp", "embed"],
+             "c/kernel": ["other", "embed"], "d": [None]}
+
+    def warnings(self, text, mesh):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, content in (("base.yml", text),
+                              ("names.json", json.dumps(self.NAMES))):
+            with open(os.path.join(folder.name, name), "w",
+                      encoding="utf-8") as out:
+                out.write(content)
+        got = run("import", "maxtext", "base.yml", "--names", "names.json",
+                  "--mesh", mesh, cwd=folder.name)
+        self.assertEqual(got.rc, 0, got)
+        return [line for line in got.err.splitlines()
+                if line.startswith("warning")]
+
+    RULES = "[['embed', ['fsdp', 'context']], ['mlp', ['tensor']]]"
+
+    def test_axes_and_names_are_listed_once_each(self):
+        found = self.warnings(f"logical_axis_rules: {self.RULES}\n", "fsdp:2")
+        self.assertEqual(len(found), 3, found)
+        for one, count in (("`context`", 2), ("`tensor`", 1)):
+            line, = (line for line in found if one in line)
+            self.assertIn("fsdp=2) lacks the axis", line)
+            self.assertIn(f"and of {count} more parameter", line)
+        self.assertIn("no logical axis rule has the name `other`",
+                      "".join(found))
+
+    def test_declared_axes_have_size_1_where_the_mesh_lacks_them(self):
+        found = self.warnings(
+            "mesh_axes: [fsdp, context]\n"
+            f"logical_axis_rules: {self.RULES}\n", "fsdp:2")
+        self.assertEqual(len(found), 2, found)
+        self.assertNotIn("context", "".join(found))
+
+    def test_complete_rules_have_none(self):
+        self.assertEqual(self.warnings(
+            "logical_axis_rules: [['embed', fsdp], ['mlp', null], "
+            "['other', null]]\n", "fsdp:2"), [])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -17,6 +17,7 @@
 #include "model/mesh_layout.h"
 #include "model/name.h"
 #include "source/json.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
@@ -351,13 +352,106 @@ std::optional<Imported> ImportNamed(
   return imported;
 }
 
+namespace {
+
+// What logical axis rules do not map on this mesh.
+class Unmapped {
+ public:
+  // `declared` are the axes that the source declares: an axis that the mesh of
+  // `--mesh` lacks has size 1.
+  Unmapped(std::span<const LogicalRule> rules, const AxisGroup& declared,
+           const Mesh& mesh)
+      : declared_(declared), mesh_(mesh) {
+    for (const LogicalRule& rule : rules) by_name_[rule.name].push_back(&rule);
+  }
+
+  // Takes the logical names of a parameter.
+  void Take(const LogicalNames& one) {
+    for (const AxisGroup& name : one.dims) {
+      if (name.empty()) continue;
+      const auto at = by_name_.find(name[0]);
+      if (at == by_name_.end()) {
+        Count(nameless_, name[0], one);
+        continue;
+      }
+      for (const LogicalRule* rule : at->second) {
+        for (const std::string& axis : rule->axes) {
+          if (mesh_.Find(axis) || IsAmong(axis, declared_)) continue;
+          Count(absent_, axis, one);
+        }
+      }
+    }
+  }
+
+  // Adds a warning for each name without a rule and for each axis that the mesh
+  // lacks.
+  void Report(Findings& findings) const {
+    for (const auto& [name, seen] : nameless_) {
+      Add("no logical axis rule has the name " + ShortQuote(name), seen,
+          "add a rule for it, with null if the dimension is unsharded",
+          findings);
+    }
+    for (const auto& [axis, seen] : absent_) {
+      Add("the mesh (" + MeshText(mesh_) + ") lacks the axis " +
+              ShortQuote(axis) + " of the logical axis rules",
+          seen, "add the axis to the mesh, with size 1 if it shards nothing",
+          findings);
+    }
+  }
+
+ private:
+  struct Seen {
+    int64_t params = 0;
+    const LogicalNames* first = nullptr;
+  };
+  using ByName = std::map<std::string, Seen, std::less<>>;
+
+  static void Count(ByName& to, const std::string& key,
+                    const LogicalNames& one) {
+    Seen& seen = to[key];
+    if (seen.first == nullptr) seen.first = &one;
+    ++seen.params;
+  }
+
+  static void Add(const std::string& what, const Seen& seen, std::string help,
+                  Findings& findings) {
+    Finding finding;
+    finding.code = &code::kUnknownName;
+    finding.level = Level::kWarning;
+    finding.place = seen.first->place;
+    finding.message =
+        what + ": a dimension of " + ShortQuote(seen.first->param) +
+        (seen.params > 1
+             ? " and of " + Counted(seen.params - 1, "more parameter")
+             : "") +
+        " is not sharded by it";
+    finding.help = std::move(help);
+    findings.Add(std::move(finding));
+  }
+
+  const AxisGroup& declared_;
+  const Mesh& mesh_;
+  std::map<std::string, std::vector<const LogicalRule*>, std::less<>> by_name_;
+  ByName nameless_, absent_;
+};
+
+}  // namespace
+
 std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
+                                      const AxisGroup& declared,
                                       const Request& request,
                                       Findings& findings) {
   const LogicalRules indexed(rules);
-  return ImportNamed(request, findings, [&](const LogicalNames& one) {
+  std::vector<LogicalNames> named;
+  auto imported = ImportNamed(request, findings, [&](const LogicalNames& one) {
+    named.push_back(one);
     return std::optional(indexed.Resolve(one.dims, *request.mesh));
   });
+  if (!imported) return std::nullopt;
+  Unmapped unmapped(rules, declared, *request.mesh);
+  for (const LogicalNames& one : named) unmapped.Take(one);
+  unmapped.Report(findings);
+  return imported;
 }
 
 }  // namespace shardc::imports

@@ -77,8 +77,11 @@ std::optional<Imported> ImportNamed(
 
 // Makes rules whose patterns match only the parameters in the file of `--names`
 // (exact.h). Their specs are computed from `rules`, an ordered list of logical
-// axis rules. Returns nullopt after a finding.
+// axis rules. `declared` are the mesh axes that the source declares. Adds a
+// warning for each logical name without a rule, and for each axis of a rule
+// that neither the mesh nor `declared` has. Returns nullopt after an error.
 std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
+                                      const AxisGroup& declared,
                                       const Request& request,
                                       Findings& findings);
 

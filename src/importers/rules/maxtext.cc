@@ -43,7 +43,10 @@ std::optional<Imported> ReadMaxtext(const Request& request,
                  "this is no pair of a logical name and mesh axes");
     return std::nullopt;
   }
-  return ImportLogical(read, request, findings);
+  AxisGroup declared;
+  const YamlNode* const axes = FindMember(document->root(), "mesh_axes");
+  if (axes != nullptr) declared = ReadAxes(*axes).value_or(AxisGroup());
+  return ImportLogical(read, declared, request, findings);
 }
 
 }  // namespace
