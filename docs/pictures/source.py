@@ -22,7 +22,7 @@ PARTS = {
         "#dff0d8", "#35603a", "match resolve legalize roles suggest"),
     "programs and steps": ("#f5e6cf", "#6e5426", "program step schedule comm"),
     "the plan and what is wrong with it": (
-        "#f2dede", "#70393b", "plan lint checkpoint kv"),
+        "#f2dede", "#70393b", "facts plan lint checkpoint kv"),
     "what it costs": ("#ece3f4", "#573c70", "cost search audit"),
     "proof by numbers": ("#e4e4e4", "#4a4a4a", "dense exec verify eval"),
     "output and commands": ("#fdf3c0", "#665c17", "picture emit lsp cli"),

@@ -599,6 +599,7 @@ std::optional<double> ModelFlopsOf(const CostInputs& work,
   for (ParamClass& param : one.params) {
     for (AxisGroup& axes : param.spec) axes.clear();
     param.placed.clear();
+    param.placed_along.clear();
   }
   for (Spec* spec : {&one.query, &one.key, &one.value, &one.output}) {
     for (AxisGroup& axes : *spec) axes.clear();
