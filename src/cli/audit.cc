@@ -15,7 +15,7 @@
 #include "cli/cost_flags.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "cli/program_plan.h"
 #include "cli/target_audit.h"
 #include "cli/version.h"

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "cli/committed_plan.h"
+#include "cli/committed_step.h"
 #include "cli/compared_program.h"
 #include "cli/cost_flags.h"
 #include "cli/output.h"
@@ -511,14 +512,6 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   LintResult out = RunLints(facts, selection, std::move(extra), of_program);
   if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);
   return out;
-}
-
-LintSettings ProjectLintSettings(const TargetRequest& asked,
-                                 Findings& findings) {
-  Findings ignored;
-  const auto project = OpenProject(asked, ignored);
-  findings.NoteReadsOf(ignored);
-  return project ? project->lint : LintSettings{};
 }
 
 std::optional<LintResult> LintBySettings(

@@ -48,11 +48,6 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
                       const Selection& selection, FindingSink extra = {},
                       std::vector<RuleFix>* fixes = nullptr);
 
-// Returns the project's settings for `check`. Returns defaults if they cannot
-// be read; errors are not added, because `check` reports them. Files that were
-// read are recorded in `findings`.
-LintSettings ProjectLintSettings(const TargetRequest& asked,
-                                 Findings& findings);
 // Runs the lints with a project's settings, and removes the findings that the
 // baseline lists. `extra` are findings to add to the result. Returns nullopt if
 // the settings are invalid, which `check` reports.

@@ -21,7 +21,7 @@
 #include "checkpoint/tree_copy.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "match/match.h"
 #include "model/option_value.h"
 #include "plan/read.h"

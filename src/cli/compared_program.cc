@@ -26,7 +26,7 @@
 #include "audit/equivalent.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "cli/target_audit.h"
 #include "cost/program.h"
 #include "cost/setting_rows.h"

@@ -12,7 +12,7 @@
 #include "audit/difference.h"
 #include "cli/command.h"
 #include "cli/cost_flags.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "cost/communication.h"
 #include "cost/inputs.h"
 #include "cost/report.h"

@@ -9,7 +9,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/pictured.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "cli/program_plan.h"
 #include "cli/serving_flags.h"
 #include "cost/report.h"

@@ -106,17 +106,6 @@ bool OverrideStages(const StageFlags& flags,
                     std::optional<StageDeclaration>& stages,
                     Findings& findings);
 
-// A target that was opened and compiled.
-struct StagedTarget {
-  std::optional<ModelConfig> model;
-  // The stages that the rules or the target declare, after OverrideStages() has
-  // replaced keys by flags. It is nullopt if neither files nor flags declare
-  // stages.
-  std::optional<StageDeclaration> declared;
-  std::shared_ptr<const Compiled> compiled;  // null after a finding
-
-  const ModelConfig* config() const { return model ? &*model : nullptr; }
-};
 // Opens and compiles a target whose stages the flags override.
 StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
                            const Target& target, const Common& common,

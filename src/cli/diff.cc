@@ -10,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "emit/plans/plan_diff.h"
 #include "plan/difference/plan_difference.h"
 #include "source/file.h"

@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/commands.h"
-#include "cli/committed_plan.h"
+#include "cli/file_set.h"
 #include "cli/output.h"
 #include "model/name.h"
 #include "source/wording.h"

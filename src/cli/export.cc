@@ -13,6 +13,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "cli/program_plan.h"
 #include "cli/suggested.h"
 #include "cli/verify_request.h"

@@ -20,7 +20,7 @@
 #include "cli/check_targets.h"
 #include "cli/command.h"
 #include "cli/commands.h"
-#include "cli/committed_plan.h"
+#include "cli/file_set.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/suggested.h"

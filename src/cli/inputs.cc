@@ -674,4 +674,12 @@ Strings ScheduleNames() {
   return out;
 }
 
+LintSettings ProjectLintSettings(const TargetRequest& asked,
+                                 Findings& findings) {
+  Findings ignored;
+  const auto project = OpenProject(asked, ignored);
+  findings.NoteReadsOf(ignored);
+  return project ? project->lint : LintSettings{};
+}
+
 }  // namespace shardc::cli

@@ -184,6 +184,24 @@ int StageStatus(const Findings& findings);
 // Returns the names of the built-in schedules, for shell completion.
 Strings ScheduleNames();
 
+// A target that was opened and compiled.
+struct StagedTarget {
+  std::optional<ModelConfig> model;
+  // The stages that the rules or the target declare, after OverrideStages()
+  // (cli/cost_flags.h) has replaced keys by flags. It is nullopt if neither
+  // files nor flags declare stages.
+  std::optional<StageDeclaration> declared;
+  std::shared_ptr<const Compiled> compiled;  // null after a finding
+
+  const ModelConfig* config() const { return model ? &*model : nullptr; }
+};
+
+// Returns the project's settings for `check`. Returns defaults if they cannot
+// be read; errors are not added, because `check` reports them. Files that were
+// read are recorded in `findings`.
+LintSettings ProjectLintSettings(const TargetRequest& asked,
+                                 Findings& findings);
+
 }  // namespace shardc::cli
 
 #endif  // SHARDC_CLI_INPUTS_H_

@@ -9,7 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "emit/kv/kv_map.h"
 #include "kv/map.h"
 #include "kv/side.h"

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "emit/findings/formats.h"
-#include "emit/verify/dump.h"
 #include "source/file.h"
 #include "source/repository.h"
 #include "source/sink.h"
@@ -31,24 +30,6 @@ namespace fs = std::filesystem;
 bool IsSet(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0';
-}
-
-bool MakeFolder(const std::string& path, Findings& findings) {
-  if (mkdir(path.c_str(), 0777) == 0) return true;
-  int error = errno;
-  if (error == EEXIST) {
-    struct stat there = {};
-    if (stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return true;
-    error = ENOTDIR;
-  }
-  findings.Add(code::kWrite, {},
-               "`" + path + "` cannot be made: " + std::strerror(error));
-  return false;
-}
-
-// The mark of a folder of `--dump` whose cases are not complete.
-std::string CasesMark(const std::string& folder) {
-  return folder + "/case-unfinished.json";
 }
 
 }  // namespace
@@ -180,39 +161,6 @@ InterruptMessage::~InterruptMessage() {
     std::signal(kSignals[i], before_[i]);
   }
   interrupt_text = text_before_;
-}
-
-bool BeginCases(const std::string& folder, Findings& findings) {
-  if (!MakeFolder(folder, findings) ||
-      !WriteToFile(CasesMark(folder), kResumeIndex, findings)) {
-    return false;
-  }
-  // A run may have fewer cases than an earlier one.
-  std::error_code error;
-  for (const fs::directory_entry& entry :
-       fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("case-") || !name.ends_with(".json") ||
-        name.find_first_not_of("0123456789", 5) != name.size() - 5) {
-      continue;
-    }
-    if (RefuseInput(entry.path().string(), findings)) return false;
-    if (::unlink(entry.path().c_str()) == 0) continue;
-    AddWriteError(entry.path().string(), errno, findings);
-    return false;
-  }
-  return true;
-}
-
-bool EndCases(const std::string& folder, Findings& findings) {
-  if (::unlink(CasesMark(folder).c_str()) == 0) return true;
-  AddWriteError(CasesMark(folder), errno, findings);
-  return false;
-}
-
-std::string CaseFile(const std::string& folder, size_t index,
-                     std::string_view ending) {
-  return folder + "/case-" + DumpNumber(index) + std::string(ending);
 }
 
 }  // namespace shardc::cli

@@ -21,6 +21,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "cost/inputs.h"
 #include "cost/memory.h"
 #include "cost/settings.h"

@@ -9,7 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/cost_flags.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "cost/pipeline.h"
 #include "cost/report.h"
 #include "cost/settings.h"

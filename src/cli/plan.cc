@@ -10,22 +10,16 @@
 #include <set>
 #include <system_error>
 
-#include "cli/check_targets.h"
 #include "cli/commands.h"
 #include "cli/committed_plan.h"
-#include "cli/cost_flags.h"
+#include "cli/file_set.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/plan_companions.h"
 #include "cli/plan_findings.h"
-#include "cli/target_audit.h"
-#include "emit/audits/audit_report.h"
-#include "emit/costs/cost_report.h"
 #include "emit/emit.h"
-#include "emit/plans/plan_diff.h"
-#include "emit/verify/step_json.h"
 #include "lint/baseline.h"
 #include "model/option_value.h"
-#include "plan/fingerprint.h"
 #include "source/file.h"
 #include "source/process.h"
 #include "source/sink.h"
@@ -89,12 +83,8 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
   if (!all) return std::nullopt;
   std::vector<Target> out;
   for (Target& target : *all) {
-    // ReadAuditInput() adds a finding if the target's section `audit` is
-    // invalid. It is dropped here, because planning the target adds it again.
-    Findings unread;
-    const bool audited =
-        flags.write_locked &&
-        ReadAuditInput(target, flags.inputs.asked.allow_outside, unread);
+    const bool audited = flags.write_locked &&
+                         HasAudit(target, flags.inputs.asked.allow_outside);
     if (!target.plan.empty() || !target.step.empty() || audited) {
       out.push_back(std::move(target));
     } else if (all->size() > 1 && flags.inputs.targets.empty()) {
@@ -133,44 +123,6 @@ StagedTarget CompileFor(const PlanFlags& flags, const Target& target,
   return out;
 }
 
-// Returns whether `check` would read a compiled program of the target. Reading
-// a program takes long, so the summary of a plan does not count the findings
-// about it.
-bool HasProgram(const PlanFlags& flags, const Target& target) {
-  Findings unread;
-  std::error_code error;
-  const auto audit =
-      ReadAuditInput(target, flags.inputs.asked.allow_outside, unread);
-  return audit && std::filesystem::exists(audit->program, error);
-}
-
-// Returns a text with the number of findings that `check` would report, and the
-// command that lists them. If the target has a compiled program, the text
-// states that findings about it are not counted. The text is empty if the lint
-// settings are invalid.
-std::string CheckText(const PlanFlags& flags, const Target& target,
-                      const Compiled& compiled,
-                      std::optional<ModelConfig> model,
-                      const LintSettings& settings, Findings& findings) {
-  LintFlags lint;
-  lint.lists_names = false;  // findings are only counted
-  const auto result = LintBySettings(target, compiled, std::move(model), lint,
-                                     settings, findings);
-  if (!result) return {};
-  std::array<int64_t, 3> counts{};
-  for (const Finding& finding : result->findings) {
-    ++counts[static_cast<size_t>(finding.level)];
-  }
-  const std::string rest =
-      HasProgram(flags, target) ? ", without the compiled program" : "";
-  if (result->findings.empty()) return "nothing found" + rest + "\n";
-  return Counted(counts[0], "error") + ", " + Counted(counts[1], "warning") +
-         ", " + Counted(counts[2], "note") + rest +
-         (counts[0] + counts[1] > 0
-              ? ": run `shardc check` to list them\n"
-              : ": run `shardc check --notes` to list them\n");
-}
-
 // Returns a summary in one line, which is printed if there are several targets.
 std::string TargetLine(const Target& target, const Compiled& compiled,
                        const std::string& check) {
@@ -181,42 +133,6 @@ std::string TargetLine(const Target& target, const Compiled& compiled,
     out += ", " + BytesText(*summary.bytes_per_device) + " per device";
   }
   return out + "; check: " + check;
-}
-
-using StepReports = std::vector<verify::StepReport>;
-
-// The results of the targets that this run has already planned.
-struct Outcome {
-  std::string diff;          // differences to print
-  std::set<FileId> written;  // committed files written so far
-};
-
-// Two targets may name the same committed file, and the first target has just
-// written it. Returns whether the second target, `target`, would write the same
-// content. Otherwise adds a finding.
-bool HoldsTheSame(const Write& write, const std::string& path,
-                  const Target& target, Findings& findings) {
-  const SourceRef held = ReadSource(path, findings);
-  if (held == nullptr) return false;
-  MatchingSink sink(held->text());
-  write(sink);
-  if (sink.Matches()) return true;
-  findings.Add(
-      code::kUsage, target.place,
-      "`" + path + "` is shared by several targets, whose contents differ",
-      "give each target's `plan` and `step` their own file");
-  return false;
-}
-
-int ShowDifference(const PlanDifference& difference, const std::string& path,
-                   const Common& common, std::string& out) {
-  if (difference.empty()) {
-    PrintMessage(common, path + ": no changes\n");
-    return kDone;
-  }
-  out += Printable(path) + "\n";
-  out += TextOf([&](Sink& sink) { WriteDiffText(difference, sink); });
-  return kFound;
 }
 
 // Appends the differences between the committed plan and `plan` to `out`.
@@ -231,121 +147,6 @@ int ShowDiff(const Target& target, const Plan& plan, const Common& common,
   return ShowDifference(*difference, target.plan, common, out);
 }
 
-// Appends the differences between the committed step program and `steps` to
-// `out`. Returns the exit status.
-int ShowStepDiff(const Target& target, const StepReports& steps,
-                 const Common& common, std::string& out, Findings& findings) {
-  const SourceRef committed = ReadCommittedStep(target, findings);
-  if (committed == nullptr) return kFailed;
-  const auto difference =
-      DifferenceFrom([&](Sink& sink) { WriteStepJson(steps, sink); }, committed,
-                     findings, Committed::kStep);
-  if (!difference) return kFailed;
-  return ShowDifference(*difference, target.step, common, out);
-}
-
-// Adds a file that is committed next to the plan to the files to write. If a
-// target before this one has written the file, only checks that both have the
-// same text. An existing file is overwritten only if its format is `schema`.
-// Returns the exit status.
-template <typename Write>
-int PutBesidePlan(const Target& target, const std::string& path,
-                  std::string_view schema, const Write& write, FileSet& set,
-                  Outcome& outcome, Findings& findings) {
-  const bool good = outcome.written.contains(FileIdOf(path))
-                        ? HoldsTheSame(write, path, target, findings)
-                        : MayReplace(target, path, schema, findings) &&
-                              set.AddWithFolders(path, write, findings);
-  return good ? kDone : kFailed;
-}
-
-// Writes or compares the target's committed step program, if it has one.
-// Returns the exit status.
-int PutStep(const PlanFlags& flags, const Target& target,
-            const Compiled& compiled, const std::optional<ModelConfig>& model,
-            const Common& common, FileSet& set, Outcome& outcome,
-            Findings& findings) {
-  if (target.step.empty() || !(flags.diff || flags.write_locked)) return kDone;
-  const auto steps = StepsToCommit(target, compiled, model, findings);
-  if (!steps) return kFailed;
-  if (flags.diff) {
-    return ShowStepDiff(target, *steps, common, outcome.diff, findings);
-  }
-  const auto write = [&](Sink& out) { WriteStepJson(*steps, out); };
-  return PutBesidePlan(target, target.step, "shardc.step", write, set, outcome,
-                       findings);
-}
-
-// Appends the lines about the committed file `path`. Returns the exit status.
-int ShowLines(const std::vector<std::string>& changes, const std::string& path,
-              const Common& common, std::string& out) {
-  if (changes.empty()) {
-    PrintMessage(common, path + ": no changes\n");
-    return kDone;
-  }
-  out += Printable(path) + "\n";
-  for (const std::string& change : changes) {
-    out += "  " + Printable(change) + "\n";
-  }
-  return kFound;
-}
-
-// Appends the differences between the committed summary of the compiled program
-// and its current summary to `out`. Returns the exit status.
-int ShowAuditDiff(const Target& target, const AuditInput& audit,
-                  const TargetProgram& program, const Common& common,
-                  std::string& out, Findings& findings) {
-  const auto changes = SummaryChanges(target, audit, program, findings);
-  return changes ? ShowLines(*changes, audit.locked, common, out) : kFailed;
-}
-
-// If the target's compiled program has a committed summary, writes or compares
-// the summary. Returns the exit status.
-int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
-             const Common& common, FileSet& set, Outcome& outcome,
-             Findings& findings) {
-  if (!flags.diff && !flags.write_locked) return kDone;
-  const size_t before = findings.errors();
-  const auto audit =
-      ReadAuditInput(target, flags.inputs.asked.allow_outside, findings);
-  if (findings.errors() > before) return kFailed;
-  if (!audit || audit->locked.empty()) return kDone;
-  const auto program = ReadTargetProgram(target, *audit, mesh, findings);
-  if (program == nullptr) return kFailed;
-  if (flags.diff) {
-    return ShowAuditDiff(target, *audit, *program, common, outcome.diff,
-                         findings);
-  }
-  const std::string& path = audit->locked;
-  const auto write = [&](Sink& out) {
-    WriteAuditLock(*program->report, program->program.IsScheduled(), out);
-  };
-  return PutBesidePlan(target, path, "shardc.audit-lock", write, set, outcome,
-                       findings);
-}
-
-// Writes or compares the figures with which the budget of the target compares
-// the growth of a step. Returns the exit status.
-int PutFigures(const PlanFlags& flags, const Target& target,
-               const StagedTarget& compiled, const Common& common, FileSet& set,
-               Outcome& outcome, Findings& findings) {
-  if (!(flags.diff || flags.write_locked) || !target.budget.growth) {
-    return kDone;
-  }
-  const auto figures = FiguresOfTarget(target, compiled, findings);
-  if (!figures) return kFailed;
-  const std::string path = CostLockPath(target.plan);
-  if (flags.diff) {
-    const auto changes = FigureChanges(target, *figures, findings);
-    return changes ? ShowLines(*changes, path, common, outcome.diff) : kFailed;
-  }
-  const cost::CostLock lock = {Fingerprint(compiled.compiled->plan),
-                               target.budget.mode, *figures};
-  const auto write = [&](Sink& out) { WriteCostLock(lock, out); };
-  return PutBesidePlan(target, path, "shardc.cost-lock", write, set, outcome,
-                       findings);
-}
-
 // Returns whether the plan is written as JSON. People who read the summary on a
 // terminal would lose it above thousands of lines.
 bool WantsJson(const PlanFlags& flags, const Common& common) {
@@ -357,8 +158,8 @@ bool WantsJson(const PlanFlags& flags, const Common& common) {
 // after a finding.
 bool PutPlan(const PlanFlags& flags, const Target& target,
              const Compiled& compiled, std::span<const Finding> found,
-             const Common& common, FileSet& set, const Outcome& outcome,
-             Findings& findings) {
+             const Common& common, FileSet& set,
+             const CommittedOutcome& outcome, Findings& findings) {
   const auto write = [&](FileSink& out) {
     WritePlanJson(compiled.plan, found, out, ThreadsOr(common.threads));
   };
@@ -389,7 +190,8 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
 
 // Gives the committed files of a target their names. Returns false after a
 // finding.
-bool PublishCommitted(FileSet& set, Outcome& outcome, Findings& findings) {
+bool PublishCommitted(FileSet& set, CommittedOutcome& outcome,
+                      Findings& findings) {
   if (!set.Publish(kResumeIndex, false, findings)) return false;
   for (const std::string& path : set.paths()) {
     outcome.written.insert(FileIdOf(path));
@@ -401,10 +203,9 @@ bool PublishCommitted(FileSet& set, Outcome& outcome, Findings& findings) {
 // runs the lints and prints how many findings `check` would report.
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
             const std::optional<LintSettings>& settings, bool in_one_line,
-            Outcome& outcome, Findings& findings) {
+            CommittedOutcome& outcome, Findings& findings) {
   const StagedTarget staged = CompileFor(flags, target, common, findings);
   const std::shared_ptr<const Compiled>& compiled = staged.compiled;
-  const std::optional<ModelConfig>& model = staged.model;
   if (compiled == nullptr) return kFailed;
   // If the declared stages are refused, no plan is written. A plan without
   // stages would not be the plan that the inputs describe.
@@ -422,8 +223,8 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
     refused = found.HasErrors();
   }
   if (settings) {
-    const std::string check =
-        CheckText(flags, target, *compiled, model, *settings, findings);
+    const std::string check = CheckText(
+        target, flags.inputs.asked.allow_outside, staged, *settings, findings);
     PrintMessage(common, in_one_line
                              ? TargetLine(target, *compiled, check)
                              : PlanSummaryText(*compiled) +
@@ -436,13 +237,12 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
     return status;
   }
   FileSet set;
-  status = std::max(status, PutStep(flags, target, *compiled, model, common,
-                                    set, outcome, findings));
-  status = std::max(status, PutAudit(flags, target, compiled->plan.mesh, common,
-                                     set, outcome, findings));
-  status = std::max(status, PutFigures(flags, target, staged, common, set,
-                                       outcome, findings));
   const bool committed = flags.diff || flags.write_locked;
+  if (committed) {
+    const Committing run = {target, staged, common,
+                            flags.inputs.asked.allow_outside, flags.diff};
+    status = std::max(status, PutCompanions(run, set, outcome, findings));
+  }
   if (flags.diff && !target.plan.empty()) {
     status = std::max(status, ShowDiff(target, compiled->plan, common,
                                        outcome.diff, findings));
@@ -484,7 +284,7 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
     settings = ProjectLintSettings(flags.inputs.asked, findings);
   }
   int status = kDone;
-  Outcome outcome;
+  CommittedOutcome outcome;
   for (const Target& target : *targets) {
     Findings own;
     own.NoteReadsOf(findings);

@@ -10,6 +10,7 @@
 
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "cost/traced_program.h"
 #include "model/mesh_layout.h"
 #include "model/option_value.h"

@@ -20,7 +20,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/pictured.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "cli/version.h"
 #include "cost/report.h"
 #include "emit/report/page.h"

@@ -15,7 +15,6 @@
 
 #include "cli/command.h"
 #include "cli/commands.h"
-#include "cli/committed_plan.h"
 #include "cli/output.h"
 #include "cli/program_plan.h"
 #include "cli/search_inputs.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/committed_plan.h"
+#include "cli/file_set.h"
 #include "cli/search_inputs.h"
 #include "emit/costs/search_report.h"
 #include "model/mesh.h"

@@ -15,7 +15,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/pictured.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "cost/report.h"
 #include "emit/pictures/line.h"
 #include "model/mesh.h"

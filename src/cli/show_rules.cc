@@ -7,7 +7,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/pictured.h"
-#include "cli/plan_findings.h"
+#include "cli/planned.h"
 #include "emit/pictures/line.h"
 #include "emit/plans/rules_file.h"
 #include "match/proof/prover.h"

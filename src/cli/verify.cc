@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/dumped_cases.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/verify_request.h"
