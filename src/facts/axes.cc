@@ -201,6 +201,8 @@ struct Shown {
   // Whether the axis shards one stored dimension of all large matrices, as
   // FSDP2 and ZeRO do, whatever the matrices do, and of the norms as well.
   bool stored_dimension = false, stored_norms = false;
+  // Whether that dimension is the first or the last one, and not the largest.
+  bool stored_first_or_last = false;
   AxisUse use = AxisUse::kNotKnown;
   const Pair* example = nullptr;
 };
@@ -336,6 +338,8 @@ class AxisFinder {
     }
     out.stored_dimension = any && std::ranges::find(fits, true) != fits.end() &&
                            (!out.column_bias || (norms && all_norms));
+    out.stored_first_or_last =
+        out.stored_dimension && (fits[kFirst] || fits[kLast]);
     out.stored_norms = out.stored_dimension && norms && all_norms;
   }
 
@@ -365,7 +369,8 @@ class AxisFinder {
   void DecideByOther(size_t index, std::vector<Shown>& shown) {
     Shown& one = shown[index];
     const bool pending = one.use == AxisUse::kNotKnown &&
-                         !one.contradictory.empty() && !one.norm;
+                         !one.contradictory.empty() && !one.norm &&
+                         !one.stored_first_or_last;
     const bool by_size = one.use == AxisUse::kKept && one.stored_dimension;
     if (!pending && !by_size) return;
     const std::string& axis = in_.mesh->axes[index].name;
@@ -373,6 +378,7 @@ class AxisFinder {
     for (size_t other = 0; other < shown.size(); ++other) {
       opposite = opposite ||
                  (other != index && shown[other].use == AxisUse::kGathered &&
+                  !shown[other].stored_norms &&
                   AreOpposite(axis, in_.mesh->axes[other].name));
     }
     if (pending && opposite) one.use = AxisUse::kKept;

@@ -7,6 +7,7 @@ import random
 import re
 import unittest
 
+import corpus_rules as corpus
 from driver import FolderCase, run
 
 TENSOR_NAMES = ["tp", "tensor", "model", "mp", "mdl", "tensor_parallel",
@@ -290,6 +291,59 @@ class AsWrittenTest(Case):
         got = self.codes("z:3,x:4", rules(SOUND, "x", "z"),
                          "--illegal", "drop")
         self.assertEqual(got, (set(), set()))
+
+
+class CorpusTest(Case):
+    """Public rules with mesh axes in their specs: under random names of the axes
+    each finding stays, or becomes one of several readings. Only whether experts
+    should be sharded (SHD216) follows from nothing but a name."""
+
+    MESH = {"dp": 2, "fsdp": 4, "ep": 2, "tp": 8, "sp": 2}
+    NAMED = r"\b(dp|fsdp|tp|ep|sp|mp)\b"
+
+    def found(self, mesh, text, manifest):
+        self.write("r.yaml", text)
+        got = run("check", "--no-project", "--mesh",
+                  ",".join(f"{k}:{v}" for k, v in mesh.items()), "--rules",
+                  "r.yaml", "--manifest", manifest, "--format", "json", "-q",
+                  cwd=self.folder)
+        self.assertIn(got.rc, (0, 1), got.err)
+        certain, open_ = set(), set()
+        for one in got.json():
+            if one["code"] in TENSOR_LINTS:
+                certain |= {(one["code"], name) for name in one["params"]}
+            elif one["code"] in CONDITIONAL:
+                for code in re.findall(r"SHD\d{3}", one["message"]):
+                    open_ |= {(code, name) for name in one["params"]}
+        return certain, open_
+
+    def test_random_names(self):
+        draw = random.Random(3)
+        compared = 0
+        for pair in corpus.some_pairs():
+            params = corpus.load(pair["manifest"])["params"]
+            text = corpus.Rules(corpus.load(pair["ruleset"]), params).text
+            # Bundles and logical axes need `axes:` for other names.
+            if re.search(r"spec: *[A-Z]", text):
+                continue
+            mesh = dict(self.MESH)
+            if re.search(r"spec.*\bmp\b", text):
+                mesh["mp"] = mesh.pop("tp")
+            names = {axis: "".join(draw.choices("bcghjkmnrvwz", k=6))
+                     for axis in mesh}
+            hidden = re.sub(r"(?m)^.*spec:.*$", lambda line: re.sub(
+                self.NAMED, lambda axis: names.get(axis[0], axis[0]),
+                line[0]), text)
+            manifest = corpus.find(pair["manifest"])
+            shown, _ = self.found(mesh, text, manifest)
+            got, open_ = self.found({names[k]: v for k, v in mesh.items()},
+                                    hidden, manifest)
+            with self.subTest(pair=pair["pair"]):
+                self.assertEqual(got - shown, set())
+                self.assertEqual({code for code, _ in shown - got - open_}
+                                 - {"SHD216"}, set())
+            compared += bool(shown)
+        self.assertGreater(compared, 5)
 
 
 class RepeatedWorkTest(Case):

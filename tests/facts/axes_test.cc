@@ -129,6 +129,18 @@ TEST_CASE("an axis on the largest dimension of all matrices may be FSDP") {
   CHECK(use(Of("x", "y")) == Use::kKept);
 }
 
+TEST_CASE("an axis next to one of FSDP by stored dimensions is not known") {
+  Groups groups;
+  groups.Model(Of("x", "y"), Of("x", "y"), Of("x", "y"), Of("x", "y"));
+  Groups all;
+  all.Add(Role::kUp, {96, 64}, Of("x", "y"))
+      .Add(Role::kDown, {64, 96}, Of("x", "y"))
+      .Add(Role::kNorm, {64}, Spec{{"y"}});
+  for (const auto& facts : {groups.On({"x", "y"}), all.On({"x", "y"})}) {
+    CHECK(facts[0].use == Use::kNotKnown);
+  }
+}
+
 TEST_CASE("a head on the stream contradicts tensor parallelism") {
   Groups groups;
   groups.Model(Of("x", ""), Of("", "x"), Of("x", ""), Of("", "x"));
