@@ -149,7 +149,7 @@ def _text(program: dict[str, Any]) -> str:
 
     members = []
     for key, value in program.items():
-        if key in ("values", "inputs", "ops") and value:
+        if key in ("values", "inputs", "ops", "literals") and value:
             lines = ",\n".join(map(text, value))
             members.append(f"{text(key)}:[\n{lines}\n]")
         else:
@@ -371,6 +371,11 @@ def _assembled(
         if recorder.first[primitive] is not None:
             one["at"] = recorder.first[primitive]
         unknown.append(one)
+    literals: dict[str, dict[str, Any]] = {}
+    for literal in recorder.literals:
+        if literal["value"] in numbers:
+            found = {**literal, "value": numbers[literal["value"]]}
+            literals.setdefault(str(found), found)
     program = {
         "schema": SCHEMA,
         "traced": traced_by,
@@ -382,6 +387,7 @@ def _assembled(
             for value, (_, (kind, text)) in enumerate(inputs)
         ],
         "ops": ops,
+        **({"literals": list(literals.values())} if literals else {}),
         "outputs": [numbers[value] for value in outputs],
         "assumptions": recorder.assumptions,
         "unknown": unknown,

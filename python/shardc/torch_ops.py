@@ -558,6 +558,19 @@ def _stack(c: Call, tensors: Sequence[Any], dim: int = 0) -> Written:
     return c.values.concat(parts, dim)
 
 
+@row("as_strided")
+def _as_strided(
+    c: Call, x: Any, size: Sequence[int], stride: Sequence[int], offset: Any = None
+) -> Written:
+    """With other strides for dimensions of size 1, as pooling to one element has."""
+    same = list(x.shape) == list(size) and offset in (None, x.storage_offset())
+    if not same or any(
+        n > 1 and step != own for n, step, own in zip(size, stride, x.stride())
+    ):
+        return None
+    return c.v(x)
+
+
 @row("flip")
 def _flip(c: Call, x: Any, dims: Sequence[int]) -> Written:
     return c.values.write("rev", [c.v(x)], c.shape, dims=dims_of(list(dims), x.dim()))

@@ -26,8 +26,10 @@
 #include "plan/lowered_step.h"
 #include "plan/planned_stages.h"
 #include "program/facts.h"
+#include "program/fixed_sizes.h"
 #include "program/sharding.h"
 #include "source/file.h"
+#include "source/json.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/build.h"
@@ -183,6 +185,18 @@ void PlaceAtRules(const Compiled& compiled, ReadPlan& out) {
   }
 }
 
+// Reads the sizes that the code of the program in a file gives as numbers.
+// Returns nullopt after a finding.
+std::optional<std::vector<program::FixedSizes>> FixedSizesOf(
+    const std::string& path, const program::Program& program,
+    Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  const auto document =
+      source ? JsonDocument::Parse(source, findings) : nullptr;
+  if (document == nullptr) return std::nullopt;
+  return program::ReadFixedSizes(*document, program, findings);
+}
+
 // Returns the plan that follows from the traced program alone. A dimension that
 // holds several equal parts is sharded part by part. Returns nullopt after a
 // finding; `status` is then the exit status.
@@ -199,8 +213,11 @@ std::optional<ReadPlan> SuggestedPlan(const ExportFlags& flags,
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   const auto traced =
       target ? ReadTracedFile(flags.program, findings) : std::nullopt;
+  const auto fixed =
+      traced ? FixedSizesOf(flags.program, traced->program, findings)
+             : std::nullopt;
   const auto mesh =
-      traced ? LoadMesh(flags.inputs, *target, findings) : std::nullopt;
+      fixed ? LoadMesh(flags.inputs, *target, findings) : std::nullopt;
   if (!mesh) return std::nullopt;
   const Manifest manifest = program::ManifestOf(traced->program);
   if (!HasShapes(manifest, findings)) return std::nullopt;
@@ -228,10 +245,11 @@ std::optional<ReadPlan> SuggestedPlan(const ExportFlags& flags,
   }
   const std::string axis =
       flags.options.axis.empty() ? "tp" : flags.options.axis;
+  const int64_t devices = std::max<int64_t>(2, mesh->SizeOf(axis));
+  notes.fixed = program::FixedBy(traced->program, *fixed, devices);
   for (const program::ParamFacts& param : traced->facts.params) {
     std::string why =
-        program::WhyUnsharded(traced->program, traced->facts, param,
-                              std::max<int64_t>(2, mesh->SizeOf(axis)));
+        program::WhyUnsharded(traced->program, traced->facts, param, devices);
     if (!why.empty()) notes.unsharded.emplace(param.name, std::move(why));
     if (param.looked_up) notes.tables.insert(param.name);
   }

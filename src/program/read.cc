@@ -111,9 +111,10 @@ class ProgramReader {
   }
 
   bool ReadHead(const JsonValue& root) {
+    // ReadFixedSizes() reads `literals`.
     constexpr std::string_view kKeys[] = {
-        "schema", "traced", "files",   "modules",     "values",
-        "inputs", "ops",    "outputs", "assumptions", "unknown"};
+        "schema", "traced",   "files",   "modules",     "values", "inputs",
+        "ops",    "literals", "outputs", "assumptions", "unknown"};
     for (const JsonMember member : root.members()) {
       if (IsAmong(member.name(), kKeys)) continue;
       return Refuse(code::kUnknownKey, member.key,

@@ -56,6 +56,10 @@ def explained(made, plan, messages):
 def exported(model_type, folder):
     """The plan of a type's program, and what the export states about modules."""
     model = tp_logits_models.model_of(model_type)
+    try:
+        tp_logits_models.result_of(model)
+    except RuntimeError as error:
+        raise RuntimeError(f"the model does not run in float64: {error}") from error
     # Loops over the experts that are chosen ask for data.
     model.config._experts_implementation = "batched_mm"
     if model_type in OTHERS:

@@ -334,6 +334,28 @@ class Live(unittest.TestCase):
         made = self.compare(lambda x: doubled(x) + 1, drawn(3, 4))
         self.assertIn("cumulative", {op["op"] for op in made["ops"]})
 
+    def test_sizes_that_code_gives_as_numbers(self):
+        """Those of the first view are numbers, those of the others follow from the
+        tensor or are left open."""
+        def viewed(x, weight):
+            y = x @ weight
+            a = y.view(2, 3, 4, 2)
+            b = y.view(*x.shape[:2], -1, 2)
+            c = y.reshape(x.shape[0], x.shape[1], y.shape[-1] // 2, 2)
+            return a + b + c, y.split([2, 6], -1)[0]
+
+        made = self.compare(viewed, drawn(2, 3, 5), drawn(5, 8))
+        product = next(op["out"][0] for op in made["ops"] if op["op"] == "dot")
+        self.assertEqual([(one["value"], one["dims"]) for one in made["literals"]],
+                         [(product, [0, 1, 2]), (product, [2])])
+
+    def test_pooling_to_one_element_has_other_strides(self):
+        def pooled(x):
+            x = x.to(memory_format=torch.channels_last)
+            return F.adaptive_avg_pool2d(x, 1).flatten(1)
+
+        self.compare(pooled, drawn(2, 5, 3, 3))
+
     def test_complex_tables_are_looked_up(self):
         def rotated(x, positions, table):
             turns = torch.polar(torch.ones_like(table), table)

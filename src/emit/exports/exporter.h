@@ -67,6 +67,10 @@ struct ProgramNotes {
   // By the name of a matrix, why the axis of tensor parallelism cannot shard
   // it. Matrices that the plan does shard may have an entry, which is not read.
   std::map<std::string, std::string, std::less<>> unsharded;
+  // By the name of a parameter, the line that fixes the size of a value which
+  // the axis shards with a dimension of the parameter: a text for each
+  // dimension, empty if no line does.
+  std::map<std::string, std::vector<std::string>, std::less<>> fixed;
   // The role of each weight of a feed-forward block, by its name: kUp,
   // kFusedGateUp or kDown.
   std::map<std::string, Role, std::less<>> roles;

@@ -177,6 +177,13 @@ const AxisSharding* HfTensor::Same() const {
   return shardings.size() == 1 ? &*shardings.begin() : nullptr;
 }
 
+std::string HfTensor::FixedBy() const {
+  const AxisSharding* const same = Same();
+  const bool known =
+      same != nullptr && same->split() && AsIndex(same->dim) < fixed.size();
+  return known ? fixed[AsIndex(same->dim)] : "";
+}
+
 bool HfTensor::AnySplit() const {
   return std::any_of(shardings.begin(), shardings.end(),
                      [](const AxisSharding& sharding) {
@@ -282,6 +289,10 @@ HfModules ModulesOf(const Request& request, const std::string& axis,
         at->second.tensors[std::string(AfterLast(name.name, '.'))];
     tensor.shardings.insert(sharding);
     tensor.buffer = name.buffer;
+    if (request.program != nullptr && !name.stacked) {
+      const auto fixed = request.program->fixed.find(param.name);
+      if (fixed != request.program->fixed.end()) tensor.fixed = fixed->second;
+    }
     if (!param.type.shape) continue;
     Shape shape = *param.type.shape;
     if (name.stacked) {
@@ -360,7 +371,7 @@ bool SplitsWeight(const HfModule& module, int64_t dim, int64_t parts = 1) {
   const HfTensor* const weight = module.Find("weight");
   const AxisSharding* const same = weight ? weight->Same() : nullptr;
   if (same == nullptr || same->rank != 2 || same->dim != dim ||
-      same->stride != 1 || same->parts != parts) {
+      same->stride != 1 || same->parts != parts || !weight->FixedBy().empty()) {
     return false;
   }
   return std::all_of(
@@ -695,6 +706,10 @@ ExpertStyles StylesOfExperts(const HfModule& experts, bool packed,
     const HfTensor& tensor = *experts.Find(leaf);
     if (tensor.Same()->rank != 3) {
       return Because("each device would add all of " + ShortQuote(leaf));
+    }
+    if (const std::string line = tensor.FixedBy(); !line.empty()) {
+      return Because("the code gives the size of a part of " +
+                     ShortQuote(leaf) + " as a number at " + line);
     }
     style = StyleOf(leaf, tensor.Same()->dim, down_dim);
     const int64_t parts = leaf == "gate_up_proj" ? 2 : 1;

@@ -43,9 +43,14 @@ struct HfTensor {
   std::set<Shape> shapes;
   // Whether the tensors are buffers, whose names a plan cannot have.
   bool buffer = false;
+  // The line of the model's code that gives as a number the size of a value
+  // which is sharded with dimension `i` of the tensor; empty if no line does.
+  std::vector<std::string> fixed;
 
   // Returns the sharding if all tensors have the same sharding, else null.
   const AxisSharding* Same() const;
+  // Returns the line for the dimension that the axis shards; else empty.
+  std::string FixedBy() const;
   bool AnySplit() const;
   // Return whether at least one shape is known and all known shapes have one
   // dimension (AllVectors) or one element (AllScalars).
