@@ -166,7 +166,7 @@ class Proof:
             lines.append(f"  not proved at {_place(one)}: {what}")
         failure = data["failure"]
         if failure:
-            lines.append(f"  differs at {_place(failure)}: {failure['message']}")
+            lines.append(f"  {data['status']} at {_place(failure)}: {failure['message']}")
         else:
             sent = sum(one["bytes_per_device"] for one in data["collectives"])
             lines.append(

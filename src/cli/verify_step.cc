@@ -465,7 +465,7 @@ int VerifyProgram(const StepFlags& flags, const Common& common,
   if (!RefuseOthers(OptionsOf, flags,
                     {"--mesh", "--devices", "--processes", "--rules",
                      "--project", "--no-project", "--target", "--mode",
-                     "--seed", "--program", "--plan", "--reference"},
+                     "--seed", "--full", "--program", "--plan", "--reference"},
                     findings)) {
     return kFailed;
   }
@@ -507,7 +507,12 @@ int VerifyProgram(const StepFlags& flags, const Common& common,
                                  .mesh = plan->mesh,
                                  .specs = plan->specs,
                                  .seed = static_cast<uint64_t>(seed),
-                                 .threads = std::max(common.threads, 1)};
+                                 .threads = std::max(common.threads, 1),
+                                 .progress = ProgressLine(common, "ops")};
+  if (flags.full) {
+    request.sizes = verify::ProofSizes::kTraced;
+    request.memory_bytes = FreeMemory();
+  }
   auto proof = verify::ProveProgram(request, findings);
   if (!proof) return kFailed;
   // Users know the results without dimensions of parts.

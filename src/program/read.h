@@ -107,7 +107,8 @@ std::optional<std::string> FormFault(const Program& program);
 // doubles do not represent. Returns nullopt if it can.
 std::optional<std::string> RunFault(const Program& program);
 
-// Returns about how many multiplications a run has.
+// Returns about how many multiplications a run has, or other steps that take as
+// long. A `while` loop counts as one turn.
 double WorkOf(const Program& program);
 
 // Gives the parts of a dimension a dimension of their own.

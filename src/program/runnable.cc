@@ -285,8 +285,11 @@ class Check {
 
 double WorkOfOps(const Program& program, const std::vector<Op>& ops,
                  double turns) {
+  // What an op takes however small its values are.
+  constexpr double kOfAnOp = 1000;
   double work = 0;
   for (const Op& op : ops) {
+    work += turns * kOfAnOp;
     for (const ValueId id : op.out) {
       work += turns * static_cast<double>(
                           CheckedProduct(program.ShapeOf(id)).value_or(0));

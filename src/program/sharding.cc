@@ -123,8 +123,9 @@ class FactorAxes {
 //     ->  g is [d:fsdp, f] after a reduce-scatter, as mul(g, 0.1) is
 class Sharder {
  public:
-  Sharder(const Program& program, const Mesh& mesh)
+  Sharder(const Program& program, const Mesh& mesh, const Program& sizes)
       : program_(program),
+        sizes_(sizes),
         mesh_(mesh),
         depends_(TieDimensions(program).depends),
         weights_first_(HasLargeWeights()),
@@ -209,7 +210,7 @@ class Sharder {
         if (data[0] == data[1]) continue;
         const auto elements = [&](ValueId id) {
           return static_cast<double>(
-              CheckedProduct(program_.ShapeOf(id)).value_or(0));
+              CheckedProduct(sizes_.ShapeOf(id)).value_or(0));
         };
         weights += elements(op.in[data[0] ? 1 : 0]);
         activations += elements(op.in[data[0] ? 0 : 1]) + elements(op.out[0]);
@@ -274,8 +275,8 @@ class Sharder {
       const bool data_a = (depends_[op.in[a]] & kOnData) != 0;
       const bool data_b = (depends_[op.in[b]] & kOnData) != 0;
       if (data_a != data_b && !weights_first_) return data_a;
-      return CheckedProduct(program_.ShapeOf(op.in[a])) >
-             CheckedProduct(program_.ShapeOf(op.in[b]));
+      return CheckedProduct(sizes_.ShapeOf(op.in[a])) >
+             CheckedProduct(sizes_.ShapeOf(op.in[b]));
     });
     FactorAxes axes(rule, mesh_);
     const auto* const preferred = op.out.size() == 1 && preferred_[op.out[0]]
@@ -408,7 +409,7 @@ class Sharder {
     constexpr double kSmall = 1.0 / 16;
     const auto elements = [&](ValueId of) {
       return static_cast<double>(
-          CheckedProduct(program_.ShapeOf(of)).value_or(0));
+          CheckedProduct(sizes_.ShapeOf(of)).value_or(0));
     };
     return elements(id) <= kSmall * elements(other);
   }
@@ -671,6 +672,7 @@ class Sharder {
   }
 
   const Program& program_;
+  const Program& sizes_;  // by whose shapes values are compared
   const Mesh& mesh_;
   const std::vector<uint8_t> depends_;
   const bool weights_first_;
@@ -696,8 +698,9 @@ bool FollowsConstraint(const Op& op, const Mesh& mesh) {
 }
 
 Sharding ShardProgram(const Program& program, const Mesh& mesh,
-                      const std::vector<Spec>& inputs) {
-  return Sharder(program, mesh).Run(inputs);
+                      const std::vector<Spec>& inputs, const Program* sizes) {
+  return Sharder(program, mesh, sizes == nullptr ? program : *sizes)
+      .Run(inputs);
 }
 
 }  // namespace shardc::program

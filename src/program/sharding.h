@@ -90,9 +90,11 @@ bool FollowsConstraint(const Op& op, const Mesh& mesh);
 // ones. In a step of decoding, where weights are larger than activations, and
 // without constraints, it keeps those of the larger ones. `inputs` has the
 // sharding of each input. Its axes must divide the dimensions. The values of a
-// manual region's body have no sharding.
+// manual region's body have no sharding. `sizes` is the same program with the
+// sizes by which values are compared, or null if these are its own.
 Sharding ShardProgram(const Program& program, const Mesh& mesh,
-                      const std::vector<Spec>& inputs);
+                      const std::vector<Spec>& inputs,
+                      const Program* sizes = nullptr);
 
 }  // namespace shardc::program
 

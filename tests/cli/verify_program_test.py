@@ -91,7 +91,8 @@ class Programs(Case):
             for axis, other in ODD.items():
                 mesh = mesh.replace(axis, other)
         plan = plan_of(folder, name, manifest_of(load(path)), mesh, rules)
-        done = prove(path, plan)
+        # The recorded numbers are those of the traced sizes.
+        done = prove(path, plan, "--full")
         if done.rc:
             return name, repr(done)[:2000]
         report = done.json()
@@ -331,12 +332,31 @@ class Verdicts(Case):
         self.assertIn("not proved at own.py:4: nothing is known of `fft`", done.out)
         self.assertIn("not proved at own.py:5: random numbers", done.out)
         self.assertIn("\nequal but for stand-ins: ", done.out)
+        self.assertTrue(done.out.endswith(
+            "; not proved: `fft` at own.py:4 and `random numbers` at own.py:5\n"), done)
         report = self.proved(self.PROGRAM, "fsdp:2,tp:2", "--format", "json").json()
         self.assertFalse(report["complete"])
         self.assertEqual([(one["line"], one["what"], one["drawn"])
                           for one in report["not_proved"]],
                          [("own.py:4", "fft", False),
                           ("own.py:5", "random numbers", True)])
+
+    def test_what_a_stand_in_makes_of_numbers_is_no_difference(self):
+        """The square root of numbers that were drawn."""
+        program = copy.deepcopy(self.PROGRAM)
+        program["values"].append({"shape": [4, 4], "dtype": "F32"})
+        program["ops"].append({"op": "map", "fn": "sqrt", "in": [4], "out": [5],
+                               "at": [0, 6]})
+        program["outputs"] = [3, 5]
+        done = self.proved(program)
+        self.assertEqual(done.rc, 1, done)
+        self.assertNotIn("differs", done.out)
+        self.assertTrue(done.out.endswith(
+            "not proved at own.py:6: result 1 is not a number in the dense run as well, "
+            "since it is computed from the numbers of `random numbers` at own.py:5, which "
+            "is a stand-in\n"), done)
+        report = self.proved(program, "fsdp:2,tp:2", "--format", "json").json()
+        self.assertEqual(report["status"], "not proved")
 
     def test_kernels_and_foreign_calls_are_never_proved_in_silence(self):
         """Programs of tests/traced/opaque_models.py. Outside of regions the operand,
@@ -543,14 +563,34 @@ class Verdicts(Case):
             self.assertIn("`spec` must be a list with an entry for each dimension at most",
                           done.err)
 
-    def test_large_programs_are_refused_with_a_way_out(self):
+    def large(self, rows):
         large = copy.deepcopy(self.PROGRAM)
-        shapes = ([4096, 8192], [8192, 4096], [4096, 4096])
+        shapes = ([rows, 8192], [8192, 4096], [rows, 4096])
         for value, shape in zip(large["values"], (*shapes, shapes[2], shapes[2])):
             value["shape"] = shape
-        done = self.proved(large)
+        return large
+
+    def test_large_programs_are_proved_at_reduced_sizes(self):
+        done = self.proved(self.large(4096))
+        self.assertEqual(done.rc, 0, done)
+        self.assertIn("\nreduced sizes: 4096 as 4 (6 factors), 8192 as 4; --full proves "
+                      "those of the trace\n", done.out)
+        # The bytes are those of the traced sizes.
+        self.assertIn("own.py:3  forward  dot  ", done.out)
+        self.assertRegex(done.out, "at the traced sizes: [0-9.]+ MiB")
+        report = self.proved(self.large(4096), "fsdp:2,tp:2", "--format", "json").json()
+        self.assertTrue(report["reduced"])
+        self.assertEqual({(one["traced"], one["run"]) for one in report["sizes"]},
+                         {(4096, 4), (8192, 4)})
+        self.assertEqual({tuple(one["shape"]) for one in report["results"]},
+                         {(4096, 4096)})
+
+    def test_what_no_memory_holds_is_refused_with_a_way_out(self):
+        done = self.proved(self.large(1 << 24), "fsdp:2,tp:2", "--full")
         self.assertEqual((done.rc, done.out), (2, ""))
-        self.assertIn("smaller batch", done.err)
+        self.assertIn("at the traced sizes its values need more memory than is free",
+                      done.err)
+        self.assertIn("leave out `--full`", done.err)
 
 
 if __name__ == "__main__":

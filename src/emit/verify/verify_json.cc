@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -363,9 +364,45 @@ std::string ShownLine(const std::string& line) {
   return line.empty() ? "an unknown line" : line;
 }
 
-std::string_view VerdictOf(const ProgramProof& proof) {
-  if (proof.failure) return "differs";
-  return proof.stand_ins.empty() ? "equal" : "equal but for stand-ins";
+std::string_view StatusOf(const ProgramProof& proof) {
+  if (proof.unproved) return "not proved";
+  return proof.failure ? "differs" : "equal";
+}
+
+// Returns "`fft` at model.py:4 and `random numbers` at model.py:5".
+std::string StandInsText(const ProgramProof& proof) {
+  std::string out;
+  const size_t count = proof.stand_ins.size();
+  for (size_t i = 0; i < count; ++i) {
+    const verify::ProgramStandIn& one = proof.stand_ins[i];
+    if (i > 0) out += i + 1 == count ? " and " : ", ";
+    out += "`" + Printable(one.what) + "` at " + Printable(ShownLine(one.line));
+  }
+  return out;
+}
+
+// Returns a line with the sizes that differ from those of the trace, and one
+// with the large sizes that an op keeps.
+std::string SizesText(const ProgramProof& proof) {
+  std::map<std::pair<int64_t, int64_t>, int> reduced;
+  std::string kept;
+  for (const verify::ProofSize& one : proof.sizes) {
+    if (one.run < one.traced) {
+      ++reduced[{one.traced, one.run}];
+    } else {
+      kept += (kept.empty() ? "" : ", ") + std::to_string(one.traced) +
+              " for `" + Printable(one.kept_by) + "` at " +
+              Printable(ShownLine(one.line));
+    }
+  }
+  std::string out;
+  for (const auto& [sizes, count] : reduced) {
+    out += (out.empty() ? "" : ", ") + std::to_string(sizes.first) + " as " +
+           std::to_string(sizes.second) +
+           (count > 1 ? " (" + std::to_string(count) + " factors)" : "");
+  }
+  out = "reduced sizes: " + out + "; --full proves those of the trace\n";
+  return kept.empty() ? out : out + "kept sizes: " + kept + "\n";
 }
 
 }  // namespace
@@ -375,6 +412,7 @@ std::string ProgramProofText(const ProofTexts& texts,
   std::string out =
       Printable(texts.function) + " on " + texts.mesh + ", in float64\n";
   for (const std::string& note : texts.notes) out += "note: " + note + "\n";
+  if (proof.reduced) out += SizesText(proof);
   int64_t bytes = 0;
   for (const verify::ProgramRow& row : proof.rows) {
     bytes += row.bytes;
@@ -409,28 +447,31 @@ std::string ProgramProofText(const ProofTexts& texts,
            (one.count > 1 ? " (" + Counted(one.count, "op") + ")" : "") + "\n";
   }
   if (proof.failure) {
-    return out + "differs at " + Printable(ShownLine(proof.failure->line)) +
-           ": " + Printable(proof.failure->message) + "\n";
+    return out + std::string(StatusOf(proof)) + " at " +
+           Printable(ShownLine(proof.failure->line)) + ": " +
+           Printable(proof.failure->message) + "\n";
   }
   double worst = 0;
   for (const verify::ProgramResult& one : proof.results) {
     if (one.allowed > 0) worst = std::max(worst, one.difference / one.allowed);
   }
-  return out + std::string(VerdictOf(proof)) + ": " +
+  const bool complete = proof.stand_ins.empty();
+  return out + (complete ? "equal: " : "equal but for stand-ins: ") +
          Counted(proof.values, "value") + " and " +
          Counted(static_cast<int64_t>(proof.results.size()), "result") +
          " of the sharded run are those of the dense one; the largest error of "
          "a result is " +
-         ShortNumber(worst) + " of what is allowed\n";
+         ShortNumber(worst) + " of what is allowed" +
+         (complete ? "" : "; not proved: " + StandInsText(proof)) + "\n";
 }
 
 void WriteProgramProofJson(const ProofTexts& texts, const ProgramProof& proof,
                            Sink& out) {
   WriteDocument(out, "shardc.program-proof/v1", [&](JsonWriter& json) {
     json.Members("function", texts.function, "mesh", texts.mesh, "status",
-                 proof.failure ? "differs" : "equal", "complete",
-                 proof.stand_ins.empty(), "values", proof.values,
-                 "manual_regions", proof.manual, "notes", texts.notes);
+                 StatusOf(proof), "complete", proof.stand_ins.empty(), "values",
+                 proof.values, "manual_regions", proof.manual, "notes",
+                 texts.notes);
     json.Key("failure");
     if (proof.failure) {
       json.Object("line", TextOrNull(proof.failure->line), "message",
@@ -438,6 +479,12 @@ void WriteProgramProofJson(const ProofTexts& texts, const ProgramProof& proof,
     } else {
       json.Null();
     }
+    json.Member("reduced", proof.reduced);
+    json.Rows("sizes", proof.sizes, [&](const verify::ProofSize& one) {
+      json.Members("traced", one.traced, "run", one.run, "where",
+                   TextOrNull(one.where), "kept_by", TextOrNull(one.kept_by),
+                   "line", TextOrNull(one.line));
+    });
     json.Rows("not_proved", proof.stand_ins,
               [&](const verify::ProgramStandIn& one) {
                 json.Members("line", TextOrNull(one.line), "what", one.what,

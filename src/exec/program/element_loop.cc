@@ -35,7 +35,8 @@ void LoopOfTwo(const ElementLoop& loop, const F& function) {
   const auto [y, of_y] = loop.in[1];
   double* const out = loop.out.data();
   const size_t count = loop.out.size();
-  // Most operands have all elements, and many have a single number next to them.
+  // Most operands have all elements, and many have a single number next to
+  // them.
   if (of_x == 1 && of_y == 1) {
     for (size_t i = 0; i < count; ++i) out[i] = function(x[i], y[i]);
   } else if (of_x == 1) {

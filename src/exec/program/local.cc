@@ -746,7 +746,7 @@ class Kernel {
         }
         const int64_t last = shape[d] - sizes[d];
         inside = inside && first[d] >= 0 && first[d] <= last;
-        leads = leads && start[d] == 0;
+        leads = leads && (start[d] == 0 || !HasDim(removed, d));
         const bool entire = HasDim(removed, d) == false && sizes[d] == shape[d];
         const int64_t begin =
             entire ? 0 : std::clamp<int64_t>(first[d], 0, last) - start[d];

@@ -15,6 +15,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "comm/reshard.h"
@@ -50,6 +51,9 @@ class Runner {
         inputs_(inputs),
         after_(after) {
     out_.values.resize(program_.values.size());
+    if (inputs.traced != nullptr) {
+      NoteLengths(program_.ops, inputs.traced->ops);
+    }
   }
 
   ProgramRun Run() {
@@ -80,6 +84,18 @@ class Runner {
 
  private:
   ShardedTensor& At(ValueId id) { return out_.values[id]; }
+
+  // Notes how many turns the scans of the traced program have.
+  void NoteLengths(const std::vector<Op>& ops, const std::vector<Op>& traced) {
+    for (size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].kind == OpKind::kScan) {
+        lengths_[&ops[i]] = traced[i].NumberOf(Attr::kLength);
+      }
+      for (size_t k = 0; k < ops[i].bodies.size(); ++k) {
+        NoteLengths(ops[i].bodies[k].ops, traced[i].bodies[k].ops);
+      }
+    }
+  }
 
   bool Fail(const Op& op, std::string message) {
     out_.error = {&op, std::move(message)};
@@ -119,10 +135,16 @@ class Runner {
   // is what they sent.
   void Note(const Op& op, ValueId value) {
     const auto dtype = program_.values[value].dtype;
-    const double width =
-        static_cast<double>(dtype ? DtypeBits(*dtype) : 32) / 64.0;
+    double width = static_cast<double>(dtype ? DtypeBits(*dtype) : 32) / 64.0;
+    if (inputs_.traced != nullptr) {
+      const auto elements = static_cast<double>(
+          std::max<int64_t>(1, ElementsOf(program_.ShapeOf(value))));
+      width *= static_cast<double>(ElementsOf(inputs_.traced->ShapeOf(value))) /
+               elements;
+    }
     const auto& entries = machine_.ledger().entries();
     for (; noted_ < entries.size(); ++noted_) {
+      if (times_ == 0) continue;
       const LedgerEntry& entry = entries[noted_];
       const int64_t most =
           entry.sent.empty() ? 0 : *std::ranges::max_element(entry.sent);
@@ -135,8 +157,9 @@ class Runner {
         all.push_back({&op, entry.kind, entry.axes, 0, 0});
         at = all.rbegin();
       }
-      ++at->count;
-      at->bytes += static_cast<int64_t>(static_cast<double>(most) * width);
+      at->count += times_;
+      at->bytes +=
+          times_ * static_cast<int64_t>(static_cast<double>(most) * width);
     }
   }
 
@@ -322,7 +345,12 @@ class Runner {
                                    Buffer::Zeros(LocalShape(mesh_, shape, spec),
                                                  Dtype::kF64))});
     }
+    const int64_t times = times_;
+    const auto traced = lengths_.find(&op);
     for (int64_t turn = 0; turn < length; ++turn) {
+      if (traced != lengths_.end()) {
+        times_ = turn == 0 ? times * traced->second : 0;
+      }
       const int64_t at =
           op.NumberOf(Attr::kReverse) != 0 ? length - 1 - turn : turn;
       for (size_t i = 0; i < scanned.size(); ++i) {
@@ -339,6 +367,7 @@ class Runner {
       }
       Carry(op, body, consts, carry);
     }
+    times_ = times;
     for (size_t i = 0; i < op.out.size(); ++i) {
       At(op.out[i]) =
           i < carry ? At(body.in[consts + i]) : std::move(stacked[i - carry]);
@@ -568,7 +597,11 @@ class Runner {
   ProgramRun out_;
   // The operands of the current body's ops that were resharded.
   Resharded shared_;
-  size_t noted_ = 0;     // entries of the ledger that are counted
+  size_t noted_ = 0;  // entries of the ledger that are counted
+  // The turns of scans in the program whose traffic is reported, and for how
+  // many turns the current one counts.
+  std::unordered_map<const Op*, int64_t> lengths_;
+  int64_t times_ = 1;
   bool manual_ = false;  // whether the body of a manual region runs
 };
 

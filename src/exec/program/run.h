@@ -59,6 +59,10 @@ struct ProgramInputs {
   const program::Sharding* sharding = nullptr;
   std::vector<Buffer> values;  // the unsharded inputs, in their order
   DrawnElements drawn;
+  // If not null, the same program at the sizes whose traffic is reported
+  // (ReduceProgram). Its loops may have more turns, and all of them send what
+  // the first turn sends.
+  const program::Program* traced = nullptr;
 };
 
 struct ProgramError {

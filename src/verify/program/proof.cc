@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -23,6 +24,7 @@
 #include "exec/machine/sharded.h"
 #include "exec/program/run.h"
 #include "program/read.h"
+#include "program/reduce.h"
 #include "program/sharding.h"
 #include "program/ties.h"
 #include "source/list.h"
@@ -41,8 +43,10 @@ using program::OpKind;
 using program::Program;
 using program::ValueId;
 
-// About a minute of the dense run.
+// Some seconds of both runs.
 constexpr double kMostWork = 2e9;
+// About a tenth of a second: sizes need not be reduced.
+constexpr double kLittleWork = 1e8;
 // The elements of all values, which the dense run keeps: 256 MiB.
 constexpr double kMostElements = 1 << 25;
 
@@ -246,16 +250,21 @@ Compared CompareArrays(const std::vector<double>& got,
   return out;
 }
 
+// Proves a program at its own sizes.
 class Prover {
  public:
-  explicit Prover(const ProgramRequest& request)
+  // `traced` is the same program at the sizes whose traffic is reported.
+  // `sharding` is that of the program.
+  Prover(const ProgramRequest& request, const Program& traced,
+         program::Sharding sharding)
       : request_(request),
         program_(*request.program),
+        traced_(traced),
         mesh_(request.mesh),
-        random_(request.seed) {}
+        random_(request.seed),
+        sharding_(std::move(sharding)) {}
 
-  std::optional<ProgramProof> Run(Findings& findings) {
-    if (!CanRun(findings)) return std::nullopt;
+  ProgramProof Run() {
     const IntegerBounds bounds(program_);
     exec::ProgramInputs inputs;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
@@ -270,8 +279,8 @@ class Prover {
     const auto drawn = [this](ValueId id) {
       return DrawValue(program_, id, random_);
     };
-    sharding_ = program::ShardProgram(program_, request_.mesh, request_.specs);
     NoteOps(program_.ops, false);
+    Report(0, "dense run");
     dense_ = dense::RunProgram(program_, dense_inputs_, drawn);
     if (dense_.fault) {
       Fail(*dense_.fault->op, dense_.fault->message + " (in the dense run)");
@@ -282,12 +291,15 @@ class Prover {
     inputs.program = &program_;
     inputs.sharding = &sharding_;
     inputs.drawn = drawn;
+    if (&traced_ != &program_) inputs.traced = &traced_;
     exec::Machine machine(mesh_, request_.threads, request_.seams);
+    size_t done = 0;
     const exec::ProgramRun run = exec::RunProgram(
-        machine, inputs,
-        [this](const Op& op, const exec::ProgramValues& values) {
+        machine, inputs, [&](const Op& op, const exec::ProgramValues& values) {
           CheckOp(op, values, {});
+          Report(++done, program_.LineText(op.at));
         });
+    Report(program_.ops.size(), "");
     if (run.error) Fail(*run.error->op, run.error->message);
     AddTraffic(run);
     if (!run.error) CheckResults(run);
@@ -296,43 +308,9 @@ class Prover {
   }
 
  private:
-  bool CanRun(Findings& findings) const {
-    const auto refuse = [&](const Program& program, const Code& code,
-                            const std::string& why, std::string help) {
-      findings.Add(code, {},
-                   "the program of " + ShortQuote(program.function) +
-                       " cannot be run: " + why,
-                   std::move(help));
-      return false;
-    };
-    for (const Program* const one : {&program_, request_.reference}) {
-      if (one == nullptr) continue;
-      if (const auto fault = program::RunFault(*one)) {
-        return refuse(*one, code::kSchema, *fault,
-                      "trace it again with `python -m shardc.program`");
-      }
-      double elements = 0;
-      for (const program::Value& value : one->values) {
-        elements += static_cast<double>(exec::ElementsOf(value.shape));
-      }
-      if (elements > kMostElements) {
-        return refuse(*one, code::kLimit,
-                      "its values have more than 33,554,432 elements",
-                      "trace the same function with a smaller batch, length "
-                      "and config");
-      }
-      if (program::WorkOf(*one) > kMostWork) {
-        return refuse(*one, code::kLimit,
-                      "it has more than 2,000,000,000 multiplications",
-                      "trace the same function with a smaller batch, length "
-                      "and config");
-      }
-    }
-    const auto mismatch = RegionFault(program_, request_.mesh);
-    if (!mismatch) return true;
-    return refuse(program_, code::kUsage, *mismatch,
-                  "choose the mesh for which the function was traced, or trace "
-                  "it again");
+  void Report(size_t done, const std::string& within) const {
+    if (!request_.progress || program_.ops.empty()) return;
+    request_.progress(done, program_.ops.size(), within);
   }
 
   void Fail(const Op& op, std::string message) {
@@ -347,18 +325,9 @@ class Prover {
   void NoteOps(const std::vector<Op>& ops, bool region) {
     for (const Op& op : ops) {
       if (op.kind == OpKind::kManual) ++out_.manual;
-      const program::Value* const first =
-          op.out.empty() ? nullptr : &program_.values[op.out[0]];
-      const bool unstated = op.kind == OpKind::kConst &&
-                            first->integers.empty() && first->floats.empty() &&
-                            exec::ElementsOf(first->shape) > 0;
-      if (op.kind == OpKind::kRandom || unstated) {
-        AddStandIn(
-            op,
-            unstated ? "constant " + ShapeText(first->shape) : "random numbers",
-            true, region);
-      } else if (program::IsOpaque(program_, op)) {
-        AddStandIn(op, program::OpaqueName(op), false, region);
+      if (const std::string name = StandInName(op); !name.empty()) {
+        const bool drawn = op.kind == OpKind::kRandom || IsUnstated(op);
+        AddStandIn(op, name, drawn, region);
       }
       const auto at = sharding_.ops.find(&op);
       if (at != sharding_.ops.end()) {
@@ -575,27 +544,99 @@ class Prover {
       result.largest = one.largest;
       if (out_.failure) continue;
       if (!one.Passes()) out_.failure = {"", name + ": " + Text(one)};
-      if (!one.finite) {
-        out_.failure = {FirstNan(),
-                        name +
-                            " is not a number in the dense run as well, so "
-                            "that it proves nothing; choose another seed, "
-                            "or guard the function against these inputs"};
-      }
+      if (!one.finite && !out_.failure) CannotJudge(name);
     }
   }
 
-  // Returns the line of the first op whose dense result has a NaN.
-  std::string FirstNan() const {
+  // Notes that a result is not a number in either run, so that it proves
+  // nothing, and why.
+  void CannotJudge(const std::string& name) {
+    const Op* const first = FirstNan();
+    out_.unproved = true;
+    out_.failure = {first == nullptr ? "" : program_.LineText(first->at),
+                    name + " is not a number in the dense run as well"};
+    std::string& message = out_.failure->message;
+    const std::vector<const Op*> made = StandInsOf(first);
+    if (made.empty()) {
+      message +=
+          "; choose another seed, or guard the function against these inputs";
+      return;
+    }
+    message += ", since it is computed from the numbers of ";
+    for (size_t i = 0; i < made.size(); ++i) {
+      const std::string line = program_.LineText(made[i]->at);
+      message += (i > 0 ? " and " : "") + ("`" + StandInName(*made[i]) + "`") +
+                 (line.empty() ? "" : " at " + line);
+    }
+    message +=
+        made.size() == 1 ? ", which is a stand-in" : ", which are stand-ins";
+  }
+
+  // Returns the first op whose dense result has a NaN.
+  const Op* FirstNan() const {
     for (const Op& op : program_.ops) {
       for (const ValueId id : op.out) {
         if (std::ranges::any_of(dense_.values[id][0].data,
                                 [](double x) { return std::isnan(x); })) {
-          return program_.LineText(op.at);
+          return &op;
         }
       }
     }
-    return "";
+    return nullptr;
+  }
+
+  // Returns the stand-ins from whose results an op computes its own, in the
+  // order of the program, each name and line once.
+  std::vector<const Op*> StandInsOf(const Op* op) const {
+    std::vector<const Op*> out;
+    if (op == nullptr) return out;
+    std::vector<bool> read(program_.values.size(), false);
+    const auto read_all = [&](const Op& one) {
+      for (const ValueId id : one.in) read[id] = true;
+    };
+    bool before = false;
+    std::set<std::pair<std::string, std::string>> seen;
+    for (size_t i = program_.ops.size(); i-- > 0;) {
+      const Op& one = program_.ops[i];
+      before = before || &one == op;
+      if (!before) continue;
+      const bool counts =
+          &one == op ||
+          std::ranges::any_of(one.out, [&](ValueId id) { return read[id]; });
+      if (!counts) continue;
+      read_all(one);
+      AddStandInsIn(one, seen, out);
+    }
+    std::ranges::reverse(out);
+    return out;
+  }
+  void AddStandInsIn(const Op& op,
+                     std::set<std::pair<std::string, std::string>>& seen,
+                     std::vector<const Op*>& out) const {
+    if (!StandInName(op).empty() &&
+        seen.emplace(StandInName(op), program_.LineText(op.at)).second) {
+      out.push_back(&op);
+    }
+    for (const Body& body : op.bodies) {
+      for (const Op& one : body.ops) AddStandInsIn(one, seen, out);
+    }
+  }
+
+  bool IsUnstated(const Op& op) const {
+    if (op.kind != OpKind::kConst) return false;
+    const program::Value& value = program_.values[op.out[0]];
+    return value.integers.empty() && value.floats.empty() &&
+           exec::ElementsOf(value.shape) > 0;
+  }
+
+  // Returns what an op is whose own mathematics the proof does not have; empty
+  // if it has them.
+  std::string StandInName(const Op& op) const {
+    if (IsUnstated(op)) {
+      return "constant " + ShapeText(traced_.ShapeOf(op.out[0]));
+    }
+    if (op.kind == OpKind::kRandom) return "random numbers";
+    return program::IsOpaque(program_, op) ? program::OpaqueName(op) : "";
   }
 
   // Runs the reference, if there is one, on the inputs of the same names.
@@ -678,6 +719,7 @@ class Prover {
 
   const ProgramRequest& request_;
   const Program& program_;
+  const Program& traced_;
   const exec::SimMesh mesh_;
   const exec::Random random_;
   std::vector<dense::Array> dense_inputs_;
@@ -689,11 +731,168 @@ class Prover {
   ProgramProof out_;
 };
 
+// ---- sizes
+
+// The elements of all values of a program, which the dense run keeps.
+double ElementsOf(const Program& program) {
+  double out = 0;
+  for (const program::Value& value : program.values) {
+    out += static_cast<double>(exec::ElementsOf(value.shape));
+  }
+  return out;
+}
+
+// Chooses the sizes of a proof, and proves the program at these.
+class SizedProof {
+ public:
+  SizedProof(const ProgramRequest& request, Findings& findings)
+      : request_(request), program_(*request.program), findings_(findings) {}
+
+  std::optional<ProgramProof> Run() {
+    for (const Program* const one : Programs()) {
+      if (const auto fault = program::RunFault(*one)) {
+        return Refuse(*one, code::kSchema, *fault,
+                      "trace it again with `python -m shardc.program`");
+      }
+    }
+    if (const auto mismatch = RegionFault(program_, request_.mesh)) {
+      return Refuse(program_, code::kUsage, *mismatch,
+                    "choose the mesh for which the function was traced, or "
+                    "trace it again");
+    }
+    sharding_ = program::ShardProgram(program_, request_.mesh, request_.specs);
+    const std::string large = LargeText();
+    if (request_.sizes == ProofSizes::kTraced) {
+      if (!large.empty()) {
+        return Refuse(program_, code::kLimit, "at the traced sizes " + large,
+                      "leave out `--full`, so that smaller sizes are chosen");
+      }
+      return AsTraced();
+    }
+    const bool small = large.empty() && Work() <= kLittleWork;
+    if (request_.sizes == ProofSizes::kChosen && small) return AsTraced();
+    const auto made = program::ReduceProgram(
+        {.program = &program_,
+         .reference = request_.reference,
+         .mesh = &request_.mesh,
+         .inputs = &request_.specs,
+         .sharding = &sharding_,
+         .keeps_counted = request_.reference != nullptr});
+    if (!made || ExceedsLimits(made->program)) {
+      if (large.empty()) return AsTraced();
+      return Refuse(program_, code::kLimit, large + KeptText(made),
+                    "trace the same function with a smaller batch, length "
+                    "and config");
+    }
+    if (request_.sizes == ProofSizes::kChosen && large.empty() &&
+        2 * program::WorkOf(made->program) > program::WorkOf(program_)) {
+      return AsTraced();
+    }
+    ProgramProof proof = Reduced(*made);
+    // Constants of a function may be about its sizes, so that only the traced
+    // sizes show whether a difference is one of the function.
+    const bool again =
+        request_.sizes == ProofSizes::kChosen && proof.failure && large.empty();
+    return again ? AsTraced() : proof;
+  }
+
+ private:
+  std::vector<const Program*> Programs() const {
+    std::vector<const Program*> out = {&program_};
+    if (request_.reference != nullptr) out.push_back(request_.reference);
+    return out;
+  }
+
+  std::nullopt_t Refuse(const Program& program, const Code& code,
+                        const std::string& why, std::string help) {
+    findings_.Add(code, {},
+                  "the program of " + ShortQuote(program.function) +
+                      " cannot be run: " + why,
+                  std::move(help));
+    return std::nullopt;
+  }
+
+  double Work() const {
+    double out = 0;
+    for (const Program* const one : Programs()) out += program::WorkOf(*one);
+    return out;
+  }
+
+  // The traced sizes may take as long as it takes and the free memory if the
+  // user demands them.
+  bool ExceedsLimits(const Program& one) const {
+    if (request_.sizes == ProofSizes::kTraced && request_.memory_bytes > 0) {
+      // The dense run has all values, and the sharded run a part of them on
+      // each device, of which replicas are stored apart.
+      constexpr double kBytes = 8 * 3;
+      return ElementsOf(one) * kBytes >
+             static_cast<double>(request_.memory_bytes);
+    }
+    return ElementsOf(one) > kMostElements || program::WorkOf(one) > kMostWork;
+  }
+
+  // Returns why a run of the traced sizes would be too large; empty if it is
+  // not.
+  std::string LargeText() const {
+    for (const Program* const one : Programs()) {
+      if (!ExceedsLimits(*one)) continue;
+      if (request_.sizes == ProofSizes::kTraced && request_.memory_bytes > 0) {
+        return "its values need more memory than is free";
+      }
+      return ElementsOf(*one) > kMostElements
+                 ? "its values have more than 33,554,432 elements"
+                 : "it has more than 2,000,000,000 multiplications";
+    }
+    return "";
+  }
+
+  // Returns which large sizes could not be reduced.
+  std::string KeptText(
+      const std::optional<program::ReducedProgram>& made) const {
+    if (!made) return ", and no smaller sizes have the same ops";
+    const program::ReducedSize* most = nullptr;
+    for (const program::ReducedSize& one : made->sizes) {
+      if (one.kept_by.empty()) continue;
+      if (most == nullptr || one.traced > most->traced) most = &one;
+    }
+    if (most == nullptr) return ", and at reduced sizes as well";
+    const std::string line = program_.LineText(most->at);
+    return ", and the size " + std::to_string(most->traced) +
+           " cannot be reduced, which `" + most->kept_by + "` needs" +
+           (line.empty() ? "" : " at " + line);
+  }
+
+  ProgramProof AsTraced() {
+    return Prover(request_, program_, sharding_).Run();
+  }
+
+  ProgramProof Reduced(const program::ReducedProgram& made) {
+    ProgramRequest request = request_;
+    request.program = &made.program;
+    if (made.reference) request.reference = &*made.reference;
+    ProgramProof out = Prover(request, program_, made.sharding).Run();
+    out.reduced = true;
+    for (const program::ReducedSize& one : made.sizes) {
+      out.sizes.push_back({one.traced, one.run,
+                           one.input.empty() ? ""
+                                             : one.input + " dimension " +
+                                                   std::to_string(one.dim),
+                           one.kept_by, program_.LineText(one.at)});
+    }
+    return out;
+  }
+
+  const ProgramRequest& request_;
+  const Program& program_;
+  Findings& findings_;
+  program::Sharding sharding_;
+};
+
 }  // namespace
 
 std::optional<ProgramProof> ProveProgram(const ProgramRequest& request,
                                          Findings& findings) {
-  return Prover(request).Run(findings);
+  return SizedProof(request, findings).Run();
 }
 
 std::optional<std::string> RegionFault(const Program& program,

@@ -7,6 +7,7 @@
 #define SHARDC_VERIFY_PROGRAM_PROOF_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,17 @@
 
 namespace shardc::verify {
 
+// The sizes at which a program is proved.
+enum class ProofSizes : uint8_t {
+  // The traced sizes if a run takes a moment, and reduced ones otherwise
+  // (program::ReduceProgram). What differs at reduced sizes is run at the
+  // traced
+  // ones, if these are not too large.
+  kChosen,
+  kTraced,
+  kReduced,  // wherever a size can be reduced
+};
+
 struct ProgramRequest {
   const program::Program* program = nullptr;
   // If not null, a program of the same inputs whose dense results must be the
@@ -29,6 +41,14 @@ struct ProgramRequest {
   std::vector<Spec> specs;  // of each input
   uint64_t seed = 0;
   int threads = 1;
+  ProofSizes sizes = ProofSizes::kChosen;
+  // The memory that a proof of the traced sizes may use if these are demanded
+  // (kTraced); 0 if it may use what any proof may.
+  int64_t memory_bytes = 0;
+  // Called after each op of the sharded run, with how many are done and how
+  // many there are, and what runs.
+  std::function<void(size_t done, size_t all, const std::string& within)>
+      progress = {};
   exec::Seams seams = {};  // replacements that tests set
 };
 
@@ -75,6 +95,14 @@ struct ProgramStandIn {
   int64_t count = 1;
 };
 
+// A factor of the program's dimensions that was run with another size, or that
+// kept its size since an op needs it.
+struct ProofSize {
+  int64_t traced = 0, run = 0;
+  std::string where;  // an input with the factor, such as "w dimension 1"
+  std::string kept_by, line;
+};
+
 struct ProgramFailure {
   std::string line;  // of the first op whose result differs; may be empty
   std::string message;
@@ -90,11 +118,16 @@ struct ProgramProof {
   std::vector<ProgramRow> rows;
   std::vector<ProgramGather> gathers;
   std::vector<ProgramStandIn> stand_ins;
+  bool reduced = false;  // whether it ran at reduced sizes
+  std::vector<ProofSize> sizes;
   std::optional<ProgramFailure> failure;
+  // Whether nothing is proved although nothing differs: a result is not a
+  // number in either run. `failure` has the reason.
+  bool unproved = false;
 };
 
 // Returns nullopt after a finding if the program cannot be run on the mesh, or
-// is too large.
+// is too large and no smaller sizes have the same ops.
 std::optional<ProgramProof> ProveProgram(const ProgramRequest& request,
                                          Findings& findings);
 
@@ -114,8 +147,6 @@ std::vector<Spec> InputSpecs(const program::Program& program, const Mesh& mesh,
                              const std::vector<Spec>& specs,
                              const AxisGroup& batch,
                              std::vector<std::string>& notes);
-
-// Finds the first value of a program that a reference program lacks.
 
 // Returns by how much elements of a value may differ whose largest finite
 // number is `largest`, by magnitude: a part of it, and a little in any case.
