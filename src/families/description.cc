@@ -10,12 +10,16 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <map>
 #include <span>
 #include <system_error>
 #include <utility>
 
 #include "families/evaluate.h"
 #include "source/file.h"
+#include "source/list.h"
+#include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 #include "yaml/read.h"
@@ -209,6 +213,7 @@ class FamilyReader {
       }
       PutNamed(out.factors, Let(member.key.text, std::move(*value)),
                member.key.text, LetName);
+      out.factor_places[std::string(member.key.text)] = At(member.value);
     }
   }
 
@@ -409,6 +414,105 @@ void CheckModules(const Description& family, const std::vector<Node>& nodes,
   }
 }
 
+// Follows the names of which a factor is a product, to those of `let` and to
+// other factors, and so on. A factor that leads to itself has no value, and one
+// whose names are read too often would take for ever:
+//
+//   hidden_size: "2 * hidden_size"   ->  `hidden_size` is counted by itself
+//   a: "b * b", b: "c * c", ..       ->  2, 4, 8, .. times the last
+//
+// An entry of `let` that leads to itself is not wrong: inside of its definition
+// its name is a key of the config.
+class FactorCheck {
+ public:
+  FactorCheck(const Description& family, Findings& findings)
+      : family_(family), findings_(findings) {}
+
+  void Run() {
+    for (const auto& [name, value] : family_.factors) {
+      if (!good_) return;
+      const Size reads = ReadsOf(name);
+      if (good_ && reads.value() > kMostReads) {
+        Refuse(name, "`" + name +
+                         "` is a product of products of factors that " +
+                         "reads more than " + CountText(kMostReads) + " names");
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kMostReads = 1000;
+  static constexpr size_t kDeepestFactor = 64;
+
+  void Refuse(const std::string& name, std::string message) {
+    good_ = false;
+    const auto at = family_.factor_places.find(name);
+    findings_.Add(code::kSchema,
+                  at == family_.factor_places.end() ? Place() : at->second,
+                  std::move(message),
+                  "write what it counts, such as `inner` or `stream`, or a "
+                  "product of other factors");
+  }
+
+  // Returns how many names are read for the layout of a name.
+  Size ReadsOf(const std::string& name) {
+    const auto [at, fresh] = reads_.try_emplace(name, Size(1));
+    if (!fresh && !IsAmong(name, path_)) return at->second;
+    const Expression* const factor = family_.FindFactor(name);
+    if (!fresh) {
+      if (factor != nullptr) RefuseCircle(name);
+      return 1;
+    }
+    const Expression* const value =
+        factor != nullptr ? factor : family_.FindLet(name);
+    if (value == nullptr || (factor != nullptr && MeaningOf(*factor))) return 1;
+    if (path_.size() >= kDeepestFactor) {
+      Refuse(FirstFactor(),
+             "factors and the values of `let` use one another more than " +
+                 std::to_string(kDeepestFactor) + " deep");
+      return 1;
+    }
+    path_.push_back(name);
+    const Size reads = Size(1) + ReadsIn(*value);
+    path_.pop_back();
+    reads_.insert_or_assign(name, reads);
+    return reads;
+  }
+
+  Size ReadsIn(const Expression& expression) {
+    if (!good_) return 0;
+    if (expression.kind == Expression::Kind::kName) {
+      return ReadsOf(expression.text);
+    }
+    // given() looks for a key of the config.
+    if (expression.kind == Expression::Kind::kCall &&
+        expression.text == "given") {
+      return 1;
+    }
+    Size out = 0;
+    for (const Expression& part : expression.parts) out += ReadsIn(part);
+    return out;
+  }
+
+  std::string FirstFactor() const { return path_.front(); }
+
+  void RefuseCircle(const std::string& name) {
+    std::string through;
+    const auto begin = std::find(path_.begin(), path_.end(), name);
+    for (auto at = std::next(begin); at != path_.end(); ++at) {
+      through += (through.empty() ? ", through `" : ", `") + *at + "`";
+    }
+    Refuse(name, "`" + name + "` is counted by itself" + through);
+  }
+
+  const Description& family_;
+  Findings& findings_;
+  std::map<std::string, Size, std::less<>> reads_;
+  std::vector<std::string>
+      path_;  // the names that lead to the one that is read
+  bool good_ = true;
+};
+
 }  // namespace
 
 const Expression* Description::FindLet(std::string_view word) const {
@@ -456,6 +560,7 @@ std::unique_ptr<const Description> LoadDescription(std::string_view name,
                  "write one, or `like: FAMILY` to take that of another family");
   }
   if (findings.errors() > before) return nullptr;
+  FactorCheck(*out, findings).Run();
   CheckModules(*out, out->tree, findings);
   for (const Block& block : out->blocks) {
     CheckModules(*out, block.body, findings);

@@ -113,6 +113,7 @@ struct Description {
   // product of other factors that it is. The sizes of modules are then products
   // and sums in the order of the elements. Empty if the sizes are numbers only.
   std::vector<std::pair<std::string, Expression>> factors;
+  std::map<std::string, Place, std::less<>> factor_places;
   // The naming schemes of Flax models: the name of each scheme, and the name
   // that it uses for the weight of a norm.
   std::vector<std::pair<std::string, std::string>> namings;

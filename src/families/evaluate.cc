@@ -277,6 +277,13 @@ void Evaluator::Bind(const std::string& name, Value value) {
   bound_.emplace_back(name, std::move(value));
 }
 
+Evaluator Evaluator::Copy(Findings& findings) const {
+  Evaluator out(family_, config_, naming_, findings);
+  out.bound_ = bound_;
+  out.defaults_ = defaults_;
+  return out;
+}
+
 std::optional<Value> Evaluator::Evaluate(const Expression& expression) {
   return Get(expression, false);
 }
@@ -368,6 +375,7 @@ Evaluator::Result Evaluator::Name(const std::string& name, bool soft) {
   for (auto at = bound_.rbegin(); at != bound_.rend(); ++at) {
     if (at->first != name) continue;
     used_bound_ = true;
+    if (at->second.kind == Value::Kind::kUnknown) return std::nullopt;
     return at->second;
   }
   if (name == "naming") return MakeText(naming_);
@@ -387,18 +395,19 @@ Evaluator::Result Evaluator::Name(const std::string& name, bool soft) {
 // that has the same size.
 std::optional<Layout> Evaluator::LayoutOf(const std::string& name,
                                           const Expression& factor,
-                                          int64_t size) const {
+                                          int64_t size) {
   if (size < 1) return std::nullopt;
   if (const auto meaning = MeaningOf(factor)) {
     if (size == 1) return Layout();
     if (meaning->role == program::FactorRole::kUnknown) return std::nullopt;
     return Layout{{name, meaning->role, meaning->of_model, size, {}}};
   }
+  // No factor is counted by itself (LoadDescription), so that this ends.
   Findings ignored;
-  Evaluator inner(family_, config_, naming_, ignored);
-  inner.bound_ = bound_;
-  inner.defaults_ = defaults_;
+  Evaluator inner = Copy(ignored);
+  inner.steps_ = steps_;
   const auto product = inner.Evaluate(factor);
+  steps_ = inner.steps_;
   if (!product || product->kind != Value::Kind::kInteger ||
       product->number != size) {
     return std::nullopt;

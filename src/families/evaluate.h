@@ -89,7 +89,16 @@ class FactsOfTree {
 };
 
 struct Value {
-  enum class Kind : uint8_t { kNull, kBool, kInteger, kText, kList, kJson };
+  // kUnknown is the value of a name that is bound later (Evaluator::Copy).
+  enum class Kind : uint8_t {
+    kNull,
+    kBool,
+    kInteger,
+    kText,
+    kList,
+    kJson,
+    kUnknown
+  };
   Kind kind = Kind::kNull;
   int64_t number = 0;  // for kInteger and kBool (0 or 1)
   std::string text;
@@ -126,6 +135,11 @@ class Evaluator {
   void Bind(const std::string& name, Value value);
   void Unbind() { bound_.pop_back(); }
 
+  // Returns an evaluator with the same names that adds its findings to
+  // `findings`. There, an expression with a name that is bound to a value of
+  // kUnknown has no value.
+  Evaluator Copy(Findings& findings) const;
+
   // Gives a key the value that Evaluate() uses if the config lacks the key. A
   // key that is null in the config has no value.
   void SetDefault(std::string_view key, int64_t size) {
@@ -160,7 +174,7 @@ class Evaluator {
   Result Name(const std::string& name, bool soft);
   Result Defined(const std::string& name, bool soft);
   std::optional<Layout> LayoutOf(const std::string& name,
-                                 const Expression& factor, int64_t size) const;
+                                 const Expression& factor, int64_t size);
   Result FromConfig(const std::string& name, bool soft);
   Result Take(const JsonValue& json, std::string_view name);
   Result Member(const Expression& expression, bool soft);

@@ -33,6 +33,7 @@
 #include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
+#include "source/work.h"
 
 namespace shardc::families {
 namespace {
@@ -158,18 +159,9 @@ class TreeBuilder {
                         " times");
       return false;
     }
+    if (!IsAllowed(node, *count, blame, values)) return false;
     const size_t before = path_.size();
     for (int64_t i = 0; i < *count; ++i) {
-      // A module may have no tensors, so the number of modules is limited too,
-      // before the first is walked.
-      if (tensors_ > kMostTensors || *count > kMostTensors) {
-        findings_.Add(code::kLimit, blame,
-                      "`" + path_.substr(0, before) + "` is there " +
-                          CountText(*count) +
-                          " times, and the tree has more than " +
-                          CountText(kMostTensors) + " tensors");
-        return false;
-      }
       Append(std::to_string(i));
       if (!node.counter.empty()) {
         values.Bind(node.counter, {Value::Kind::kInteger, i, {}, {}, {}});
@@ -180,6 +172,78 @@ class TreeBuilder {
       if (!good) return false;
     }
     return true;
+  }
+
+  // Returns whether a node that is there `count` times is within the limits, as
+  // far as that is known before the first is made. A module may have no
+  // tensors, so modules are counted too.
+  bool IsAllowed(const Node& node, int64_t count, const Place& blame,
+                 Evaluator& values) {
+    const std::string times =
+        "`" + path_ + "` is there " + CountText(count) + " times: it makes";
+    if (!Allows(kTreeModules, count, times, blame, findings_)) return false;
+    // What is repeated less often is counted as it is made.
+    constexpr int64_t kFew = 256;
+    if (count < kFew) return true;
+    Findings ignored;
+    Evaluator counted = values.Copy(ignored);
+    BindUnknown(node.counter, counted);
+    int64_t nodes = 0;
+    const Size least = LeastTensors(node, counted, 0, nodes);
+    return values.Spend(AsIndex(nodes)) &&
+           Allows(kTreeTensors, Size(tensors_) + least * count,
+                  times + " at least", blame, findings_);
+  }
+
+  static void BindUnknown(const std::string& name, Evaluator& values) {
+    if (name.empty()) return;
+    values.Bind(name, {Value::Kind::kUnknown, 0, {}, {}, {}});
+  }
+
+  // Returns a number of tensors that the content of a node has at least: those
+  // that are there whatever the number of a repetition and the arguments of a
+  // block.
+  // The parts of other families count as none. `nodes` is the number of nodes
+  // that were looked at.
+  Size LeastTensors(const Node& node, Evaluator& values, int depth,
+                    int64_t& nodes) {
+    const std::vector<Node>* children = &node.children;
+    const Block* block = nullptr;
+    if (depth > kDeepestBlock) return 0;
+    if (node.module) {
+      const Expression* call = &*node.module;
+      if (call->text == "float32" && call->parts.size() == 1) {
+        call = &call->parts[0];
+      }
+      block = values.family().FindBlock(call->text);
+      if (block == nullptr) {
+        const bool none = call->text == "part" || call->text == "buffer";
+        return none ? 0 : 1;
+      }
+      children = &block->body;
+      for (const std::string& name : block->parameters) {
+        BindUnknown(name, values);
+      }
+    }
+    Size out = 0;
+    for (const Node& child : *children) {
+      constexpr int64_t kMostNodes = 4096;
+      if (++nodes > kMostNodes) break;
+      if (child.condition &&
+          !values.Condition(*child.condition).value_or(false)) {
+        continue;
+      }
+      const auto times = child.count ? values.Integer(*child.count)
+                                     : std::optional<int64_t>(1);
+      if (times.value_or(0) <= 0) continue;
+      BindUnknown(child.counter, values);
+      out += LeastTensors(child, values, depth + 1, nodes) * *times;
+      if (!child.counter.empty()) values.Unbind();
+    }
+    if (block != nullptr) {
+      for (size_t i = 0; i < block->parameters.size(); ++i) values.Unbind();
+    }
+    return out;
   }
 
   bool Content(const Node& node, Evaluator& values) {
@@ -415,10 +479,8 @@ class TreeBuilder {
   }
 
   bool Add(const Sizes& dims, Evaluator& values, TensorUse use = {}) {
-    if (++tensors_ > 2 * kMostTensors) {
-      findings_.Add(
-          code::kLimit, values.Blame(),
-          "the tree has more than " + CountText(kMostTensors) + " tensors");
+    if (!Allows(kTreeTensors, ++tensors_, "the tree has", values.Blame(),
+                findings_)) {
       return false;
     }
     Shape shape;

@@ -28,10 +28,6 @@ namespace shardc::families {
 inline constexpr std::array<std::string_view, 4> kNamings = {"hf", "hf-files",
                                                              "flax", "easydel"};
 
-// The limit on the number of tensors in a tree. It is checked before each
-// repetition of a node, so a returned tree may have a few more.
-inline constexpr int64_t kMostTensors = 1000000;
-
 // The weights that a tree has if its config.json states how the published
 // weights are quantised.
 struct TreeWeights {

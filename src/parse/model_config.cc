@@ -21,6 +21,7 @@
 #include "parse/operations.h"
 #include "parse/project.h"
 #include "source/json.h"
+#include "source/work.h"
 
 namespace shardc {
 namespace {
@@ -57,6 +58,8 @@ constexpr std::array<Key, 8> kIntermediate = {"intermediate_size_mlp",
 constexpr std::array<Key, 6> kLayers = {"num_decoder_layers", "decoder_layers",
                                         "num_hidden_layers",  "n_layer",
                                         "num_layers",         "n_layers"};
+constexpr std::array<Key, 3> kEncoderLayers = {
+    "num_encoder_layers", "encoder_layers", "encoder_num_hidden_layers"};
 constexpr std::array<Key, 2> kVocab = {"vocab_size", "padded_vocab_size"};
 constexpr std::array<Key, 5> kExperts = {"num_local_experts", "num_experts",
                                          "n_routed_experts", "moe_num_experts",
@@ -113,7 +116,7 @@ class ModelConfigReader {
       config_.kv_heads = fields_.LargestInLayers(kKvHeads).value;
     }
     config_.hidden = read.hidden.value;
-    config_.layers = fields_.Size(kLayers).value;
+    ReadLayers();
     config_.vocab = fields_.Size(kVocab).value;
     UseDefaults();
     const ConfigField experts = fields_.Count(kExperts);
@@ -150,6 +153,22 @@ class ModelConfigReader {
   }
 
  private:
+  // Every key that states a number of layers is checked, because the tree has
+  // them all.
+  void ReadLayers() {
+    config_.layers = fields_.Size(kLayers).value;
+    const auto check = [&](std::span<const Key> keys) {
+      for (const Key key : keys) {
+        const auto value = fields_.Find(key);
+        if (!value || value->kind() != JsonKind::kInteger) continue;
+        Allows(kModelLayers, std::max<int64_t>(value->integer(), 0),
+               "`" + std::string(key) + "` is", value->place(), findings_);
+      }
+    };
+    check(kLayers);
+    check(kEncoderLayers);
+  }
+
   void ReadType() {
     const auto outer = fields_.root().Find("model_type");
     if (outer && outer->IsString()) config_.model_type = outer->string();

@@ -108,6 +108,21 @@ class Families(FolderCase):
                 self.assertIn(f"{number}/{place}", done.err)
                 self.assertIn(text, done.err)
 
+    def test_a_factor_of_itself_is_refused_by_every_command(self):
+        self.write("own/acme.yaml", "version: 1\nfactors:\n  size: 2 * size\n"
+                   "tree: {wide: 'linear(size, 8)'}\n")
+        given = ["--model", "config.json", "--families", "own"]
+        mesh = ["--mesh", "fsdp:2", "--rules", "auto"]
+        for command in (["show", "manifest", *given], ["plan", *given, *mesh],
+                        ["check", *given, *mesh], ["cost", *given, *mesh],
+                        ["suggest", *given, "--mesh", "fsdp:2"]):
+            done = self.run_here(2, *command, "--no-project")
+            said = done.out + done.err
+            self.assertIn("`size` is counted by itself", said)
+            self.assertIn("own/acme.yaml:3:9", said)
+            self.assertIn("write what it counts, such as `inner` or `stream`, or a "
+                          "product of other factors", said)
+
     def test_a_project_reads_no_description_outside_its_repository(self):
         with tempfile.TemporaryDirectory() as outside:
             with open(os.path.join(outside, "acme.yaml"), "w",

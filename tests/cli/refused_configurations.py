@@ -124,8 +124,8 @@ CONFIGURATIONS = [
         ('{"model_type": "llama", "vocab_size": 10, "hidden_size": 8, '
          '"intermediate_size": 12, "num_hidden_layers": 2000000, '
          '"num_attention_heads": 2}',
-         "SHD005 1:107 `model.layers` is there 2,000,000 times, and the "
-         "tree has more than 1,000,000 tensors"),
+         "SHD005 1:107 `num_hidden_layers` is 2,000,000 layers, and a model has "
+         "at most 10,000"),
         ('{"model_type": "llama", "vocab_size": 10, "hidden_size": 8, '
          '"intermediate_size": 12, "num_hidden_layers": 2, '
          '"num_attention_heads": 2, "architectures": ["X"]}',

@@ -192,8 +192,8 @@ TEST_CASE("sizes that are missing or absurd are reported at their place") {
 TEST_CASE("no tree has more tensors than the limit") {
   const std::string many = Refused(With("num_hidden_layers", "60000000"));
   CHECK(
-      many.starts_with("`model.layers` is there 60,000,000 times, and the "
-                       "tree has more than 1,000,000 tensors @ 60000000"));
+      many.starts_with("`num_hidden_layers` is 60,000,000 layers, and a model "
+                       "has at most 10,000 @ 60000000"));
 }
 
 TEST_CASE("sizes whose product overflows are reported") {

@@ -89,6 +89,49 @@ TEST_CASE("factors: a role that is not known is refused") {
         "`shared(batch)` is not what a factor counts\n");
 }
 
+TEST_CASE("factors: a factor that is counted by itself is refused") {
+  const auto refused = [](std::string_view more) {
+    return FactsOf("  w: tensor(inner)\n", std::string(more));
+  };
+  for (const std::string_view own :
+       {"  own: 2 * own\n", "  own: own ?? 1\n", "  own: own + 0\n",
+        "  own: has(own) and 1\n", "  own: -own\n"}) {
+    CHECK(refused(own) == "`own` is counted by itself\n");
+  }
+  CHECK(refused("  a: b * 1\n  b: c * 1\n  c: a * 1\n") ==
+        "`a` is counted by itself, through `b`, `c`\n");
+  std::string chain, doubled;
+  for (int i = 0; i < 200; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    const std::string next = "f" + std::to_string(i + 1);
+    chain += "  " + name + ": 2 * " + next + "\n";
+    if (i < 40) doubled += "  " + name + ": " + next + " * " + next + "\n";
+  }
+  CHECK(refused(chain) ==
+        "factors and the values of `let` use one another more than 64 deep\n");
+  CHECK(refused(doubled) ==
+        "`f0` is a product of products of factors that reads more than 1,000 "
+        "names\n");
+}
+
+TEST_CASE("tensors are counted before they are made") {
+  CHECK(FactsOf("  layers[1000000]:\n    a: linear(inner, head)\n") ==
+        "`layers` is there 1,000,000 times: it makes at least 1,000,000 "
+        "tensors, and a described tree has at most 250,000\n");
+  // Each of three is there whatever the number of the layer, and one is not.
+  CHECK(FactsOf("  layers[i < 300]:\n    part[1000]:\n      a: tensor(1)\n"
+                "      b if i == 0: tensor(1)\n      c if kv == 2: tensor(1)\n"
+                "    d if i: tensor(1)\n    e if kv > 2: tensor(1)\n") ==
+        "`layers` is there 300 times: it makes at least 600,000 tensors, and a "
+        "described tree has at most 250,000\n");
+  CHECK(FactsOf("  layers[i < 2000000]:\n    a if i < 0: tensor(1)\n") ==
+        "`layers` is there 2,000,000 times: it makes 2,000,000 modules, and a "
+        "described tree has at most 1,000,000\n");
+  CHECK(FactsOf("  layers[i < 300000]:\n    a if i >= 0: tensor(1)\n") ==
+        "the tree has 250,001 tensors, and a described tree has at most "
+        "250,000\n");
+}
+
 TEST_CASE("factors: those of layers are apart, and shared ones are not") {
   const std::string tree = "  layers[2]:\n    a: tensor(inner, head)\n";
   CHECK(FactsOf(tree) ==
