@@ -14,7 +14,8 @@
 
 #include <algorithm>
 #include <deque>
-#include <set>
+#include <functional>
+#include <queue>
 #include <tuple>
 #include <utility>
 
@@ -402,31 +403,52 @@ Programs LowerAtUse(const Table& table, bool batched) {
 // rank is added if the cell is ready. A cell is ready if all its operands are
 // available. An operand is available if the same rank has computed it, or if
 // the receive of the operand is already in the rank's program.
+//
+// A rank whose cell is not ready is visited again only when one of the cell's
+// operands has become available, because every other visit would add nothing.
+// The work is therefore proportional to the tasks, and not to the ranks times
+// the turns.
 class SendOrderLowering {
  public:
   explicit SendOrderLowering(const Table& table)
       : table_(table),
         out_(table.rows.size()),
         next_(table.rows.size()),
+        queued_(table.rows.size()),
         forward_(table.owners.size()),
         back_(table.owners.size()) {}
 
   Programs Run() {
-    bool progress = true;
-    while (progress) {
-      progress = false;
-      for (size_t rank = 0; rank < table_.rows.size(); ++rank) {
-        const auto& row = table_.rows[rank];
-        if (next_[rank] == row.size() || !IsReady(row[next_[rank]])) continue;
-        Place(static_cast<int32_t>(rank), row[next_[rank]]);
-        ++next_[rank];
-        progress = true;
+    for (int32_t rank = 0; rank < table_.ranks(); ++rank) Visit(rank, later_);
+    while (!later_.empty()) {
+      std::swap(now_, later_);
+      while (!now_.empty()) {
+        const int32_t rank = now_.top();
+        now_.pop();
+        const auto r = static_cast<size_t>(rank);
+        queued_[r] = false;
+        const auto& row = table_.rows[r];
+        if (next_[r] == row.size() || !IsReady(row[next_[r]])) continue;
+        Place(rank, row[next_[r]]);
+        ++next_[r];
+        Visit(rank, later_);
       }
     }
     return std::move(out_);
   }
 
  private:
+  // Ranks to visit, the lowest first.
+  using Queue =
+      std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>>;
+
+  void Visit(int32_t rank, Queue& queue) {
+    const auto r = static_cast<size_t>(rank);
+    if (queued_[r]) return;
+    queued_[r] = true;
+    queue.push(rank);
+  }
+
   bool IsReady(const Cell& cell) const {
     bool ready = true;
     ForEachTask(cell, [&](const Task& task) {
@@ -453,6 +475,8 @@ class SendOrderLowering {
       }
       const auto sent = SentBy(table_, task);
       if (!sent) return;
+      // A later rank has its turn still in this round.
+      Visit(sent->to, sent->to > rank ? now_ : later_);
       program.push_back({.kind = OperationKind::kSend,
                          .message = sent->message,
                          .peer = sent->to});
@@ -466,6 +490,10 @@ class SendOrderLowering {
   const Table& table_;
   Programs out_;
   std::vector<size_t> next_;
+  // The ranks of this round and of the next one, and whether a rank is among
+  // them. No rank after the one whose turn it is can be in `later_`.
+  Queue now_, later_;
+  std::vector<bool> queued_;
   std::vector<bool> forward_, back_;
 };
 

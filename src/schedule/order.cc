@@ -16,8 +16,8 @@
 #include <array>
 #include <tuple>
 
-#include "source/list.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::schedule {
 namespace {
@@ -217,7 +217,9 @@ class OrderCheck {
   void AddCycle(int32_t rank, const std::vector<size_t>& next) {
     std::vector<int32_t> met;
     std::vector<std::string> words;
-    while (!IsAmong(rank, met)) {
+    std::vector<bool> is_met(table_.rows.size());
+    while (!is_met[static_cast<size_t>(rank)]) {
+      is_met[static_cast<size_t>(rank)] = true;
       met.push_back(rank);
       const Cell& cell =
           table_
@@ -233,9 +235,16 @@ class OrderCheck {
     }
     const auto first = std::find(met.begin(), met.end(), rank) - met.begin();
     std::string text = "ranks wait for each other in a cycle: ";
-    for (size_t i = static_cast<size_t>(first); i < words.size(); ++i) {
-      if (i > static_cast<size_t>(first)) text += ", ";
+    constexpr size_t kShown = 16;
+    const auto begin = static_cast<size_t>(first);
+    const size_t end = std::min(words.size(), begin + kShown);
+    for (size_t i = begin; i < end; ++i) {
+      if (i > begin) text += ", ";
       text += words[i];
+    }
+    if (end < words.size()) {
+      text += ", and " + CountText(static_cast<int64_t>(words.size() - end)) +
+              " more";
     }
     Add(rank, static_cast<int32_t>(next[static_cast<size_t>(rank)]),
         std::move(text));
@@ -464,8 +473,13 @@ std::vector<int64_t> HeldByRank(const Table& table,
 
 std::vector<int64_t> HeldByStage(const Table& table) {
   std::vector<int64_t> most(AsIndex(table.stages), 0);
+  // One list for all ranks: each clears the entries of its own stages.
+  std::vector<int64_t> held(most.size(), 0);
   for (const auto& row : table.rows) {
-    std::vector<int64_t> held(most.size(), 0);
+    for (const Cell& cell : row) {
+      ForEachTask(cell,
+                  [&](const Task& task) { held[AsIndex(task.stage)] = 0; });
+    }
     for (const Cell& cell : row) {
       ForEachTask(cell, [&](const Task& task) {
         const size_t stage = AsIndex(task.stage);

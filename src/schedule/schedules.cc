@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -353,24 +354,46 @@ class ChunkRow {
   void B(size_t chunk) { Put(NextBackward(chunk, TaskKind::kBackward)); }
   void I(size_t chunk) {
     const Task task = NextBackward(chunk, TaskKind::kInput);
-    weights_.push_back({TaskKind::kWeight, task.stage, task.micro});
+    weights_[chunk].push_back(
+        {inputs_++, {TaskKind::kWeight, task.stage, task.micro}});
     Put(task);
   }
   // Appends the W task (weight gradient) for the oldest I task that has none in
   // the row yet. Appends nothing if there is no such I task.
   void W() {
-    if (weights_.empty()) return;
-    Put(weights_.front());
-    weights_.pop_front();
+    const bool second = !weights_[1].empty() &&
+                        (weights_[0].empty() ||
+                         weights_[1].front().order < weights_[0].front().order);
+    W(second ? 1 : 0);
   }
   // Does the same as W(), but considers only the I tasks of one chunk.
   void W(size_t chunk) {
-    const auto found = std::find_if(
-        weights_.begin(), weights_.end(),
-        [&](const Task& task) { return task.stage == stages_[chunk]; });
-    if (found == weights_.end()) return;
-    Put(*found);
-    weights_.erase(found);
+    auto& own = weights_[chunk];
+    if (own.empty()) return;
+    Put(own.front().task);
+    own.pop_front();
+  }
+
+  enum class Kind : uint8_t { kF, kI, kW };
+  struct Call {
+    Kind kind;
+    size_t chunk;
+  };
+  // Makes the calls in their order, `count` times. Once a round of calls has
+  // appended nothing, no later one does, because all of its micro-batches are
+  // from `limit` on and it has no W task left. Later rounds are only counted,
+  // so that a row costs as much as it has tasks.
+  void Repeat(int32_t count, std::initializer_list<Call> calls) {
+    for (int32_t i = 0; i < count; ++i) {
+      const size_t before = row_.size();
+      for (const Call& call : calls) Make(call);
+      if (row_.size() > before) continue;
+      for (const auto& [kind, chunk] : calls) {
+        if (kind == Kind::kF) forward_[chunk] += count - i - 1;
+        if (kind == Kind::kI) backward_[chunk] += count - i - 1;
+      }
+      return;
+    }
   }
   // Appends a forward task of one chunk, overlapped with a backward task of the
   // other chunk.
@@ -379,9 +402,12 @@ class ChunkRow {
     row_.push_back({forward, NextBackward(1 - chunk, TaskKind::kBackward)});
   }
 
-  int32_t forward(size_t chunk) const { return forward_[chunk]; }
-
  private:
+  void Make(const Call& call) {
+    if (call.kind == Kind::kF) F(call.chunk);
+    if (call.kind == Kind::kI) I(call.chunk);
+    if (call.kind == Kind::kW) W(call.chunk);
+  }
   Task NextForward(size_t chunk) {
     return {TaskKind::kForward, stages_[chunk],
             first_[chunk] + forward_[chunk]++};
@@ -396,8 +422,14 @@ class ChunkRow {
   std::array<int32_t, 2> stages_, first_;
   std::array<int32_t, 2> forward_{}, backward_{};
   int32_t limit_;
-  // The W tasks whose I task is already in the row.
-  std::deque<Task> weights_;
+  // The W tasks whose I task is already in the row, by chunk, and the position
+  // of this I task among those of both chunks.
+  struct Waiting {
+    int64_t order = 0;
+    Task task;
+  };
+  std::array<std::deque<Waiting>, 2> weights_;
+  int64_t inputs_ = 0;
   std::vector<Cell>& row_;
 };
 
@@ -463,33 +495,17 @@ void FillZeroBubbleV(const Extent& extent, int32_t rank,
   const int32_t p = extent.ranks;
   const int32_t all = std::max(extent.microbatches, 2 * p - 1);
   ChunkRow row({rank, 2 * p - 1 - rank}, {0, 0}, extent.microbatches, cells);
-  for (int32_t i = 0; i < 2 * (p - rank) - 1; ++i) row.F(0);
-  for (int32_t i = 0; i < rank; ++i) {
-    row.F(1);
-    row.F(0);
-  }
-  for (int32_t i = 0; i < p - rank; ++i) {
-    row.F(1);
-    row.I(1);
-    row.W(1);
-  }
-  while (row.forward(1) < row.forward(0) || row.forward(0) < all) {
-    if (row.forward(0) < all) row.F(0);
-    row.I(0);
-    row.W(0);
-    row.F(1);
-    row.I(1);
-    row.W(1);
-  }
-  for (int32_t i = 0; i < rank; ++i) {
-    row.I(0);
-    row.I(1);
-  }
-  for (int32_t i = 0; i < p - rank; ++i) {
-    row.I(0);
-    row.W(0);
-  }
-  for (int32_t i = 0; i < 2 * all; ++i) row.W(i < all ? 1 : 0);
+  using enum ChunkRow::Kind;
+  row.Repeat(2 * (p - rank) - 1, {{kF, 0}});
+  row.Repeat(rank, {{kF, 1}, {kF, 0}});
+  row.Repeat(p - rank, {{kF, 1}, {kI, 1}, {kW, 1}});
+  // Until now chunk 1 has run p forward tasks. The tasks of chunk 0 from `all`
+  // on are of no micro-batch.
+  row.Repeat(all - p, {{kF, 0}, {kI, 0}, {kW, 0}, {kF, 1}, {kI, 1}, {kW, 1}});
+  row.Repeat(rank, {{kI, 0}, {kI, 1}});
+  row.Repeat(p - rank, {{kI, 0}, {kW, 0}});
+  row.Repeat(all, {{kW, 1}});
+  row.Repeat(all, {{kW, 0}});
 }
 
 void FillDualPipe(const Extent& extent, int32_t rank,

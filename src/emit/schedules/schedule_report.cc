@@ -68,10 +68,14 @@ std::string_view ScopeName(ChannelScope scope) {
                                       : "pair of ranks and direction";
 }
 
-std::vector<int32_t> StagesOf(const schedule::Table& table, int32_t rank) {
-  std::vector<int32_t> out;
+// Returns the stages of which each rank holds the parameters, in their order.
+std::vector<std::vector<int32_t>> StagesByRank(const schedule::Table& table) {
+  std::vector<std::vector<int32_t>> out(table.rows.size());
   for (int32_t stage = 0; stage < table.stages; ++stage) {
-    if (table.Holds(rank, stage)) out.push_back(stage);
+    for (int32_t micro = 0; micro < table.microbatches; ++micro) {
+      auto& own = out[static_cast<size_t>(table.RankOf(stage, micro))];
+      if (own.empty() || own.back() != stage) own.push_back(stage);
+    }
   }
   return out;
 }
@@ -101,12 +105,12 @@ std::string RanksText(const ScheduleReport& report) {
   Columns table(Columns::Align::kRight);
   table.Row(
       {"rank", "stages", "tasks", "first", "last", "busy", "idle", "held"});
+  const auto stages = StagesByRank(report.table);
   for (size_t rank = 0; rank < report.table.rows.size(); ++rank) {
     const schedule::RankTime& time = report.timeline.ranks[rank];
     const double idle =
         report.timeline.step > 0 ? 1 - time.busy / report.timeline.step : 0;
-    table.Row({std::to_string(rank),
-               StagesText(StagesOf(report.table, static_cast<int32_t>(rank))),
+    table.Row({std::to_string(rank), StagesText(stages[rank]),
                std::to_string(TasksOf(report.table.rows[rank])),
                NumberText(time.first), NumberText(time.last),
                NumberText(time.busy), PercentText(std::max(0.0, idle)),
@@ -197,14 +201,15 @@ void WriteScheduleJson(const ScheduleReport& report, Sink& out) {
                  "longest_rank",
                  Record("time", report.timeline.LongestRank(), "bubble",
                         report.timeline.RankBubble()));
+    const auto stages = StagesByRank(table);
     json.Key("by_rank");
     json.BeginArray(JsonLayout::kLines);
     for (size_t rank = 0; rank < table.rows.size(); ++rank) {
       const schedule::RankTime& time = report.timeline.ranks[rank];
-      json.Object("rank", static_cast<int64_t>(rank), "stages",
-                  StagesOf(table, static_cast<int32_t>(rank)), "tasks",
-                  TasksOf(table.rows[rank]), "first", time.first, "last",
-                  time.last, "busy", time.busy, "held", report.held[rank]);
+      json.Object("rank", static_cast<int64_t>(rank), "stages", stages[rank],
+                  "tasks", TasksOf(table.rows[rank]), "first", time.first,
+                  "last", time.last, "busy", time.busy, "held",
+                  report.held[rank]);
     }
     json.EndArray();
     json.Rows("channels", report.channels, [&](const ChannelNeed& need) {
