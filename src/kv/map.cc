@@ -725,6 +725,27 @@ class Prover {
            !Overlap(a.range, b.range) || Common(a.layers, b.layers).empty();
   }
 
+  // Returns whether no two pieces have an element in common. Sorted by the part
+  // and the first token, a piece is compared with those only that begin before
+  // it ends.
+  static bool AllDisjoint(std::vector<const Piece*> pieces) {
+    const auto begin = [](const Piece* piece) {
+      return std::pair(piece->from_part, piece->range.first);
+    };
+    std::sort(
+        pieces.begin(), pieces.end(),
+        [&](const Piece* a, const Piece* b) { return begin(a) < begin(b); });
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      for (size_t j = i + 1; j < pieces.size() &&
+                             begin(pieces[j]) < std::pair(pieces[i]->from_part,
+                                                          pieces[i]->range.end);
+           ++j) {
+        if (!Disjoint(*pieces[i], *pieces[j])) return false;
+      }
+    }
+    return true;
+  }
+
   // Checks that the pieces cover the box of one device and one kind exactly,
   // and adds its elements to `proved`. Returns what is wrong.
   std::string Covers(const Holder& holder, size_t index,
@@ -737,8 +758,8 @@ class Prover {
     const Size needed = Size(CountOf(layers)) * heads.count() *
                         Tokens(kept, -1, holder.token_part);
     Size sum = 0;
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      const Piece& piece = *pieces[i];
+    for (const Piece* one : pieces) {
+      const Piece& piece = *one;
       if (!Inside(piece.heads, heads) || !Inside(piece.range, kept) ||
           piece.to_head != piece.heads.first - heads.first ||
           piece.to_part != holder.token_part ||
@@ -752,10 +773,8 @@ class Prover {
         return "receives another number of tokens than the map states";
       }
       sum += Size(CountOf(piece.layers)) * piece.heads.count() * tokens;
-      for (size_t j = 0; j < i; ++j) {
-        if (!Disjoint(piece, *pieces[j])) return "receives elements twice";
-      }
     }
+    if (!AllDisjoint(pieces)) return "receives elements twice";
     if (!needed.Fits() || sum.value() != needed.value()) {
       return "receives " + CountText(sum.value()) + " of its " +
              CountText(needed.value()) + " elements";
@@ -769,36 +788,62 @@ class Prover {
     return Count(holder, layers, heads, kept, pieces);
   }
 
-  // Counts how often each element is sent.
+  // Counts how often each element is sent. A device has the same tokens of each
+  // of its layers and heads, so that these are looked up once: the work is the
+  // number of elements, and not that of pieces times tokens.
   std::string Count(const Holder& holder, const std::vector<LayerRange>& layers,
                     const LayerRange& heads, const LayerRange& kept,
-                    const std::vector<const Piece*>& pieces) const {
+                    const std::vector<const Piece*>& pieces) {
+    const auto& own = Listed(kept)[AsIndex(holder.token_part)];
     for (const LayerRange& range : layers) {
-      std::vector<int> times(
-          AsIndex(range.count() * heads.count() * kept.count()), 0);
+      std::vector<int> times(AsIndex(range.count() * heads.count()) * own.count,
+                             0);
       for (const Piece* piece : pieces) {
+        const auto sent = own.from.find(piece->from_part);
+        if (sent == own.from.end()) continue;
         for (const LayerRange& both : Common({range}, piece->layers)) {
           for (int64_t layer = both.first; layer < both.end; ++layer) {
             for (int64_t h = piece->heads.first; h < piece->heads.end; ++h) {
-              const int64_t row =
-                  (layer - range.first) * heads.count() + h - heads.first;
-              for (int64_t t = piece->range.first; t < piece->range.end; ++t) {
-                if (from_.Locate(t, tokens_).part != piece->from_part) continue;
-                ++times[AsIndex(row * kept.count() + t - kept.first)];
+              const size_t row = AsIndex((layer - range.first) * heads.count() +
+                                         h - heads.first);
+              for (const auto& [token, place] : sent->second) {
+                if (token < piece->range.first || token >= piece->range.end) {
+                  continue;
+                }
+                ++times[row * own.count + place];
               }
             }
           }
         }
       }
-      for (int64_t i = 0; i < std::ssize(times); ++i) {
-        const int64_t token = kept.first + i % kept.count();
-        const bool own = to_.Locate(token, tokens_).part == holder.token_part;
-        if (own && times[AsIndex(i)] != 1) {
-          return "does not receive each element once";
-        }
+      if (std::any_of(times.begin(), times.end(),
+                      [](int count) { return count != 1; })) {
+        return "does not receive each element once";
       }
     }
     return {};
+  }
+
+  // The tokens of one part of the destination: their number, and by the part of
+  // the source that has them the tokens, each with its place among those of the
+  // destination's part.
+  struct Own {
+    size_t count = 0;
+    std::map<int64_t, std::vector<std::pair<int64_t, size_t>>> from;
+  };
+
+  // Returns the tokens of a range, indexed by the part of the destination.
+  const std::vector<Own>& Listed(const LayerRange& kept) {
+    const auto [at, fresh] =
+        listed_.try_emplace(std::pair(kept.first, kept.end));
+    if (!fresh) return at->second;
+    at->second.resize(AsIndex(to_.token_parts));
+    for (int64_t token = kept.first; token < kept.end; ++token) {
+      Own& own = at->second[AsIndex(to_.Locate(token, tokens_).part)];
+      own.from[from_.Locate(token, tokens_).part].emplace_back(token,
+                                                               own.count++);
+    }
+    return at->second;
   }
 
   using Table = std::map<std::pair<int64_t, int64_t>, int64_t>;
@@ -809,6 +854,7 @@ class Prover {
   bool counted_all_ = true;
   // For each range, the number of tokens of each pair of parts.
   std::map<std::pair<int64_t, int64_t>, Table> shared_;
+  std::map<std::pair<int64_t, int64_t>, std::vector<Own>> listed_;
 };
 
 }  // namespace
