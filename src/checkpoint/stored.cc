@@ -361,13 +361,18 @@ class TreeInput {
     // Loaders of safetensors files expect the entry `format`.
     out_.metadata = {{"format", "pt"}};
     const size_t before = findings_.errors();
-    CheckLeaves();
-    NoteLeaves();
+    if (options_.listing) {
+      ListLeaves();
+    } else {
+      CheckLeaves();
+      NoteLeaves();
+    }
     std::vector<size_t> arrays;
     for (size_t i = 0; i < tree_->arrays.size(); ++i) {
       if (!Selected(tree_->arrays[i].name)) continue;
+      if (options_.listing && ListOther(tree_->arrays[i])) continue;
       arrays.push_back(i);
-      CheckArray(tree_->arrays[i]);
+      if (!options_.listing) CheckArray(tree_->arrays[i]);
     }
     if (options_.select && arrays.empty()) {
       AddNothingSelected(tree_->arrays.size(), findings_);
@@ -385,7 +390,7 @@ class TreeInput {
                                    "chunks are absent, and hold") +
                            " the fill value that the array's metadata states");
     }
-    if (!options_.form) KeepTree();
+    if (!options_.form && !options_.listing) KeepTree();
     return std::move(out_);
   }
 
@@ -465,6 +470,29 @@ class TreeInput {
              "--arrays-only leaves out what is not an array, and --as dcp "
              "copies it");
     }
+  }
+
+  void ListLeaves() {
+    for (const stored::Leaf& leaf : tree_->leaves) {
+      std::string what = leaf.text;
+      if (leaf.kind == stored::Leaf::Kind::kString) what = "string";
+      if (leaf.kind == stored::Leaf::Kind::kNumber) what = "number";
+      out_.others.push_back({leaf.name, std::move(what)});
+    }
+  }
+
+  // Lists an array whose elements have no data type or cannot be read; returns
+  // whether it is one.
+  bool ListOther(const stored::Array& array) {
+    if (array.dtype && array.unreadable.empty()) return false;
+    out_.others.push_back(
+        {array.name,
+         "array " + ShapeText(array.shape) + " of " +
+             (array.dtype ? std::string(DtypeName(*array.dtype))
+                          : std::string("a data type of another library")) +
+             (array.unreadable.empty() ? "" : ", not readable: ") +
+             array.unreadable});
+    return true;
   }
 
   void NoteLeaves() {

@@ -37,6 +37,12 @@ struct StoredTensor {
   TreePlace in_tree = {};
 };
 
+// A value of a tree that is no tensor, or an array that cannot be read.
+struct OtherValue {
+  std::string name;
+  std::string what;  // "pickled value", "array [2, 3] of another library"
+};
+
 struct Stored {
   std::string path;  // as the caller wrote it
   std::vector<SourceFile> files;
@@ -51,6 +57,7 @@ struct Stored {
   // these values.
   std::vector<stored::Leaf> leaves;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
+  std::vector<OtherValue> others;     // only with InputOptions::listing
   // The merged metadata of all files. If files have different values for a key,
   // the value of the first file is used.
   Metadata metadata;
@@ -86,6 +93,9 @@ struct InputOptions {
   // store is omitted, and so are all numbers. Strings are omitted as well if
   // the input or the output is safetensors files.
   bool arrays_only = false;
+  // Whether the checkpoint is listed and not copied. Values and data types that
+  // no output can store are then no errors, and Stored::others has the values.
+  bool listing = false;
   // The limit on the memory that a chunk may need; nullopt means half of the
   // free memory. The reader refuses larger chunks.
   std::optional<int64_t> memory_bytes;

@@ -41,6 +41,17 @@ int64_t PiecesOf(const StoredTensor& tensor, const Stored& stored) {
   return stored.tree->arrays[*tensor.array].Chunks();
 }
 
+std::string OthersText(const Stored& stored) {
+  if (stored.others.empty()) return {};
+  std::string out = "\nnot tensors " +
+                    CountText(static_cast<int64_t>(stored.others.size())) +
+                    "\n\n";
+  for (const OtherValue& other : stored.others) {
+    out += "  " + other.name + "  " + other.what + "\n";
+  }
+  return out;
+}
+
 std::string ListText(const Stored& stored) {
   ManifestBuilder builder;
   int64_t pieces = 0;
@@ -54,7 +65,7 @@ std::string ListText(const Stored& stored) {
               ? " of " + stored.tree->form
               : " in " + Counted(static_cast<int64_t>(stored.files.size()),
                                  "safetensors file")) +
-         "\n" + ManifestText(builder.Take());
+         "\n" + ManifestText(builder.Take()) + OthersText(stored);
 }
 
 void WriteListJson(const Stored& stored, Sink& out) {
@@ -65,13 +76,18 @@ void WriteListJson(const Stored& stored, Sink& out) {
     WriteTypeMembers(json, TypeOf(one));
     json.Members("bytes", TypeOf(one).Bytes(), "shards", PiecesOf(one, stored));
   });
+  json.Rows("others", stored.others, [&](const OtherValue& one) {
+    json.Members("name", one.name, "what", one.what);
+  });
   json.Member("notes", stored.notes);
   json.EndObject();
   out.Put('\n');
 }
 
 int RunList(const ListFlags& flags, const Common& common, Findings& findings) {
-  const auto stored = ReadInput(flags.path, {}, findings);
+  InputOptions options;
+  options.listing = true;
+  const auto stored = ReadInput(flags.path, options, findings);
   if (!stored) return kFailed;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {

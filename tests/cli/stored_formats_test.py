@@ -16,7 +16,7 @@ import unittest
 
 from checkpoint_case import (BIN, SIZES, Base, clean_env, interruptible,
                              read_safetensors, write_safetensors)
-from stored_samples import SAMPLES, write_zarr
+from stored_samples import SAMPLES, sample_names, write_zarr
 
 
 class Record:
@@ -48,6 +48,51 @@ def pickled_values(folder):
             file.seek(place.offset)
             out[index.fqn] = file.read(place.length)
     return out
+
+
+class Listed(Base):
+    def listed(self, sample):
+        done = subprocess.run(
+            [BIN, "checkpoint", "list", os.path.join(SAMPLES, sample), "--format",
+             "json"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, sample + done.stderr)
+        found = json.loads(done.stdout)
+        return ({one["name"]: one["dtype"] for one in found["tensors"]},
+                {one["name"]: one["what"] for one in found["others"]})
+
+    def test_a_list_has_what_no_output_can_store(self):
+        """Nothing is copied, so that no value and no data type is refused."""
+        for name in os.listdir(SAMPLES):
+            if name + ".want.json" in os.listdir(SAMPLES):
+                self.listed(name)
+        tensors, others = self.listed("dcp_4ranks")
+        self.assertEqual(others["step"], "pickled value")
+        self.assertIn("model.uneven", tensors)
+        self.assertNotIn("step", tensors)
+        self.assertEqual(self.listed("orbax_ocdbt")[0]["i4"], "I4")
+
+
+class Listed(Base):
+    def listed(self, sample):
+        found = json.loads(self.shardc(
+            "checkpoint", "list", os.path.join(SAMPLES, sample), "--format",
+            "json").stdout)
+        return ({one["name"]: one["dtype"] for one in found["tensors"]},
+                {one["name"]: one["what"] for one in found["others"]})
+
+    def test_a_list_has_what_no_output_can_store(self):
+        """Nothing is copied, so that no value and no data type is refused."""
+        for name in sample_names():
+            if name != "ts_zarr2_codecs":  # a chunk of `hole` is missing
+                self.listed(name)
+        tensors, others = self.listed("dcp_4ranks")
+        self.assertEqual(others["step"], "pickled value")
+        self.assertIn("model.uneven", tensors)
+        self.assertNotIn("step", tensors)
+        self.assertEqual(self.listed("orbax_ocdbt")[0]["i4"], "I4")
+        text = self.shardc("checkpoint", "list",
+                           os.path.join(SAMPLES, "dcp_4ranks")).stdout
+        self.assertIn("\n  step  pickled value\n", text)
 
 
 class OtherFormats(Base):
