@@ -169,6 +169,16 @@ std::optional<std::string> OwnDigest(Findings& findings) {
   return Sha256(program->text());
 }
 
+// Returns a text as a value of a workflow. GitHub evaluates `${{ .. }}` in it,
+// so a text that has this is itself written as an expression: a string in
+// single quotes, in which each of its own is doubled.
+std::string LiteralText(const std::string& text) {
+  if (text.find("${{") == text.npos) return text;
+  std::string quoted;
+  for (const char c : text) quoted += c == '\'' ? "''" : std::string(1, c);
+  return "${{ '" + quoted + "' }}";
+}
+
 // Returns the workflow file. `folder` is the project's folder, relative to the
 // repository's root; empty for the root itself.
 std::string WorkflowText(const std::string& digest, const std::string& folder) {
@@ -186,7 +196,8 @@ std::string WorkflowText(const std::string& digest, const std::string& folder) {
   if (kIsRelease) text += kCompare;
   text += kCheck;
   if (folder.empty() || folder == ".") return text;
-  return text + "        working-directory: " + JsonString(folder) + "\n";
+  return text +
+         "        working-directory: " + JsonString(LiteralText(folder)) + "\n";
 }
 
 // Returns the workflow for the project `name` in `folder`. In a repository, the

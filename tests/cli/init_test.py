@@ -110,6 +110,18 @@ class Init(FolderCase):
                              "shardc.yaml")
         self.assertNotIn("working-directory", step)
 
+    def test_a_folder_whose_name_github_would_evaluate(self):
+        os.mkdir(os.path.join(self.folder, ".git"))
+        for name, written in (
+                ("${{ github.token }}", "${{ '${{ github.token }}' }}"),
+                ("it's ${{ x", "${{ 'it''s ${{ x' }}"), ("a }} b", "a }} b")):
+            self.project = os.path.join(self.folder, name)
+            self.init(LLAMA, "--mesh", "fsdp:8")
+            workflows = os.path.join(self.folder, ".github", "workflows")
+            step = self.workflow(workflows, *os.listdir(workflows))
+            self.assertEqual(step["working-directory"], written)
+            shutil.rmtree(os.path.join(self.folder, ".github"))
+
     def test_the_summary_as_json_names_the_files(self):
         done = self.init(LLAMA, "--mesh", "fsdp:8", "--format", "json").json()
         self.assertFalse(done["pins_program"])
