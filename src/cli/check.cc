@@ -21,6 +21,7 @@
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
 #include "source/file.h"
+#include "source/leftover.h"
 #include "source/sink.h"
 #include "source/wording.h"
 
@@ -367,6 +368,11 @@ int CheckTargetsOf(const CheckFlags& given, const Common& common,
     }
     findings.Append(std::move(replaced));
     if (findings.HasErrors()) return kFailed;
+    // A run that was killed while another one fixed the same file has left its
+    // own fixed file, although nothing is left to fix.
+    for (const CheckedTarget& target : targets) {
+      for (const std::string& file : target.rule_files) RemoveLeftover(file);
+    }
     PrintFixes(fixed, flags, common);
     if (fixed.made > 0) {
       targets = CheckTargets(work->targets, flags.options, *selection, common);

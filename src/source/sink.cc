@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "source/file.h"
+#include "source/leftover.h"
 #include "source/repository.h"
 
 namespace shardc {
@@ -73,15 +74,6 @@ int Open(const std::string& path, int flags, mode_t mode = 0) {
 }
 
 bool Close(int fd) { return ::close(fd) == 0 || errno == EINTR; }
-
-// Returns the name of the temporary file next to the target.
-std::string TemporaryName(const std::string& path, const std::string& which) {
-  const size_t slash = path.rfind('/');
-  const size_t base = slash == std::string::npos ? 0 : slash + 1;
-  // File systems limit names to 255 bytes.
-  return path.substr(0, base) + "." + path.substr(base, 200) + "." + which +
-         ".tmp";
-}
 
 std::string DirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -237,7 +229,7 @@ int FileSink::Name() {
     return ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
                     AT_SYMLINK_FOLLOW) == 0;
   };
-  const std::string next = TemporaryName(target_, "new");
+  const std::string next = TemporaryName(target_, kNextFile);
   for (int attempt = 0; attempt < 100; ++attempt) {
     if (link(target_)) return 0;
     if (errno != EEXIST) break;
