@@ -338,6 +338,16 @@ def hints_in_one_line(files, n):
         "end": {"line": 1, "character": 0}}})
 
 
+def tokens(files, n):
+    """The map of a request whose tokens both sides shard differently."""
+    plan = files.path("kv.json")
+    subprocess.run(
+        [BIN, "plan", "--no-project", "--mesh", "sp:8", "--rules", "auto", "--model",
+         files.config("llama-3-8b", num_hidden_layers=2), "-q", "-o", plan], check=True)
+    return ["kv", "--from", plan, "--to", plan, "--tokens", n, "--interleave", "16:7",
+            "--page", "16:16"]
+
+
 # What grows, the command, the smallest n, and its arguments.
 CASES = [
     ("parameters", "plan", 4000, parameters("plan")),
@@ -431,6 +441,11 @@ CASES = [
     ("tasks", "schedule", 64,
      lambda files, n: ["schedule", "1f1b", "--ranks", "64", "--microbatches",
                        n]),
+    *(("ranks", f"schedule {name}", 128,
+       lambda files, n, name=name: ["schedule", name, "--ranks", n,
+                                    "--microbatches", 8])
+      for name in ("1f1b", "interleaved", "looped-bfs", "zb-h2", "zbv")),
+    ("tokens", "kv", 2000, tokens),
     ("rules with gaps and names", "plan", 500, gaps("plan")),
     ("rules with gaps and names", "check", 500, gaps("check")),
     ("rules", "rules", 250,
