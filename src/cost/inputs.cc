@@ -81,7 +81,7 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
                      module_role == Role::kFusedKeyValue;
   const bool projects = takes || GivesWidth(module_role) ||
                         module_role == Role::kLatentUp || param.mixes ||
-                        IsUnnamedMatrix(param);
+                        IsAdapter(module_role) || IsUnnamedMatrix(param);
   if (!param.type.shape || !projects || other) return;
   const Shape& shape = *param.type.shape;
   const int rank = param.Rank();
@@ -168,6 +168,9 @@ void Finish(ParamClass& param, std::string_view name, const TensorType& type,
                         type.shape ? static_cast<int>(type.shape->size()) : -1);
   UseUnusualWord(param, separator);
   if (use != nullptr) UseDescribedRole(param, *use);
+  // An adapter is not a projection of its module, so that it does not count as
+  // a layer and shows no heads.
+  if (IsAdapter(param.role.role)) param.role.module_role = param.role.role;
 }
 
 // Replaces the layer dimension of a layer stack by a first dimension whose size

@@ -392,6 +392,54 @@ void UseDescribed(const step::RoleUse& use, ParameterRole& role) {
   if (use.in > 0) role.in_first = use.in > use.out;
 }
 
+// Returns whether a matrix with the query, key and value in one is that of
+// linear attention, which has no KV heads that could be replicated. The
+// evidence is a convolution over the outputs of the matrix in the same block,
+// or a word of a mixer in the names of the block:
+//
+//   linear_attn.in_proj_qkv.weight [8192, 2048], linear_attn.conv1d.weight
+//   [8192, 1, 4]  ->  linear attention
+//   self_attn.qkv_proj.weight [6144, 2048]  ->  query heads and KV heads
+//
+// Manifests list the parameters of a block one after the other, so that only
+// the neighbours of the matrix are compared.
+bool IsLinearAttention(const Manifest& manifest, uint32_t tensor,
+                       int64_t outputs) {
+  const char separator = manifest.separator;
+  const std::string_view name = manifest.tensors[tensor].name;
+  const auto parent = [&](std::string_view path) {
+    const size_t at = path.rfind(separator);
+    return at == path.npos ? std::string_view() : path.substr(0, at);
+  };
+  const std::string_view block = parent(parent(name));
+  if (block.empty()) return false;
+  const auto shows = [&](const Tensor& other) {
+    const std::string_view rest =
+        std::string_view(other.name).substr(block.size() + 1);
+    const auto parts = SplitName(rest, separator);
+    if (std::ranges::any_of(parts, [](std::string_view part) {
+          return part == "A_log" || part == "dt_bias";
+        })) {
+      return true;
+    }
+    const auto& shape = manifest.TypeOf(other).shape;
+    return shape && shape->size() >= 3 && outputs > 1 &&
+           IsAmong(outputs, *shape) && IsAmong(int64_t{1}, *shape);
+  };
+  const auto inside = [&](size_t i) {
+    const std::string_view other = manifest.tensors[i].name;
+    return other.size() > block.size() + 1 && other.starts_with(block) &&
+           other[block.size()] == separator;
+  };
+  for (size_t i = tensor; i-- > 0 && inside(i);) {
+    if (shows(manifest.tensors[i])) return true;
+  }
+  for (size_t i = tensor + 1; i < manifest.tensors.size() && inside(i); ++i) {
+    if (shows(manifest.tensors[i])) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void FindKvHeads(RuleSet& rules, const ModelConfig* model) {
@@ -491,6 +539,10 @@ std::optional<KvHeadsDim> KvHeadDims::Find(uint32_t tensor) const {
   const int out = rank == 1 ? 0 : OutDim(role, rank);
   std::set<int> dims;
   std::set<int64_t> heads;
+  if (module == Role::kFusedQkv && !described && out >= 0 &&
+      IsLinearAttention(c_.manifest, tensor, (*shape)[AsIndex(out)])) {
+    return std::nullopt;
+  }
   if (fused) {
     for (const KvHeads& one : c_.rules.kv_heads) heads.insert(one.heads);
     return KvHeadsDim{out, {heads.begin(), heads.end()}, true};

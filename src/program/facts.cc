@@ -529,10 +529,12 @@ class RoleFinder {
     }
     if (seen.in_param && seen.by_position) return kPosition;
     const bool both = seen.contracted > 0 && seen.produced > 0;
+    // A part of a dimension has no opposite of its own, and is no stream.
+    const auto opposite = opposite_.find(factor);
     if (both && !seen.within &&
         2 * (seen.contracted + seen.produced) >= most_ && seen.contracted > 1 &&
-        seen.produced > 1 && most_ > 6 &&
-        opposite_.at(factor) != std::set{stream_}) {
+        seen.produced > 1 && most_ > 6 && opposite != opposite_.end() &&
+        opposite->second != std::set{stream_}) {
       return kStream;  // that of another tower
     }
     if (seen.between_weights && !both) return kLatent;

@@ -191,6 +191,19 @@ std::optional<Resolver> Resolver::Make(const RuleSet& rules, const Mesh& mesh,
   return resolver;
 }
 
+namespace {
+
+// Returns the key under which a registration is found. The name of a field of
+// PartitionAxis, such as `head_axis`, is that of its axis rule, `head`. The
+// compatible modes keep names as they are, as their systems do.
+std::string RegisteredKey(std::string_view name, Compat compat) {
+  const auto field =
+      compat == Compat::kNone ? ParseAxisField(name) : std::nullopt;
+  return LongForm(field ? AxisRuleName(*field) : name);
+}
+
+}  // namespace
+
 void Resolver::Register(const Registration& registration, Findings& findings) {
   const std::string& name = registration.name;
   if (IsBlank(name)) {
@@ -214,7 +227,8 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
                  "choose another name, or write `override: true`");
     return;
   }
-  auto [it, added] = registered_.try_emplace(LongForm(name), registration);
+  auto [it, added] =
+      registered_.try_emplace(RegisteredKey(name, compat_), registration);
   // Two files may register the same name. The list of registrations begins with
   // those of the file that takes precedence, so the first one is used.
   if (!added && it->second.place.source == registration.place.source) {
@@ -227,7 +241,7 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
 
 const Registration* Resolver::FindRegistered(std::string_view name) const {
   if (registered_.empty()) return nullptr;
-  auto it = registered_.find(LongForm(name));
+  auto it = registered_.find(RegisteredKey(name, compat_));
   return it == registered_.end() ? nullptr : &it->second;
 }
 

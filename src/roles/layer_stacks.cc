@@ -10,8 +10,10 @@
 // width is the first dimension of `up` in a layer and the last one of `down`.
 //
 // A common size is no proof, because stacked experts have one too. A subtree is
-// not a stack if one of its norms or biases has only one dimension. A stack is
-// sure if one of these holds:
+// not a stack if one of its norms or biases has only one dimension, and names
+// with numbers of layers, such as `layers.3.mlp.experts.up`, belong to separate
+// tensors, so that a common size needs the evidence of norms or of a complete
+// block. A stack is sure if one of these holds:
 //
 // - The user names the dimension of the stack.
 // - The norms have one dimension more than in a layer.
@@ -105,8 +107,12 @@ struct StackSigns {
   bool norm = false;
   // Whether there is a query, an attention output or a feed-forward weight.
   bool query = false, output = false, feed_forward = false;
-  // Whether all members are below a part such as `experts`.
+  // Whether all members that would be matrices are below a part such as
+  // `experts`. The others may be routers, which have a row for each expert.
   bool experts = true;
+  // Whether the name of each member has a `*`, which stands for a number: the
+  // layers are separate tensors.
+  bool counted = true;
   // Whether each matrix would have over two dimensions without this one.
   bool spatial = true;
   // Whether a parameter would be a matrix without the dimension.
@@ -192,8 +198,12 @@ StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
     if (rest < 2 && IsAdapter(role.role)) out.contradiction = true;
     if (norm && rest > 0) out.norm = true;
     if (!norm && rest == 1) ++out.vectors;
-    if (!role.expert) out.experts = false;
+    out.counted = out.counted &&
+                  std::ranges::any_of(member.parts, [](std::string_view part) {
+                    return part.ends_with('*');
+                  });
     if (rest < 2) continue;
+    if (!role.expert) out.experts = false;
     out.stored_matrices = true;
     AddMatrix(member, one, out);
   }
@@ -403,8 +413,8 @@ class StackFinder {
     const bool named = path.word && !nested;
     if (one.size < 2 && !(named && signs.norm)) return {};
     if (one.size > kMostLayers && !configured) return {};
-    if ((path.experts || signs.experts || path.counted) && !signs.norm &&
-        !signs.Block()) {
+    if ((path.experts || signs.experts || path.counted || signs.counted) &&
+        !signs.norm && !signs.Block()) {
       return {};
     }
     if (signs.norm) {
@@ -458,7 +468,8 @@ class StackFinder {
     const StackPath path = PathOf(members_, members, depth);
     return !signs.contradiction && !signs.numbers && !signs.experts &&
            !signs.spatial && signs.matrices >= 2 && !path.experts &&
-           !path.counted && one.size >= 2 && one.size <= kMostUndecided &&
+           !path.counted && !signs.counted && one.size >= 2 &&
+           one.size <= kMostUndecided &&
            (one.dim == 0 || one.dim == 1 ||
             (one.dim == -1 && signs.narrow && signs.vectors > 0));
   }
@@ -545,7 +556,7 @@ class StackFinder {
       const bool layers =
           signs.norm || axis_.dim ||
           (signs.vectors > 0 && signs.matrices >= kLayerMatrices &&
-           !PathOf(members_, members, depth).counted);
+           !signs.counted && !PathOf(members_, members, depth).counted);
       const bool given = axis_.dim || layers_ == one.size;
       if (!verdict.confidence || !layers || signs.matrices < 2 ||
           (!given && IsWidth(left, one))) {

@@ -331,6 +331,27 @@ class TpPlan {
     // ".*". Empty if the key is the parameter's own name.
     std::string leaf;
     size_t rank = 0;
+    Shape shape;  // of the first parameter; empty if it is unknown
+    // Whether the files store the matrix as [in, out], although the plan is
+    // written for [out, in].
+    bool transposed = false;
+
+    // Returns the dimension of the stored matrix that the style shards.
+    Split StoredSplit() const {
+      if (!transposed) return key->split;
+      switch (key->split) {
+        case Split::kOut:
+          return Split::kIn;
+        case Split::kIn:
+          return Split::kOut;
+        case Split::kPackedOut:
+          return Split::kPackedIn;
+        case Split::kPackedIn:
+          return Split::kPackedOut;
+        default:
+          return key->split;
+      }
+    }
   };
 
   // Adds the rules for the parameters of the manifest. If a key names a module,
@@ -356,6 +377,7 @@ class TpPlan {
       const auto& shape = manifest_->TypeOf(tensor).shape;
       Match match = MatchOf(name, used);
       match.rank = shape ? shape->size() : 2;
+      if (shape) match.shape = *shape;
       if (match.key == nullptr) {
         all = false;
         continue;
@@ -375,9 +397,54 @@ class TpPlan {
                        ShortQuote(tensor.name));
       return false;
     }
+    FindTransposed(matches);
     PutInOrder(matches, out);
     NameUnused(used, out);
     return true;
+  }
+
+  // Finds stacked experts that the files store transposed. transformers
+  // transposes them when it loads them, and its plan shards the loaded weights.
+  // The matrices into and out of the experts share the inner size, and the plan
+  // shards both along it. If the sharded dimensions have different sizes and
+  // the other two have this property, the files are transposed:
+  //
+  //   gate_up_proj "packed_colwise", down_proj "rowwise"
+  //   [128, 1536, 2048] and [128, 2048, 768]  ->  1536 = 2 * 768: as loaded
+  //   [128, 2048, 1536] and [128, 768, 2048]  ->  2048 and 2048 are sharded,
+  //                                               and 1536 = 2 * 768 are not
+  static void FindTransposed(std::map<std::string, Match>& matches) {
+    const auto parent = [](const Match& match) {
+      const std::string& name = match.key->name;
+      return name.substr(0, name.size() - AfterLast(name, '.').size());
+    };
+    // Returns the size of the dimension that the style shards (or, if `other`,
+    // of the other one) in one of the matrices that the weight holds.
+    const auto inner = [](const Match& match, bool other) {
+      const auto dim = imports::DimOf(match.key->split, match.rank);
+      const size_t last = match.rank - 1;
+      const size_t at = !other ? *dim : *dim == last ? last - 1 : last;
+      const int64_t parts = IsPacked(match.key->split) ? kPackedParts : 1;
+      return match.shape[at] % parts == 0 ? match.shape[at] / parts : -1;
+    };
+    const auto is = [](const Match& match, Split one, Split packed) {
+      return match.shape.size() == 3 &&
+             (match.key->split == one || match.key->split == packed);
+    };
+    for (auto& [pattern, out] : matches) {
+      if (!is(out, Split::kOut, Split::kPackedOut)) continue;
+      for (auto& [other, in] : matches) {
+        if (!is(in, Split::kIn, Split::kPackedIn) ||
+            parent(in) != parent(out) || in.leaf != out.leaf ||
+            in.shape.front() != out.shape.front()) {
+          continue;
+        }
+        if (inner(in, false) != inner(out, false) &&
+            inner(in, true) == inner(out, true)) {
+          in.transposed = out.transposed = true;
+        }
+      }
+    }
   }
 
   // Finds the key of a parameter. Adds to `used` this key, and the keys of all
@@ -403,7 +470,7 @@ class TpPlan {
   // vector of a `rowwise` module is replicated. If the key names the vector
   // itself, such as attention sinks, the vector is sharded unless it is a bias.
   static std::optional<size_t> DimOf(const Match& match) {
-    const Split split = match.key->split;
+    const Split split = match.StoredSplit();
     const bool own =
         match.leaf.empty() && AfterLast(match.key->name, '.') != "bias";
     const bool by_input =
@@ -441,7 +508,12 @@ class TpPlan {
       }
       const auto& [pattern, match] = **next;
       out.rules.push_back(RuleOf(pattern, DimOf(match), match.key->place));
-      SetParts(match.key->split, match.rank, out.rules.back());
+      SetParts(match.StoredSplit(), match.rank, out.rules.back());
+      if (match.transposed) {
+        out.rules.back().comments.push_back(
+            "The files store these experts as [experts, in, out], and the plan "
+            "shards them as [experts, out, in].");
+      }
       sorted.erase(next);
     }
   }

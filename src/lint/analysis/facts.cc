@@ -25,9 +25,11 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
+#include "lint/analysis/towers.h"
 #include "lint/analysis/traced.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
+#include "parse/config_parts.h"
 #include "parse/spec_read.h"
 #include "plan/placement.h"
 #include "roles/classify.h"
@@ -199,6 +201,19 @@ bool Facts::StatesHeads() const {
              described()->factors, [](const program::Factor& factor) {
                return factor.role == kHeads || factor.role == kKvHeads;
              });
+}
+
+const ConfigParts& Facts::config_parts() const {
+  if (!config_parts_) {
+    config_parts_ = std::make_shared<ConfigParts>(
+        model() == nullptr ? ConfigParts() : ReadConfigParts(*model()));
+  }
+  return *config_parts_;
+}
+
+const Towers& Facts::towers() const {
+  if (!towers_) towers_ = std::make_shared<Towers>(*this);
+  return *towers_;
 }
 
 const BlockFacts& Facts::blocks() const {

@@ -72,7 +72,9 @@ std::vector<ZigZagRing> RingsOf(const VerifyInput& input,
                                 std::span<const KnownOperation> operations);
 
 struct BlockFacts;
+struct ConfigParts;
 struct PlannedStages;
+class Towers;
 
 struct LintInputs {
   const Compiled* compiled = nullptr;  // never null; must outlive the facts
@@ -145,6 +147,9 @@ class Facts {
   const Manifest& manifest() const { return compiled().manifest; }
   const std::vector<Rule>& rules() const { return compiled().rules.rules; }
   const ModelConfig* model() const { return inputs_.model; }
+  // Returns what the configuration states about towers and about the order of
+  // quantised inputs. It is read at the first call, and empty without a model.
+  const ConfigParts& config_parts() const;
   const LintInputs& inputs() const { return inputs_; }
   char separator() const { return manifest().separator; }
 
@@ -181,6 +186,9 @@ class Facts {
   // Returns what the shapes of the parameters of each block show, such as
   // matrices that hold several parts. They are found at the first call.
   const BlockFacts& blocks() const;
+  // Returns which parameters belong to a tower. They are found at the first
+  // call.
+  const Towers& towers() const;
   std::span<const RuleFacts> rule_facts() const { return rule_facts_; }
   // Returns whether a rule is in a file that the user can change. Returns false
   // for -1 and for a rule of a pack (rules inside the program).
@@ -318,6 +326,8 @@ class Facts {
   std::vector<Misfit> misfits_;
   mutable std::optional<LayerStacks> stacks_;
   mutable std::shared_ptr<const BlockFacts> blocks_;
+  mutable std::shared_ptr<const ConfigParts> config_parts_;
+  mutable std::shared_ptr<const Towers> towers_;
   mutable std::shared_ptr<const StepFacts> step_;
   mutable bool step_known_ = false;
 };

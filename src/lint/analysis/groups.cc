@@ -1,8 +1,8 @@
 // Compares names to find parameter groups that belong together. Siblings are
 // the projections of one module, such as q_proj and k_proj. Their paths are
-// equal if the part that states the role is replaced by `?`. A bias, scale or
-// zero point has the same module path as its weight. If two groups of a module
-// have the same role, the group with more parameters is used. For example:
+// equal if the part that states the role is replaced by `?`. If two groups
+// of a module have the same role, the group with more parameters is used. For
+// example:
 //
 //   layers/*/attn/q_proj/kernel, layers/*/attn/k_proj/kernel  ->  siblings
 #include "lint/analysis/groups.h"
@@ -18,20 +18,6 @@
 #include "source/size.h"
 
 namespace shardc {
-
-namespace {
-
-// Returns where the last part of a name begins, with its separator, if the part
-// names the group indices of GPTQ. They state the group of each input, in which
-// inputs share a scale. Returns npos for other names.
-size_t GroupIndicesAt(const ParameterGroup& group, char separator) {
-  const size_t at = group.name.rfind(separator);
-  if (at == std::string::npos) return at;
-  const std::string_view last = std::string_view(group.name).substr(at + 1);
-  return last == "g_idx" || last == "weight_g_idx" ? at : std::string::npos;
-}
-
-}  // namespace
 
 std::optional<Adapter> AdapterOf(std::string_view name, char separator) {
   Adapter out;
@@ -99,34 +85,6 @@ std::vector<Siblings> SiblingsOf(const Facts& facts) {
   }
   std::erase_if(all, [](const Siblings& s) { return s.roles.size() < 2; });
   return all;
-}
-
-std::vector<Companion> CompanionsOf(const Facts& facts) {
-  std::unordered_map<std::string_view, const ParameterGroup*> weights;
-  for (const ParameterGroup& group : facts.groups()) {
-    if (!IsWeight(group) || facts.Rank(group) < 2) continue;
-    const ParameterGroup*& slot = weights[group.role.module_path];
-    if (slot == nullptr || group.count() > slot->count()) slot = &group;
-  }
-  std::vector<Companion> out;
-  for (const ParameterGroup& group : facts.groups()) {
-    const Leaf leaf = group.role.leaf;
-    const size_t indices = GroupIndicesAt(group, facts.separator());
-    const bool indexes = indices != std::string::npos;
-    if (leaf != Leaf::kBias && leaf != Leaf::kScale &&
-        leaf != Leaf::kZeroPoint && !indexes) {
-      continue;
-    }
-    const auto weight =
-        weights.find(indexes ? std::string_view(group.name).substr(0, indices)
-                             : std::string_view(group.role.module_path));
-    if (weight == weights.end()) continue;
-    if (!facts.Judged(group) || !facts.Judged(*weight->second)) {
-      continue;
-    }
-    out.push_back({weight->second, &group, indexes});
-  }
-  return out;
 }
 
 LayerStacks StacksOf(const Facts& facts) {

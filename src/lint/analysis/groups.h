@@ -1,5 +1,5 @@
-// Finds the projections of a module, the companions of a weight (its bias,
-// scale, zero point and group indices), and the halves of an adapter.
+// Finds the projections of a module, the halves of an adapter, and the
+// dimensions of parameters that do not count scanned layers.
 #ifndef SHARDC_LINT_ANALYSIS_GROUPS_H_
 #define SHARDC_LINT_ANALYSIS_GROUPS_H_
 
@@ -30,14 +30,6 @@ struct Siblings {
   }
 };
 std::vector<Siblings> SiblingsOf(const Facts& facts);
-
-struct Companion {
-  const ParameterGroup* weight = nullptr;
-  // The bias, scale, zero point or group indices of `weight`.
-  const ParameterGroup* other = nullptr;
-  bool indexes = false;  // whether `other` holds the group index of each input
-};
-std::vector<Companion> CompanionsOf(const Facts& facts);
 
 // One half of an adapter: the module that is adapted, and whether this half
 // reads the module's input.

@@ -345,10 +345,11 @@ struct Found {
 Found FindWidth(const Facts& facts, const StatedWidth& wanted) {
   Found out;
   for (const ParameterGroup& group : facts.groups()) {
-    // The configuration's heads are not those of mixers, such as the linear
-    // attention of some layers.
+    // The configuration's heads are not those of towers, nor those of mixers,
+    // such as the linear attention of some layers.
     if (group.role.module_role != wanted.role ||
-        facts.blocks().MixerOf(group) != nullptr) {
+        facts.blocks().MixerOf(group) != nullptr ||
+        facts.towers().Holds(group)) {
       continue;
     }
     const int64_t width = HeadsWidth(facts, group);
@@ -558,10 +559,15 @@ void AddLayers(const Facts& facts, std::vector<Misfit>& out) {
 }
 
 // Returns whether a shape is that of a description, or has more rows of the
-// vocabulary. Such a table is padded and fits.
+// vocabulary. Such a table is padded and fits. Stacked experts also fit if the
+// files store them transposed, as those of Qwen3-VL do: [experts, in, out].
 bool FitsDescribed(const Facts& facts, const Shape& shape,
                    const Shape& described) {
   const auto vocab = facts.model()->vocab;
+  if (shape.size() == 3 && described.size() == 3) {
+    const Shape transposed = {described[0], described[2], described[1]};
+    if (shape == transposed) return true;
+  }
   return std::ranges::equal(
       shape, described, [&](int64_t held, int64_t stated) {
         return held == stated || (stated == vocab && held > stated);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/reshard.h"
+#include "lint/analysis/companions.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
@@ -103,11 +104,17 @@ void CheckTiedEmbeddingDiffers(const Facts& facts, FindingSink& sink) {
 // spec of a bias is compared with the output dimension of the weight, and that
 // of group indices (GPTQ's `g_idx`) with the input dimension. The spec of a
 // scale for each output is compared as that of a bias. The spec of another
-// scale or zero point with as many dimensions as the weight is compared with
-// every dimension of the weight.
+// scale or zero point is compared with every dimension that it shares with the
+// weight.
 //
 //   kernel [in, out] over [tp, fsdp], bias [out] over [tp]
 //     ->  reported, because the kernel's dimension `out` is over fsdp
+//   weight [out, in] over [null, tp], scales [out, in / 32] over [null, null]
+//     ->  reported, because a device has a part of the weight's inputs and the
+//         scales of all inputs
+//
+// If the weight's inputs are reordered, its scales are not compared along the
+// inputs: they have to be replicated there (CheckReorderedScales).
 namespace {
 
 bool OfQuantised(const Facts& facts, const Companion& pair) {
@@ -116,60 +123,71 @@ bool OfQuantised(const Facts& facts, const Companion& pair) {
 }
 
 // Returns whether a companion of a quantised weight (GPTQ, AWQ, fp8) is
-// replicated along its dimension `dim`, where the weight's dimension
-// `weight_dim` is split over `weight_axes`. Kernels take the weight's shard
-// with the same shard of its scales. Along the inputs nothing is compared,
-// because the scales of a weight with reordered inputs are replicated, and a
-// device uses its own part of group indices.
+// replicated along its dimension `dim`, where the weight is split over
+// `weight_axes`. Kernels take the weight's shard with the same shard of its
+// scales.
 bool LacksShard(const Facts& facts, const Companion& pair, int dim,
-                int weight_dim, const AxisGroup& axes,
-                const AxisGroup& weight_axes) {
-  const int64_t parts = facts.TensorParts(weight_axes);
+                const AxisGroup& axes, const AxisGroup& weight_axes) {
+  const auto parts_of = [&](const AxisGroup& group) {
+    return facts.mesh().Parts(facts.KeptAxes(group)).value_or(1);
+  };
+  const int64_t parts = parts_of(weight_axes);
   const int64_t size = (*facts.TypeOf(*pair.other).shape)[AsIndex(dim)];
-  const int out = OutDim(pair.weight->role, facts.Rank(*pair.weight));
-  return OfQuantised(facts, pair) && pair.other->role.leaf != Leaf::kBias &&
-         !pair.indexes && weight_dim == out && parts > 1 &&
-         facts.TensorParts(axes) <= 1 && size > 1 && size % parts == 0;
+  return OfQuantised(facts, pair) && pair.leaf != Leaf::kBias &&
+         !pair.indexes && parts > 1 && parts_of(axes) <= 1 && size > 1 &&
+         size % parts == 0;
 }
 
 // Returns whether `pair.other` is a scale for each element of the weight's
 // output dimension `out`, such as [4096] for a weight [4096, 1024].
 bool ScalesOutputs(const Facts& facts, const Companion& pair, int out) {
   const int rank = facts.Rank(*pair.weight);
-  return out >= 0 && pair.other->role.leaf == Leaf::kScale &&
+  return out >= 0 && pair.leaf == Leaf::kScale &&
          facts.Rank(*pair.other) == rank - 1 &&
          facts.TypeOf(*pair.other).shape->back() ==
              (*facts.TypeOf(*pair.weight).shape)[AsIndex(out)];
+}
+
+// Returns how many dimensions a scale shares with its weight. A weight that is
+// stored as blocks has a last dimension of the numbers of a block, which share
+// a scale: blocks [experts, out, blocks, 16], scales [experts, out, blocks].
+int SharedDims(const Facts& facts, const Companion& pair) {
+  const int rank = facts.Rank(*pair.weight);
+  const int shared = pair.blocks ? rank - 1 : rank;
+  return facts.Rank(*pair.other) == shared ? shared : 0;
 }
 
 // Returns whether a bias, scale, zero point or group indices are sharded over
 // other axes than the weight. Those that are replicated are accepted, unless
 // the weight is quantised, because they cost few bytes and each device uses its
 // own part.
-bool Disagree(const Facts& facts, const Companion& pair, int* dim,
-              AxisGroup* weight_axes, AxisGroup* axes) {
+bool Disagree(const Facts& facts, const Companion& pair, const Inputs& inputs,
+              int* dim, AxisGroup* weight_axes, AxisGroup* axes) {
   const int rank = facts.Rank(*pair.weight);
   const int own = facts.Rank(*pair.other);
   const int out = pair.indexes ? InDim(pair.weight->role, rank)
                                : OutDim(pair.weight->role, rank);
-  if (pair.indexes || pair.other->role.leaf == Leaf::kBias ||
-      ScalesOutputs(facts, pair, out)) {
+  if (pair.indexes || pair.leaf == Leaf::kBias ||
+      (!pair.blocks && ScalesOutputs(facts, pair, out))) {
     if (own != rank - 1 || out < 0) return false;
     *dim = own - 1;
     *axes = facts.AxesAt(*pair.other, own - 1);
     *weight_axes = facts.AxesAt(*pair.weight, out);
-    if (LacksShard(facts, pair, *dim, out, *axes, *weight_axes)) return true;
+    if (LacksShard(facts, pair, *dim, *axes, *weight_axes)) return true;
     // Only tensor-parallel axes are compared, because a bias is gathered over
     // data axes such as fsdp before use.
     return facts.TensorParts(*axes) > 1 &&
            !SameSplit(facts.mesh(), facts.TensorAxes(*axes),
                       facts.TensorAxes(*weight_axes));
   }
-  if (own != rank) return false;
-  for (*dim = 0; *dim < rank; ++*dim) {
+  const int shared = SharedDims(facts, pair);
+  for (*dim = 0; *dim < shared; ++*dim) {
+    if (*dim == inputs.dim && inputs.order != InputOrder::kConsecutive) {
+      continue;
+    }
     *axes = facts.AxesAt(*pair.other, *dim);
     *weight_axes = facts.AxesAt(*pair.weight, *dim);
-    if (LacksShard(facts, pair, *dim, *dim, *axes, *weight_axes)) return true;
+    if (LacksShard(facts, pair, *dim, *axes, *weight_axes)) return true;
     const AxisGroup kept = facts.KeptAxes(*axes);
     if (facts.mesh().Parts(kept).value_or(1) > 1 &&
         !SameSplit(facts.mesh(), kept, facts.KeptAxes(*weight_axes))) {
@@ -182,20 +200,61 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
 }  // namespace
 
 void CheckCompanionDiffers(const Facts& facts, FindingSink& sink) {
-  for (const Companion& pair : CompanionsOf(facts)) {
+  const std::vector<Companion> companions = CompanionsOf(facts);
+  const InputOrders orders(facts, companions);
+  for (const Companion& pair : companions) {
     int dim = 0;
     AxisGroup weight_axes;
     AxisGroup axes;
-    if (!Disagree(facts, pair, &dim, &weight_axes, &axes)) continue;
-    LintFinding finding =
-        GroupFinding(facts, kCompanionDiffers.code, *pair.other,
-                     "dimension " + std::to_string(dim) + " of " +
-                         ParametersText(facts, *pair.other) +
-                         " is split over " + GroupText(axes) +
-                         ", where its weight has " + GroupText(weight_axes),
-                     std::string("split it as its weight") +
-                         (OfQuantised(facts, pair) ? "" : ", or replicate it") +
-                         "; `spec: {like: ...}` takes the weight's spec");
+    if (!Disagree(facts, pair, orders.Of(*pair.weight), &dim, &weight_axes,
+                  &axes)) {
+      continue;
+    }
+    LintFinding finding = GroupFinding(
+        facts, kCompanionDiffers.code, *pair.other,
+        "dimension " + std::to_string(dim) + " of " +
+            ParametersText(facts, *pair.other) + " is " +
+            (axes.empty() ? "replicated" : "split over " + GroupText(axes)) +
+            ", where its weight has " + GroupText(weight_axes),
+        std::string("split it as its weight") +
+            (OfQuantised(facts, pair) ? "" : ", or replicate it") +
+            "; `spec: {like: ...}` takes the weight's spec");
+    finding.labels.push_back({facts.GroupPlace(*pair.weight), "the weight"});
+    sink.push_back(std::move(finding));
+  }
+}
+
+// Reports scales and zero points that are split along the inputs of a weight
+// whose inputs are reordered. A device's inputs may be in any group, so that it
+// needs the scales of all groups:
+//
+//   qweight [96, 2048] and scales [24, 2048] over [tp, null], and g_idx [768]
+//   of `desc_act: true`  ->  input 0 may have the scale of group 23, which is
+//                            on the other device
+void CheckReorderedScalesSplit(const Facts& facts, FindingSink& sink) {
+  const std::vector<Companion> companions = CompanionsOf(facts);
+  const InputOrders orders(facts, companions);
+  for (const Companion& pair : companions) {
+    const Inputs inputs = orders.Of(*pair.weight);
+    if (pair.indexes || inputs.order != InputOrder::kReordered ||
+        inputs.dim < 0 || inputs.dim >= SharedDims(facts, pair)) {
+      continue;
+    }
+    const AxisGroup axes =
+        facts.KeptAxes(facts.AxesAt(*pair.other, inputs.dim));
+    const int64_t groups =
+        (*facts.TypeOf(*pair.other).shape)[AsIndex(inputs.dim)];
+    if (groups <= 1 || facts.mesh().Parts(axes).value_or(1) <= 1) continue;
+    LintFinding finding = GroupFinding(
+        facts, kReorderedScalesSplit.code, *pair.other,
+        "dimension " + std::to_string(inputs.dim) + " of " +
+            ParametersText(facts, *pair.other) + " counts " +
+            std::to_string(groups) + " groups of inputs and is split over " +
+            GroupText(axes) + ", and the inputs are reordered (" +
+            inputs.evidence +
+            "): a device's inputs may be in any group, whose scale it lacks",
+        "replicate it over these axes, and split only the weight and its "
+        "group indices; or quantise the weight without reordering");
     finding.labels.push_back({facts.GroupPlace(*pair.weight), "the weight"});
     sink.push_back(std::move(finding));
   }

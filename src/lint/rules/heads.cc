@@ -18,9 +18,11 @@
 #include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/heads.h"
+#include "lint/analysis/headwise.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/towers.h"
 #include "lint/rules/all.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
@@ -219,6 +221,23 @@ void CheckStatedHeads(const Facts& facts, const ParameterGroup& group,
   }
 }
 
+// Adds the findings about towers, whose heads the configuration states apart
+// from those of the language model.
+void CheckTowers(const Facts& facts, FindingSink& sink) {
+  for (const ParameterGroup& group : facts.groups()) {
+    if (!facts.Judged(group) || facts.Described(group) != nullptr) continue;
+    const auto heads = facts.towers().HeadsOf(group);
+    if (!heads) continue;
+    const int64_t parts = facts.TensorParts(facts.AxesAt(group, heads->dim));
+    if (parts <= 1 || heads->count % parts == 0) continue;
+    LintFinding finding =
+        Report(facts, group, facts.Members(group),
+               {heads->count, heads->kv, heads->dim}, heads->tower->head_dim);
+    finding.help += "; `" + heads->tower->key + "` states these heads";
+    sink.push_back(std::move(finding));
+  }
+}
+
 }  // namespace
 
 void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
@@ -227,18 +246,20 @@ void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
       CheckStatedHeads(facts, group, sink);
     }
   }
+  CheckTowers(facts, sink);
   if ((facts.has() & kNeedsHeads) == 0) return;
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
   const LayerStacks& stacks = facts.stacks();
   FittingNames fitting;
   for (const ParameterGroup& group : facts.groups()) {
+    if (facts.towers().Holds(group)) continue;
     HeadSplitOf(facts, *heads, stacks, group, heads->head_dim, fitting);
   }
   const LayerHeads layers(facts, heads->head_dim);
   for (const ParameterGroup& group : facts.groups()) {
     if (!IsAttention(group.role.module_role) ||
-        facts.Described(group) != nullptr) {
+        facts.Described(group) != nullptr || facts.towers().Holds(group)) {
       continue;
     }
     for (const auto& [head_dim, params] : layers.BySize(group)) {
@@ -422,8 +443,13 @@ void CheckMixers(const Facts& facts, FindingSink& sink) {
 
 }  // namespace
 
-void CheckHeadVectorWhole(const Facts& facts, FindingSink& sink) {
-  CheckMixers(facts, sink);
+namespace {
+
+// Reports norms and sinks whose names show what they are. Returns the groups
+// that it reports.
+std::set<const ParameterGroup*> CheckNamedVectors(const Facts& facts,
+                                                  FindingSink& sink) {
+  std::set<const ParameterGroup*> out;
   const ProjectionOfBlock queries = SplitOnes(facts, Role::kQuery);
   const ProjectionOfBlock keys = SplitOnes(facts, Role::kKey);
   const std::set<std::string> by_head = NormedByHead(facts, queries);
@@ -447,7 +473,37 @@ void CheckHeadVectorWhole(const Facts& facts, FindingSink& sink) {
                                     at->second.width % size == 0;
     if (vector->role == Role::kSink ? of_heads : whole_width) {
       sink.push_back(Report(facts, group, *dim, *vector, at->second));
+      out.insert(&group);
     }
+  }
+  return out;
+}
+
+LintFinding Report(const Facts& facts, const Headwise& one) {
+  return GroupFinding(
+      facts, kHeadVectorWhole.code, *one.group,
+      ParametersText(facts, *one.group) + " holds " +
+          (one.rows ? "numbers" : "a number") + " for each of " +
+          std::to_string(one.heads) + " heads and is " +
+          HeldText(facts, *one.group, one.dim) + ", while " +
+          Quoted(GroupName(facts, *one.projection)) + " (" + one.evidence +
+          ") is split over " + GroupText(one.axes) + ": a device uses " +
+          std::to_string(one.heads / facts.TensorParts(one.axes)) + " of them",
+      "split dimension " + std::to_string(one.dim) +
+          " over the axis of the heads");
+}
+
+}  // namespace
+
+void CheckHeadVectorWhole(const Facts& facts, FindingSink& sink) {
+  CheckMixers(facts, sink);
+  const auto reported = CheckNamedVectors(facts, sink);
+  for (const Headwise& one : HeadwiseOf(facts)) {
+    if (reported.contains(one.group) ||
+        facts.TensorParts(facts.AxesAt(*one.group, one.dim)) > 1) {
+      continue;
+    }
+    sink.push_back(Report(facts, one));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lint/analysis/companions.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/memory.h"
@@ -90,8 +91,10 @@ void CheckLargeReplicated(const Facts& facts, FindingSink& sink) {
   }
   std::map<int32_t, Groups> by_rule;
   Groups absent;
+  const std::set<const ParameterGroup*> needed = ScalesNeededWhole(facts);
   for (const ParameterGroup& group : facts.groups()) {
-    if (facts.Elements(group) < kLargeElements || !facts.Replicated(group)) {
+    if (facts.Elements(group) < kLargeElements || !facts.Replicated(group) ||
+        needed.contains(&group)) {
       continue;
     }
     if (!facts.Judged(group) || IsReplicatedHalf(facts, group)) continue;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/reshard.h"
+#include "lint/analysis/companions.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"

@@ -717,15 +717,17 @@ TEST_CASE("the scales of each output are split as their quantised weight") {
     return out;
   };
   const std::string whole =
-      "dimension 0 of `l.0.attn.q_proj.weight_scale` is split over null, where "
-      "its weight has \"tp\"";
+      "dimension 0 of `l.0.attn.q_proj.weight_scale` is replicated, where its "
+      "weight has \"tp\"";
   for (const char* dtype : {"F8_E4M3", "F8_E5M2", "I8", "U8"}) {
     for (const char* shape : {"[4096, 1]", "[4096, 8]", "[32, 8]", "[4096]"}) {
       const std::string row = std::string(dtype) + " " + shape;
       CAPTURE(row);
       CHECK(messages(dtype, shape, "[TP]", "[]") == whole);
       CHECK(messages(dtype, shape, "[TP]", "[TP]").empty());
-      CHECK(messages(dtype, shape, "[null, TP]", "[]").empty());
+      // A scale for each input, or for a block of inputs, is split as well.
+      const bool of_inputs = std::string(shape).ends_with(", 8]");
+      CHECK(messages(dtype, shape, "[null, TP]", "[]").empty() == !of_inputs);
     }
   }
   // One scale of all outputs, scales that 4 does not divide, and a weight that

@@ -1,0 +1,268 @@
+"""Structure that names do not show, by the commands other than `check`: KV heads
+next to linear attention, experts that files store transposed, the layers of
+trees with LoRA adapters, dimensions with parts, and registered axis fields.
+The lints about structure have tests in tests/lint/rules/structure_test.cc."""
+
+import gzip
+import json
+import os
+import re
+import tempfile
+import unittest
+
+from driver import TESTDATA, Case, run
+
+REPORTS = os.path.join(TESTDATA, "reports")
+
+
+def write(folder, name, value):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def manifest(params):
+    return {"schema": "shardc.manifest/v1", "separator": ".", "params": {
+        name: {"shape": shape, "dtype": "BF16"}
+        for name, shape in params.items()}}
+
+
+class KvHeads(Case):
+    """Layers with KV heads that are fewer than the devices, next to layers with
+    linear attention, whose query, key and value are one matrix."""
+
+    def plan(self, mixer, params, rc):
+        keys, values, size = mixer
+        with tempfile.TemporaryDirectory() as folder:
+            rules = write(folder, "r.yaml", """version: 1
+separator: "."
+kv_replicate: true
+rules:
+  - {match: '(q|k|v)_proj\\.weight$', spec: [tp, null]}
+  - {match: 'qkv\\.weight$', spec: [tp, null]}
+  - {match: '.*', spec: []}
+""")
+            width = 2 * keys * size + values * size
+            tree = {"layers.0.self_attn.q_proj.weight": [1024, 512],
+                    "layers.0.self_attn.k_proj.weight": [128, 512],
+                    "layers.0.self_attn.v_proj.weight": [128, 512]}
+            tree.update({name: [width if n == "W" else n for n in shape]
+                         for name, shape in params.items()})
+            model = write(folder, "c.json", {
+                "model_type": "llama", "hidden_size": 512,
+                "num_attention_heads": 16, "num_key_value_heads": 2,
+                "head_dim": 64, "num_hidden_layers": 2})
+            got = run("plan", "--no-project", "--mesh", "tp:4", "--rules",
+                      rules, "--manifest", write(folder, "m.json",
+                                                 manifest(tree)),
+                      "--model", model, "-q")
+            self.assertEqual(got.rc, rc, got.err)
+            return got.err
+
+    def test_linear_attention_has_no_kv_heads(self):
+        for mixer, block, conv in (
+                ((16, 32, 32), "linear_attn", "conv1d.weight"),
+                ((8, 8, 64), "delta", "short.kernel"),
+                ((4, 16, 16), "scan", "taps.weight")):
+            with self.subTest(block=block):
+                path = f"layers.1.{block}."
+                self.plan(mixer, {path + "in_proj_qkv.weight": ["W", 512],
+                                  path + conv: ["W", 1, 4]}, 0)
+        self.plan((16, 32, 32), {
+            "layers.1.gdn.A_log": [32],
+            "layers.1.gdn.in_proj_qkv.weight": ["W", 512]}, 0)
+
+    def test_one_matrix_of_attention_is_still_refused(self):
+        err = self.plan((2, 16, 64), {
+            "layers.1.self_attn.qkv.weight": [1280, 512]}, 1)
+        self.assertIn("query heads next to KV heads", err)
+
+
+class TransposedExperts(Case):
+    """A plan of transformers shards the loaded weights. Files may store stacked
+    experts transposed."""
+
+    def specs(self, plan, params):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "r.yaml")
+            got = run("import", "hf-tp-plan", write(folder, "p.json", plan),
+                      "--manifest", write(folder, "m.json", manifest(params)),
+                      "-o", out)
+            self.assertEqual(got.rc, 0, got.err)
+            with open(out, encoding="utf-8") as file:
+                text = file.read()
+        return text, [tuple(spec.split(", ")) for spec in
+                      re.findall(r"spec: \[(.*)\]", text)]
+
+    def test_the_dimensions_with_the_inner_size_are_sharded(self):
+        for experts, hidden, inner, name in ((128, 2048, 768, "experts"),
+                                             (16, 512, 512, "pool"),
+                                             (4, 96, 160, "guild"),
+                                             (8, 64, 32, "moe")):
+            packed = {f"layers.*.{name}.gate_up_proj": "packed_colwise",
+                      f"layers.*.{name}.down_proj": "rowwise"}
+            at = f"layers.0.{name}."
+            with self.subTest(name=name, stored="transposed"):
+                text, specs = self.specs(packed, {
+                    at + "gate_up_proj": [experts, hidden, 2 * inner],
+                    at + "down_proj": [experts, inner, hidden]})
+                self.assertEqual(specs[:2], [("null", "null", "tp"),
+                                             ("null", "tp")])
+                self.assertIn("parts: [null, null, 2]", text)
+                self.assertIn("[experts, in, out]", text)
+            with self.subTest(name=name, stored="as loaded"):
+                text, specs = self.specs(packed, {
+                    at + "gate_up_proj": [experts, 2 * inner, hidden],
+                    at + "down_proj": [experts, hidden, inner]})
+                self.assertEqual(specs[:2], [("null", "tp"),
+                                             ("null", "null", "tp")])
+                self.assertNotIn("[experts, in, out]", text)
+
+    def test_a_plan_for_transposed_weights_is_kept(self):
+        # Llama 4 holds its experts as [experts, in, out] when they are loaded.
+        _, specs = self.specs(
+            {"layers.*.experts.gate_up_proj": "packed_rowwise",
+             "layers.*.experts.down_proj": "colwise"},
+            {"layers.0.experts.gate_up_proj": [16, 512, 256],
+             "layers.0.experts.down_proj": [16, 128, 512]})
+        self.assertEqual(specs[:2], [("null", "null", "tp"), ("null", "tp")])
+
+
+def decoder(layers, hidden, inner, heads, kv, size, vocab, rank=0,
+            modules=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj",
+                     "up_proj", "down_proj")):
+    """A tree, with PEFT's names and adapters if `rank` is above 0."""
+    root = "base_model.model.model." if rank else "model."
+    tree = {root + "embed_tokens.weight": [vocab, hidden],
+            root + "norm.weight": [hidden]}
+    tree[root.removesuffix("model.") + "lm_head.weight"] = [vocab, hidden]
+    shapes = {"self_attn.q_proj": [heads * size, hidden],
+              "self_attn.k_proj": [kv * size, hidden],
+              "self_attn.v_proj": [kv * size, hidden],
+              "self_attn.o_proj": [hidden, heads * size],
+              "mlp.gate_proj": [inner, hidden], "mlp.up_proj": [inner, hidden],
+              "mlp.down_proj": [hidden, inner]}
+    for layer in range(layers):
+        at = f"{root}layers.{layer}."
+        tree[at + "input_layernorm.weight"] = [hidden]
+        tree[at + "post_attention_layernorm.weight"] = [hidden]
+        for name, shape in shapes.items():
+            if rank == 0 or name.split(".")[1] not in modules:
+                tree[at + name + ".weight"] = shape
+                continue
+            tree[at + name + ".base_layer.weight"] = shape
+            tree[at + name + ".lora_A.default.weight"] = [rank, shape[1]]
+            tree[at + name + ".lora_B.default.weight"] = [shape[0], rank]
+    config = {"model_type": "llama", "hidden_size": hidden,
+              "intermediate_size": inner, "num_attention_heads": heads,
+              "num_key_value_heads": kv, "head_dim": size,
+              "num_hidden_layers": layers, "vocab_size": vocab,
+              "hidden_act": "silu", "max_position_embeddings": 4096}
+    return tree, config
+
+
+RULES = """version: 1
+separator: "."
+rules:
+  - {match: 'lora_', spec: []}
+  - {match: '(embed_tokens|lm_head)\\.weight$', spec: [VOCAB, [FSDP, SP]]}
+  - {match: 'q_proj\\.(base_layer\\.)?weight$', spec: [HEAD, [FSDP, SP]]}
+  - {match: '(k|v)_proj\\.(base_layer\\.)?weight$', spec: [KV_HEAD, [FSDP, SP]]}
+  - {match: 'o_proj\\.(base_layer\\.)?weight$', spec: [[FSDP, SP], HEAD]}
+  - {match: '(gate|up)_proj\\.(base_layer\\.)?weight$', spec: [MLP_INTERMEDIATE, [FSDP, SP]]}
+  - {match: 'down_proj\\.(base_layer\\.)?weight$', spec: [[FSDP, SP], MLP_INTERMEDIATE]}
+  - {match: '.*', spec: []}
+"""
+
+
+class Adapters(Case):
+    """Layers are those of the base, whatever adapters it has."""
+
+    def cost(self, folder, tree, config, *flags, rc=0):
+        model = ["--model", write(folder, "c.json", config)] if config else []
+        got = run("cost", "--no-project", "--mesh", "fsdp:2,tp:2", "--rules",
+                  write(folder, "r.yaml", RULES), "--manifest",
+                  write(folder, "m.json", manifest(tree)), *model,
+                  "--batch", "4", "--seq", "128", "--format", "json", *flags)
+        self.assertEqual(got.rc, rc, got.err + got.out[:2000])
+        return json.loads(got.out)
+
+    def test_activations_are_those_of_the_base(self):
+        for sizes in ((4, 64, 128, 4, 2, 16, 256), (7, 96, 256, 6, 2, 16, 320),
+                      (2, 128, 384, 8, 8, 16, 512)):
+            for modules in (("q_proj", "v_proj"), ("down_proj",),
+                            ("q_proj", "k_proj", "v_proj", "o_proj",
+                             "gate_proj", "up_proj", "down_proj")):
+                with self.subTest(sizes=sizes, modules=modules), \
+                        tempfile.TemporaryDirectory() as folder:
+                    base = self.cost(folder, *decoder(*sizes))
+                    tree, config = decoder(*sizes, rank=8, modules=modules)
+                    lora = self.cost(folder, tree, config)
+                    without = self.cost(folder, tree, None)
+                    self.assertEqual(lora["memory"]["activations"],
+                                     base["memory"]["activations"])
+                    self.assertLess(
+                        lora["memory"]["optimizer"],
+                        base["memory"]["optimizer"])
+                    # Without a configuration only the sums of attention, of
+                    # which there is one for each head, are missing.
+                    self.assertLessEqual(without["memory"]["activations"],
+                                         base["memory"]["activations"])
+                    self.assertGreater(without["memory"]["activations"],
+                                       0.9 * base["memory"]["activations"])
+
+    def test_qwen3_32b_has_64_layers_with_adapters(self):
+        at = os.path.join(REPORTS, "qwen3-32b-lora")
+        with tempfile.TemporaryDirectory() as folder:
+            with gzip.open(os.path.join(at, "manifest.json.gz"), "rt",
+                           encoding="utf-8") as file:
+                tree = write(folder, "m.json", file.read())
+            got = run("cost", "--no-project", "--mesh", "fsdp:2,tp:2",
+                      "--rules", os.path.join(at, "rules.yaml"), "--manifest",
+                      tree, "--batch", "4", "--seq", "4096", "--profile",
+                      "h100-sxm", "--explain")
+        self.assertRegex(got.out, r"layer_input +80 MiB +64 +kept")
+
+    def test_adapters_of_other_names_are_not_known(self):
+        tree, config = decoder(4, 64, 128, 4, 2, 16, 256, rank=8)
+        renamed = {name.replace("lora_A.default", "dn").replace(
+            "lora_B.default", "uq"): shape for name, shape in tree.items()}
+        with tempfile.TemporaryDirectory() as folder:
+            got = self.cost(folder, renamed, config)
+        self.assertTrue(got["not_known"])
+        for part in ("gradients", "optimizer", "activations"):
+            self.assertIsNone(got["memory"][part])
+
+
+class Facts(Case):
+    def test_a_stream_of_parts_has_facts(self):
+        path = os.path.join(REPORTS, "canine-parts", "program.json.gz")
+        got = run("explain", "--program", path)
+        self.assertEqual(got.rc, 0, got.err)
+        self.assertIn("inner 6 | inner 6", got.out)
+
+
+class Registrations(Case):
+    def test_a_field_of_partition_axis_is_its_axis_rule(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tree = write(folder, "m.json", manifest({"a.q": [8, 8]}))
+            for key, used in (("head_axis", "head"), ("head", "head_axis"),
+                              ("head_axis", "head_axis"),
+                              ("vocab_axis", "vocab")):
+                with self.subTest(key=key, used=used):
+                    rules = write(folder, "r.yaml", f"""version: 1
+register:
+  {key}: {{rule: sp}}
+rules:
+  - {{match: 'q', spec: [{used}, null]}}
+""")
+                    got = run("plan", "--no-project", "--mesh", "tp:2,sp:2",
+                              "--rules", rules, "--manifest", tree)
+                    self.assertEqual(got.rc, 0, got.err)
+                    self.assertEqual(
+                        json.loads(got.out)["params"]["a.q"]["spec"][0], "sp")
+
+
+if __name__ == "__main__":
+    unittest.main()
