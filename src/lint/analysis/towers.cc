@@ -108,7 +108,9 @@ Towers::Towers(const Facts& facts) : facts_(facts) {
   }
   const auto language = shardc::HeadsOf(*facts.model());
   const int64_t hidden = facts.model()->hidden.value_or(0);
-  for (const auto& [stack, matrices] : stacks) {
+  for (const auto& entry : stacks) {
+    const std::string_view stack = entry.first;
+    const std::vector<AttentionMatrix>& matrices = entry.second;
     const auto fits = [&](const Heads& heads, int64_t width) {
       return std::ranges::any_of(matrices, [&](const AttentionMatrix& matrix) {
         return Fits(matrix, heads, width);
