@@ -123,7 +123,7 @@ MAY_INCLUDE = {
         "lint/analysis", "lint/rules", "lint", "target", "emit/findings"},
     "cli": {"source", "devices", "model", "schedule", "emit/schedules", "stored", "parse", "families", "importers/rules", "match",
         "match/proof", "resolve",
-        "legalize", "program", "step", "plan", "plan/difference", "lint/analysis",
+        "legalize", "program", "facts", "step", "plan", "plan/difference", "lint/analysis",
         "lint/rules", "lint", "checkpoint", "target", "exec/machine", "exec/operations", "verify/cases",
         "verify", "verify/step", "verify/program", "eval", "emit", "emit/findings",
         "emit/verify", "emit/exports", "emit/plans", "cost", "emit/costs",

@@ -2,12 +2,13 @@
 // exit codes. Only parser.cc uses CLI11.
 // Its files include headers of these directories: source, model, devices,
 // parse, stored, hlo, importers/rules, match, match/proof, program, families,
-// resolve, legalize, schedule, step, plan, plan/difference, lint/analysis,
-// lint/rules, lint, checkpoint, target, exec/machine, exec/operations, eval,
-// verify/cases, verify, verify/step, verify/program, cost, suggest, search,
-// audit, kv, verify/kv, picture, emit, emit/findings, emit/verify,
-// emit/exports, emit/plans, emit/costs, emit/audits, emit/kv, emit/pictures,
-// emit/schedules, emit/programs, emit/step_programs, emit/report, lsp.
+// resolve, legalize, facts, schedule, step, plan, plan/difference,
+// lint/analysis, lint/rules, lint, checkpoint, target, exec/machine,
+// exec/operations, eval, verify/cases, verify, verify/step, verify/program,
+// cost, suggest, search, audit, kv, verify/kv, picture, emit, emit/findings,
+// emit/verify, emit/exports, emit/plans, emit/costs, emit/audits, emit/kv,
+// emit/pictures, emit/schedules, emit/programs, emit/step_programs,
+// emit/report, lsp.
 #ifndef SHARDC_CLI_COMMAND_H_
 #define SHARDC_CLI_COMMAND_H_
 

@@ -12,6 +12,7 @@
 #include "cli/plan_findings.h"
 #include "cli/planned.h"
 #include "cost/traced_program.h"
+#include "facts/axes.h"
 #include "model/mesh_layout.h"
 #include "model/option_value.h"
 #include "plan/mesh_purposes.h"
@@ -20,6 +21,7 @@
 #include "program/sharding.h"
 #include "search/rule_options.h"
 #include "source/file.h"
+#include "source/list.h"
 #include "source/wording.h"
 #include "suggest/by_program.h"
 #include "suggest/parameter_groups.h"
@@ -35,6 +37,7 @@ struct NamedSpecs {
   // The parts of dimensions that axes divide, by the name of a parameter.
   std::map<std::string, DimParts, std::less<>> parts;
   AxisGroup batch;
+  std::vector<std::string> notes;
   std::optional<int64_t> memory;
   bool found = false;  // whether the plan has errors, which were added
 
@@ -42,6 +45,44 @@ struct NamedSpecs {
     if (!of.empty()) parts.emplace(name, of);
   }
 };
+
+// Sets the axes of batches: those of the axis rules, and those that published
+// names give this purpose, each with a note.
+void SetBatchAxes(const AxisRules& rules, NamedSpecs& out) {
+  const std::vector<AxisFacts> facts =
+      FindAxisFacts({.mesh = &out.mesh, .rules = &rules});
+  out.batch = CompletedAxes(rules, facts).Value(AxisRule::kBatch).axes;
+  for (const AxisFacts& one : facts) {
+    if (one.tokens_evidence != AxisEvidence::kName ||
+        !IsAmong(one.axis, out.batch)) {
+      continue;
+    }
+    out.notes.push_back(ShortQuote(one.axis) +
+                        " is taken as an axis of the batch by its name: write "
+                        "`axes: {batch: [" +
+                        one.axis + "]}` in the rules to state it");
+  }
+}
+
+// Returns why no input of data is sharded.
+std::string ReplicatedData(const NamedSpecs& plan) {
+  AxisGroup there;
+  for (const std::string& axis : plan.batch) {
+    if (plan.mesh.SizeOf(axis) > 1) there.push_back(axis);
+  }
+  if (!there.empty()) {
+    return "data is replicated, since no axis of batches (" +
+           Join(there, ", ") + ") divides its first dimension";
+  }
+  std::string example;
+  for (const MeshAxis& axis : plan.mesh.axes) {
+    if (example.empty() && axis.size > 1) example = axis.name;
+  }
+  return "data is replicated, since no axis of the mesh is known to divide the "
+         "batch: write the axes that do in the rules, such as `axes: {batch: "
+         "[" +
+         example + "]}`";
+}
 
 std::optional<NamedSpecs> SpecsOfFile(const std::string& file,
                                       const InputFlags& flags, Mode mode,
@@ -60,14 +101,14 @@ std::optional<NamedSpecs> SpecsOfFile(const std::string& file,
     out.specs[param.name] = param.SpecOf(mode);
     out.AddParts(param.name, param.parts);
   }
-  out.batch = AxisRules().Value(AxisRule::kBatch).axes;
+  SetBatchAxes(AxisRules(), out);
   return out;
 }
 
 NamedSpecs SpecsOf(const Compiled& compiled, Mode mode) {
   NamedSpecs out;
   out.mesh = compiled.mesh;
-  out.batch = compiled.rules.axes.Value(AxisRule::kBatch).axes;
+  SetBatchAxes(compiled.rules.axes, out);
   const Plan& plan = compiled.plan;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     for (const ModeLayout& one : plan.layouts[plan.params[i].layout].modes) {
@@ -138,6 +179,7 @@ ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan,
   ProgramPlan out;
   out.found = plan.found;
   out.memory = plan.memory;
+  out.notes = plan.notes;
   const bool splits = planned == PlannedParts::kSplit && program.IsOfTorch();
   std::vector<Spec> specs;
   std::vector<DimParts> parts;
@@ -183,9 +225,7 @@ ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan,
     shards_data = shards_data || !IsReplicated(out.specs[i]);
   }
   if (has_data && !shards_data && plan.mesh.devices > 1) {
-    out.notes.push_back("data is replicated, since no axis of batches (" +
-                        (plan.batch.empty() ? "none" : Join(plan.batch, ", ")) +
-                        ") divides its first dimension");
+    out.notes.push_back(ReplicatedData(plan));
   }
   NoteConstraints(program, program.ops, plan.mesh, out.notes);
   out.mesh = std::move(plan.mesh);

@@ -124,11 +124,11 @@ struct ShardedGroup {
 struct AxisInputs {
   const Mesh* mesh = nullptr;
   const AxisRules* rules = nullptr;
-  std::string_view stage_axis;  // empty if no stages are declared
+  std::string_view stage_axis = {};  // empty if no stages are declared
   // Whether the plan has only modes that generate tokens. Weights may then
   // stay sharded over the residual stream.
   bool generates_only = false;
-  std::span<const ShardedGroup> groups;
+  std::span<const ShardedGroup> groups = {};
 };
 
 // Returns the facts of each axis of the mesh, in its order.

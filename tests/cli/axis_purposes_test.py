@@ -3,12 +3,13 @@ tensor parallelism under published names, under names without a meaning, and
 under names that deny the specs."""
 
 import json
+import os
 import random
 import re
 import unittest
 
 import corpus_rules as corpus
-from driver import FolderCase, run
+from driver import TESTDATA, FolderCase, run
 
 TENSOR_NAMES = ["tp", "tensor", "model", "mp", "mdl", "tensor_parallel",
                 "model_parallel", "tensor_sequence", "tensor_transpose",
@@ -344,6 +345,36 @@ class CorpusTest(Case):
                                  - {"SHD216"}, set())
             compared += bool(shown)
         self.assertGreater(compared, 5)
+
+
+class BatchTest(Case):
+    """The axes of the batch of a traced program."""
+
+    PROGRAM = os.path.join(TESTDATA, "programs", "gdn.step.program.json.gz")
+
+    def notes(self, mesh, axes=""):
+        self.write("r.yaml", f"version: 1\n{axes}rules:\n"
+                             "  - {match: '.*', spec: []}\n")
+        got = run("cost", "--no-project", "--mesh", mesh, "--rules", "r.yaml",
+                  "--program", self.PROGRAM, "--format", "json",
+                  cwd=self.folder)
+        self.assertIn(got.rc, (0, 1), got.err)
+        return got.err + got.out
+
+    def test_a_published_name_is_taken_and_stated(self):
+        for name in ("data", "replica", "dp_shard"):
+            text = self.notes(f"{name}:2")
+            self.assertIn(f"`{name}` is taken as an axis of the batch", text)
+            self.assertNotIn("data is replicated", text)
+        for stated in ("fsdp:2", "dp:2"):
+            self.assertNotIn("is taken as an axis", self.notes(stated))
+
+    def test_another_name_needs_a_statement(self):
+        text = self.notes("x:2")
+        self.assertIn("no axis of the mesh is known to divide the batch", text)
+        self.assertIn("axes: {batch: [x]}", text)
+        text = self.notes("x:2", "axes: {batch: [x]}\n")
+        self.assertNotIn("data is replicated", text)
 
 
 class RepeatedWorkTest(Case):
