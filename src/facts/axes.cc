@@ -368,11 +368,11 @@ class AxisFinder {
   // although it shards the largest dimension of each matrix.
   void DecideByOther(size_t index, std::vector<Shown>& shown) {
     Shown& one = shown[index];
-    const bool pending = one.use == AxisUse::kNotKnown &&
-                         !one.contradictory.empty() && !one.norm &&
-                         !one.stored_first_or_last;
+    const bool undecided = one.use == AxisUse::kNotKnown &&
+                           !one.contradictory.empty() && !one.norm &&
+                           !one.stored_first_or_last;
     const bool by_size = one.use == AxisUse::kKept && one.stored_dimension;
-    if (!pending && !by_size) return;
+    if (!undecided && !by_size) return;
     const std::string& axis = in_.mesh->axes[index].name;
     bool opposite = false;
     for (size_t other = 0; other < shown.size(); ++other) {
@@ -381,7 +381,7 @@ class AxisFinder {
                   !shown[other].stored_norms &&
                   AreOpposite(axis, in_.mesh->axes[other].name));
     }
-    if (pending && opposite) one.use = AxisUse::kKept;
+    if (undecided && opposite) one.use = AxisUse::kKept;
     // An axis on the largest dimension of all matrices may be one of FSDP2.
     if (by_size && !opposite) one.use = AxisUse::kNotKnown;
   }

@@ -105,7 +105,6 @@ struct ShardedGroup {
   bool norm = false;         // the scale of a norm of the residual stream
   bool output_bias = false;  // a bias of a projection to the residual stream
   bool column_bias = false;  // a bias of a projection from the residual stream
-  bool decoding_only = false;
   // The spec as the rules write it, before it is legalized, with an entry for
   // each dimension, and the shape.
   const Spec* spec = nullptr;
