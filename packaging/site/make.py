@@ -265,6 +265,7 @@ def navigation(manual, playground):
             {"Scanned layers": guide("scanned-layers")},
             {"Sharding in CI": guide("ci")},
             {"KV heads that do not divide": guide("kv-heads")},
+            {"LoRA, from fit to serving": guide("lora")},
             {"What an engine reaches": guide("serving")},
             {"From prefill to decode": guide("kv-map")},
             {"Your model, no names needed": guide("program")},
