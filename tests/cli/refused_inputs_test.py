@@ -59,7 +59,15 @@ ROWS = [
     ("the bytes of the step's values do not fit in 64 bits: the largest is",
      BERT_STEP.format("tp:2") + " --batch 4294967296 --seq 4294967296",
      CONFIG),
-    ("layers is not one that can be built", BERT_STEP.format("tp:2"), {
+    ("layers is not one that can be built",
+     "verify step --mesh tp:2 --rules r.yaml --model c.json", {
+        "r.yaml": "version: 1\nextends: builtin:bert/hf\nmodel:\n"
+                  "  extends: builtin:bert/hf\n"
+                  "  repeat: num_hidden_layers * 2\nrules: []\n",
+        "c.json": json.dumps({**json.loads(BERT),
+                              "num_hidden_layers": 6_000})}),
+    ("is 20,000 layers, and a model has at most 10,000",
+     BERT_STEP.format("tp:2"), {
         "c.json": json.dumps({**json.loads(BERT),
                               "num_hidden_layers": 20_000})}),
     # flags

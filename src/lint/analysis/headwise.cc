@@ -185,13 +185,15 @@ bool NamesHeads(std::string_view name, char separator) {
 
 // Returns whether a group directly below the block may have a number for each
 // head. Parameters whose names show another use are left out, and so are tables
-// of rotary frequencies.
+// of rotary frequencies and of relative positions: the packs of T5 replicate
+// the latter, which have 32 rows.
 bool MayBeHeadwise(const ParameterGroup& group, std::string_view rest,
                    char separator) {
   using enum Role;
   constexpr std::array kOthers = {
-      kQuery,    kKey,  kValue,     kFusedKeyValue, kFusedQkv,   kOutput,
-      kLatentUp, kNorm, kQueryNorm, kKeyNorm,       kLatentNorm, kLatentDown};
+      kQuery,      kKey,        kValue,   kFusedKeyValue, kFusedQkv,
+      kOutput,     kLatentUp,   kNorm,    kQueryNorm,     kKeyNorm,
+      kLatentNorm, kLatentDown, kPosition};
   const Leaf leaf = group.role.leaf;
   if (leaf == Leaf::kScale && group.role.role == kScale) {
     // A leaf `scale` may be that of a module without a weight.

@@ -23,6 +23,7 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
+#include "lint/analysis/towers.h"
 #include "model/name.h"
 #include "roles/classify.h"
 #include "roles/described.h"

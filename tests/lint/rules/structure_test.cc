@@ -297,10 +297,8 @@ TEST_CASE(
   for (const std::string own :
        {"g_proj.weight BF16 16 1024", "gate_proj.weight BF16 16 1024",
         "per_head.weight BF16 16 1024", "b_proj.weight BF16 16 1024",
-        "f_proj.kernel BF16 1024 16",
-        "relative_attention_bias.weight BF16 32 16",
-        "attention_sink_bias BF16 16", "head_scale BF16 16",
-        "alibi_slopes F32 16", "temperature BF16 16 1 1",
+        "f_proj.kernel BF16 1024 16", "attention_sink_bias BF16 16",
+        "head_scale BF16 16", "alibi_slopes F32 16", "temperature BF16 16 1 1",
         "to_gate_logits.bias BF16 16"}) {
     CAPTURE(own);
     CheckTrees("head-vector-whole",
