@@ -191,9 +191,8 @@ bool MayBeHeadwise(const ParameterGroup& group, std::string_view rest,
                    char separator) {
   using enum Role;
   constexpr std::array kOthers = {
-      kQuery,      kKey,        kValue,   kFusedKeyValue, kFusedQkv,
-      kOutput,     kLatentUp,   kNorm,    kQueryNorm,     kKeyNorm,
-      kLatentNorm, kLatentDown, kPosition};
+      kQuery,    kKey,  kValue,     kFusedKeyValue, kFusedQkv,   kOutput,
+      kLatentUp, kNorm, kQueryNorm, kKeyNorm,       kLatentNorm, kLatentDown};
   const Leaf leaf = group.role.leaf;
   if (leaf == Leaf::kScale && group.role.role == kScale) {
     // A leaf `scale` may be that of a module without a weight.
@@ -212,7 +211,7 @@ bool MayBeHeadwise(const ParameterGroup& group, std::string_view rest,
     return part.find("freq") != std::string_view::npos ||
            part.find("rotary") != std::string_view::npos ||
            part.find("rope") != std::string_view::npos || below == kQueryNorm ||
-           below == kKeyNorm || below == kLatentNorm;
+           below == kPosition || below == kKeyNorm || below == kLatentNorm;
   });
 }
 
