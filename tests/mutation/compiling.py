@@ -251,11 +251,14 @@ class Compiler:
             if not errors:
                 record.write(self.folder, left)
                 return left
-            wrong = set(re.findall(r"^(\S+:\d+):\d+: error", errors, re.M))
+            # A compiler cache may print paths relative to the build folder.
+            wrong = {f"{os.path.normpath(os.path.join(BUILD, path))}:{line}"
+                     for path, line in re.findall(
+                         r"^(\S+):(\d+):\d+: error", errors, re.M)}
             # A text may be continued in the line after.
             for back in range(3):
                 fewer = [m for m in left if
-                         f"{self.copy_of(m.file)}:"
+                         f"{os.path.normpath(self.copy_of(m.file))}:"
                          f"{places[m.file].stripped.index(m.line) + 1 + back}"
                          not in wrong]
                 if len(fewer) < len(left):
