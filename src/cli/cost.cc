@@ -161,16 +161,17 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
   };
   if (!PutResult(write, command.output, findings)) return kFailed;
   const bool asked = cost->capacity || cost->settings.profile != nullptr;
-  const bool missing = asked && !work.not_known.empty();
+  const bool missing =
+      asked && (!work.not_known.empty() || work.next_token_layers > 0);
   return cost->Fits().value_or(true) && !missing ? kDone : kFound;
 }
 
 // Prints what an engine reaches with the plan. The status is 1 if no request
 // fits, or if no time is known although an engine is given.
 int RunServing(const CostCommand& command, const cost::CostInputs& work,
-               const cost::Settings& settings,
-               const cost::ServingRequest& request, const Target& target,
-               const Common& common, Findings& findings) {
+               const cost::Settings& settings, cost::ServingRequest request,
+               const Target& target, const Common& common, Findings& findings) {
+  request.weighs_settings = true;
   cost::ServingReport report = cost::ServingOf(work, settings, request);
   report.target = target.name;
   const auto write = [&](Sink& out) {

@@ -206,6 +206,9 @@ std::string CostCommandsOf(const std::vector<ServedTarget>& targets,
            std::to_string(*target.side->report.request.slots);
     if (mode == Mode::kDecode) out += " --osl " + engine.output;
     if (!engine.format.empty()) out += " --served-dtype " + engine.format;
+    for (const std::string& setting : engine.settings) {
+      out += " --set " + ShellWord(setting);
+    }
     for (const std::string& flag : cost::StatedSettings(
              inputs.request.settings, Mode::kDecode, cost::Stated::kChanges)) {
       out += " " + flag;

@@ -11,6 +11,7 @@
 #include "devices/serving.h"
 #include "model/option_value.h"
 #include "source/file.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -67,54 +68,111 @@ std::optional<ServedFormat> ReadFormat(const std::string& text,
   return std::nullopt;
 }
 
+// Sets what `--set NAME=VALUE` states. Adds a finding for a setting that the
+// engine does not have, and for a wrong value.
+void ReadSettings(const Strings& given, cost::ServingRequest& out,
+                  Findings& findings) {
+  if (out.engine == nullptr) {
+    if (given.empty() || findings.HasErrors()) return;
+    findings.Add(code::kUsage, FlagPlace("--set", given.front()),
+                 "`--set` states a setting of an engine's scheduler",
+                 "give the engine with `--engine`");
+    return;
+  }
+  out.scheduler = out.engine->Defaults();
+  std::vector<std::string_view> names;
+  for (const EngineSetting& one : out.engine->settings) {
+    names.push_back(kSchedulerSettings[static_cast<size_t>(one.setting)]);
+  }
+  for (const std::string& text : given) {
+    const size_t equals = std::min(text.find('='), text.size());
+    const std::string name = text.substr(0, equals);
+    const Place place = FlagPlace("--set", text);
+    const auto known = std::find(names.begin(), names.end(), name);
+    if (known == names.end()) {
+      findings.Add(code::kUsage, place,
+                   names.empty() ? "the engine's file states no `settings`"
+                                 : "the engine " + Quote(out.engine->name) +
+                                       " has no setting " + ShortQuote(name) +
+                                       "; it has " + Listed(names),
+                   names.empty() ? "" : DidYouMean(name, names));
+      continue;
+    }
+    const SchedulerSetting setting =
+        out.engine->settings[static_cast<size_t>(known - names.begin())]
+            .setting;
+    if (equals == text.size() ||
+        !SetSetting(setting, std::string_view(text).substr(equals + 1),
+                    out.scheduler)) {
+      findings.Add(code::kUsage, place,
+                   ShortQuote(text) + " states no value of " + Quote(name),
+                   "the value is " + std::string(ValueForm(setting)));
+      continue;
+    }
+    AddOnce(out.stated, setting);
+  }
+}
+
 }  // namespace
 
 Options OptionsOf(ServingFlags& flags) {
-  return {{.name = "--engine",
-           .to = &flags.engine,
-           .value = "NAME|FILE",
-           .help = "engine that serves the model, with `--mode decode` or "
-                   "`prefill`: vllm, sglang, tensorrt-llm, tpu, or a file that "
-                   "describes one",
-           .words = Words(EngineNames)},
-          {.name = "--slots",
-           .to = &flags.slots,
-           .value = "N",
-           .help = "requests that the engine serves at once, over all "
-                   "devices; with `--mode prefill`, prompts that are prefilled "
-                   "together (default: 1 on each attention rank)"},
-          {.name = "--isl",
-           .to = &flags.input,
-           .value = "N",
-           .help = "tokens of a prompt"},
-          {.name = "--osl",
-           .to = &flags.output,
-           .value = "N",
-           .help = "tokens that are generated for a prompt"},
-          {.name = "--served-dtype",
-           .to = &flags.format,
-           .value = "FORMAT[,FORMAT]",
-           .help = "format of the weights of layers, and of experts: bf16, "
-                   "fp8, fp8_block, nvfp4, mxfp4 or int4 (default: as stored)"},
-          {.name = "--disaggregated",
-           .to = &flags.disaggregated,
-           .help = "other devices prefill, or with `--mode prefill` decode"},
-          {.name = "--fill",
-           .to = &flags.fill,
-           .value = "slots|context",
-           .help = "find the most slots that fit at full length, or the "
-                   "longest prompts that fit in --slots",
-           .checked = true}};
+  return {
+      {.name = "--engine",
+       .to = &flags.engine,
+       .value = "NAME|FILE",
+       .help = "engine that serves the model, with `--mode decode` or "
+               "`prefill`: vllm, sglang, tensorrt-llm, tpu, or a file that "
+               "describes one",
+       .words = Words(EngineNames)},
+      {.name = "--slots",
+       .to = &flags.slots,
+       .value = "N",
+       .help = "requests that the engine serves at once, over all "
+               "devices; with `--mode prefill`, prompts that are prefilled "
+               "together (default: 1 on each attention rank)"},
+      {.name = "--isl",
+       .to = &flags.input,
+       .value = "N",
+       .help = "tokens of a prompt"},
+      {.name = "--osl",
+       .to = &flags.output,
+       .value = "N",
+       .help = "tokens that are generated for a prompt"},
+      {.name = "--served-dtype",
+       .to = &flags.format,
+       .value = "FORMAT[,FORMAT]",
+       .help = "format of the weights of layers, and of experts: bf16, "
+               "fp8, fp8_block, nvfp4, mxfp4 or int4 (default: as stored)"},
+      {.name = "--set",
+       .to = &flags.settings,
+       .value = "NAME=VALUE",
+       .help = "setting of the engine's scheduler, which decides the time "
+               "to the first token: max_batched_tokens=N, max_requests=N or "
+               "inf, recv_interval=N, batch_wait=N,SHARE, mixed_chunk=on, "
+               "lengths=0.8:1 or "
+               "equal, prompts_per_slot=N or inf, prefix_hit=SHARE "
+               "(default: as the engine's file states)",
+       .several = Several::kAgain},
+      {.name = "--disaggregated",
+       .to = &flags.disaggregated,
+       .help = "other devices prefill, or with `--mode prefill` decode"},
+      {.name = "--fill",
+       .to = &flags.fill,
+       .value = "slots|context",
+       .help = "find the most slots that fit at full length, or the "
+               "longest prompts that fit in --slots",
+       .checked = true}};
 }
 
 bool CheckServingFlags(const ServingFlags& flags, Findings& findings) {
   if (flags.Given()) return true;
-  const std::string disaggregated = flags.disaggregated ? "true" : "";
+  const std::string disaggregated = flags.disaggregated ? "true" : "", none;
   for (const auto& [name, value] :
        {std::pair<std::string_view, const std::string&>{"--slots", flags.slots},
         {"--isl", flags.input},
         {"--osl", flags.output},
         {"--served-dtype", flags.format},
+        {"--set", flags.settings.empty() ? none : flags.settings.front()},
         {"--disaggregated", disaggregated}}) {
     if (value.empty()) continue;
     findings.Add(code::kUsage, FlagPlace(name, value),
@@ -150,6 +208,7 @@ std::optional<cost::ServingRequest> ServingRequestOf(const ServingFlags& flags,
   cost::ServingRequest out;
   out.disaggregated = flags.disaggregated;
   out.engine = ReadEngine(flags.engine, findings);
+  ReadSettings(flags.settings, out, findings);
   out.slots = ReadCount("--slots", flags.slots, findings);
   const auto input = ReadCount("--isl", flags.input, findings);
   const auto output = ReadCount("--osl", flags.output, findings);

@@ -13,6 +13,7 @@ namespace shardc::cli {
 
 struct ServingFlags {
   std::string engine, slots, input, output, format, fill;
+  Strings settings;
   bool disaggregated = false;
 
   // Returns whether `--engine` or `--fill` is given. The other options do not

@@ -10,10 +10,9 @@
 //   matmuls 3.3 ms, attention 1.3, collectives 2.5, launches 2.0, scheduler
 //   0.9; and prefill adds 2.0 ms
 //
-// In a closed loop of C slots, a request takes a time T to its first token, and
-// then O - 1 steps. Of the C slots, C * decode / (T + decode) decode at once.
-// The time of a step depends on this number, so the two are iterated until
-// they agree.
+// In a closed loop, the scheduler decides how long a prompt waits and how much
+// its prefill delays the requests that decode (cost/queue.h). It is simulated
+// with the times of these steps.
 #include "cost/serving.h"
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 
 #include "cost/experts.h"
 #include "cost/memory.h"
+#include "cost/queue.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
@@ -37,10 +37,6 @@ constexpr double kStartsInGraph = 0.5;
 // Routers send more tokens to some experts, so the matmuls of experts reach
 // this fraction of their rate for equal numbers of tokens.
 constexpr double kRoutedShare = 0.7;
-// A chunk of a prompt reads the weights together with the requests in decoding,
-// which takes this fraction of a decode step. At least the second fraction of a
-// prefill remains.
-constexpr double kSharedReads = 0.5, kLeastPrefill = 0.15;
 // Norms, rotary embeddings and activation functions read and write 14 tensors
 // of the hidden size, half of them fused, at half of the memory's rate.
 constexpr double kSmallTensors = 14;
@@ -49,7 +45,6 @@ constexpr double kLeastLatentHeads = 16;
 // Tokens are sent to experts in 8 bits, and come back in 16.
 constexpr double kExchangedBytes = 3;
 constexpr double kFarShare = 0.8;  // of a network link
-constexpr double kQueue = 0.4;     // of prompts that wait for a prefill
 // Devices that only prefill are kept busy for this fraction of the time, and
 // prompts wait as in an open queue.
 constexpr double kBusyPrefill = 0.7;
@@ -57,11 +52,14 @@ constexpr int64_t kRuntimeBytes = 2'000'000'000;
 constexpr double kMostMeasuredRequests = 512;  // of an attention rank
 constexpr int64_t kMostContext = int64_t{1} << 30;
 // Published steps are within these factors of the computed time of a token for
-// 9 of 10 points (tests/cli/serving_points_test.py). The time to the first
-// token, and steps that no published point supports, are within a factor of 2
-// or not even that.
+// 9 of 10 points (tests/cli/serving_points_test.py). The lower bound is that of
+// a step: prompts whose cache is kept add nothing. Steps that no published
+// point supports are within a factor of 2 of these bounds or not even that.
 constexpr double kLeastToken = 0.54, kMostToken = 1.5;
 constexpr double kUnmeasured = 2;
+// The time to the first token is within these factors for 9 of 10 points, if
+// all settings of the scheduler are stated or not.
+constexpr double kFirstStated = 2, kFirstDefaults = 3;
 
 bool IsLayerWeight(const ParamClass& param) {
   const Role role = param.role.module_role;
@@ -162,6 +160,7 @@ class Operators {
         engine_(engine),
         memory_rate_(profile.memory_rate / Real(profile.devices_per_chip)),
         per_chip_(Real(profile.devices_per_chip)),
+        prefill_work_(engine.PrefillWork(profile.name)),
         network_(NetworkOf(profile, work.mesh)),
         linear_(linear),
         expert_format_(experts),
@@ -209,19 +208,23 @@ class Operators {
     return out;
   }
 
-  // `prompts` are prefilled together on each attention rank.
-  std::vector<TimePart> Prefill(int64_t tokens, double prompts) const {
+  // `prompts` are prefilled together on each attention rank. The cache of the
+  // fraction `kept` of each is there already. The least time that the host
+  // needs is not in it.
+  std::vector<TimePart> Prefill(int64_t tokens, double prompts,
+                                double kept = 0) const {
     const bool narrow = work_.model->head_dim.value_or(0) <= kNarrowHead;
     const double flops =
-        prompts *
+        prompts * (1 - kept * kept) *
         AttentionFlops(prefill_, {.rows = 1, .length = tokens, .keys = tokens});
     auto out = Parts(
-        prompts * Real(tokens), prompts,
+        prompts * (1 - kept) * Real(tokens), prompts,
         flops * per_chip_ / (narrow ? rates_.narrow_prefill : rates_.prefill));
-    const double host = layers_ * engine_.prefill_layer - SumOf(out);
-    out.push_back({"host", std::max(host, 0.0)});
+    for (TimePart& part : out) part.seconds *= prefill_work_;
     return out;
   }
+  // Returns the least seconds of a prefill step.
+  double Host() const { return layers_ * engine_.prefill_layer; }
 
  private:
   static constexpr int64_t kNarrowHead = 64;
@@ -381,7 +384,7 @@ class Operators {
   CostInputs prefill_;
   const ServingRates& rates_;
   const EngineProfile& engine_;
-  const double memory_rate_, per_chip_;
+  const double memory_rate_, per_chip_, prefill_work_;
   const Network network_;
   const ServedFormat linear_, expert_format_;
   const int64_t cache_bits_;
@@ -604,16 +607,18 @@ class Evaluator {
     }
   }
 
-  // Sets the time to the first token of a prompt that waits for other prompts,
-  // and for the decode step that runs.
-  void First(double queue, double prefill, double step,
-             ServingTimes& times) const {
-    times.first_parts = {{"prefill", prefill},
-                         {"engine", out_.request.engine->prefill_call},
-                         {"decode_step", step},
-                         {"queue", queue}};
-    times.first =
-        Around(SumOf(times.first_parts), 1 / kUnmeasured, kUnmeasured);
+  // Returns the seconds between the sending of a request and its arrival at the
+  // scheduler.
+  double Call() const {
+    const EngineProfile& engine = *out_.request.engine;
+    return engine.prefill_call +
+           (work_.model->latent_rank ? engine.latent_call : 0);
+  }
+
+  // The factor within which TTFT is expected.
+  double FirstBand() const {
+    return (StatesAllSettings(out_.request) ? kFirstStated : kFirstDefaults) *
+           (out_.unmeasured.empty() ? 1 : kUnmeasured);
   }
 
   void PrefillTimes(const Operators& operators) {
@@ -626,9 +631,19 @@ class Evaluator {
             : Real(std::min(*out_.request.slots, *out_.mean_slots)) /
                   Real(ranks_);
     const double together = std::max(asked, 1.0);
-    times.parts = operators.Prefill(out_.request.input, together);
+    times.parts = operators.Prefill(out_.request.input, together,
+                                    out_.request.scheduler.prefix_hit);
+    const double host = operators.Host() - SumOf(times.parts);
+    times.parts.push_back({"host", std::max(host, 0.0)});
     times.step = times.prefill = SumOf(times.parts);
-    First(busy / 2 / (1 - busy) * times.prefill, times.prefill, 0, times);
+    times.first_parts = {{"prefill", times.prefill},
+                         {"engine", Call()},
+                         {"queue", busy / 2 / (1 - busy) * times.prefill}};
+    // How many decode slots a prefill device has, and how its router chooses,
+    // are not known.
+    const double band =
+        busy > 0 ? std::max(FirstBand(), kFirstDefaults) : FirstBand();
+    times.first = Around(SumOf(times.first_parts), 1 / band, band);
     times.rate = Around((busy > 0 ? busy : 1) * together * Real(ranks_) *
                             Real(out_.request.input) / times.step /
                             Real(work_.mesh.devices),
@@ -636,53 +651,128 @@ class Evaluator {
     out_.times = std::move(times);
   }
 
-  void DecodeTimes(const Operators& operators) {
+  // The scheduler's queue with the times of these operators.
+  QueueInputs QueueOf(const Operators& operators, double cache, int64_t length,
+                      const SchedulerSettings& settings) const {
     const ServingRequest& request = out_.request;
     const EngineProfile& engine = *request.engine;
-    const double slots = Real(*request.slots), ranks = Real(ranks_);
+    QueueInputs out;
+    out.slots = std::min(*request.slots, *out_.mean_slots);
+    out.ranks = std::min(ranks_, out.slots);
+    out.input = Real(request.input);
+    out.output = Real(request.output);
+    out.order = engine.order;
+    out.settings = settings;
+    out.decode = [&operators, cache, length](double requests) {
+      return SumOf(operators.Decode(requests, cache, Real(length)));
+    };
+    out.prefill = [&operators, input = request.input,
+                   kept = settings.prefix_hit](double tokens) {
+      return SumOf(
+          operators.Prefill(input, tokens / ((1 - kept) * Real(input)), kept));
+    };
+    out.prefill_share = engine.prefill_share;
+    out.host = operators.Host();
+    out.call = Call();
+    out.shown_after = engine.shown_after;
+    return out;
+  }
+
+  // Sets the time to the first token, or why it is not known.
+  void First(const QueueTimes& queue, ServingTimes& times) const {
+    const ServingRequest& request = out_.request;
+    if (request.engine->settings.empty()) {
+      times.first_unknown = "the file of the engine states no `settings`";
+    } else if (Real(*request.slots) > kFullCache * Real(*out_.mean_slots)) {
+      times.first_unknown =
+          "the requests take more than 80 % of the room in the cache, and may "
+          "wait for it";
+    } else {
+      const double band = FirstBand();
+      times.first = Around(queue.first, 1 / band, band);
+      times.first_parts = queue.parts;
+      times.first_steady = queue.steady;
+      times.first_median = queue.median;
+      times.first_99 = queue.percentile_99;
+    }
+  }
+
+  // Finds the setting that is not stated and that moves TTFT most.
+  void Weigh(const Operators& operators, double cache, int64_t length,
+             ServingTimes& times) const {
+    double most = 0;
+    for (const EngineSetting& one : out_.request.engine->settings) {
+      if (IsAmong(one.setting, out_.request.stated)) continue;
+      std::vector<std::pair<std::string, double>> weighed;
+      double moved = 0;
+      for (const std::string& value : one.others) {
+        SchedulerSettings other = out_.request.scheduler;
+        SetSetting(one.setting, value, other);
+        weighed.emplace_back(
+            value,
+            SimulateQueue(QueueOf(operators, cache, length, other)).first);
+        moved = std::max(moved, std::abs(std::log(weighed.back().second /
+                                                  times.first->expected)));
+      }
+      if (moved <= most) continue;
+      most = moved;
+      times.weighty = one.setting;
+      times.weighed = std::move(weighed);
+    }
+  }
+
+  void DecodeTimes(const Operators& operators) {
+    const ServingRequest& request = out_.request;
+    const double ranks = Real(ranks_);
     const double room = Real(*out_.mean_slots);
     const double steps = Real(std::max<int64_t>(request.output - 1, 1));
     const int64_t length = request.input + request.output / 2;
     const double cache = Real(CacheAt(length).value_or(0));
     ServingTimes times;
-    const auto work = [&](double together) {
-      return SumOf(operators.Prefill(request.input, together));
+    times.running = std::min(Real(*request.slots), room);
+    const auto at = [&](double running) {
+      times.running = running;
+      times.parts =
+          operators.Decode(std::max(running / ranks, 1.0), cache, Real(length));
+      times.step = SumOf(times.parts);
     };
-    const double one = request.disaggregated ? 0 : work(1);
-    times.prefill = one;
-    times.running = std::min(slots, room);
-    constexpr int kMostRounds = 100;
-    double token = 0, requests = 1;
-    for (int i = 0; i < kMostRounds; ++i) {
-      requests = std::max(times.running / ranks, 1.0);
-      times.parts = operators.Decode(requests, cache, Real(length));
-      times.step = token = SumOf(times.parts);
-      if (request.disaggregated) break;
-      // If more than one prompt arrives in a step, they are prefilled together.
-      const double prompts = times.running / steps / ranks;
-      const double prefills = std::min(prompts, 1.0);
-      const double prefill = prompts > 1 ? work(prompts) : one;
-      times.between = engine.prefill_share * prefills *
-                      std::max(prefill - kSharedReads * times.step,
-                               kLeastPrefill * prefill);
-      token += times.between;
-      const double busy = std::min(prefills * prefill / token, 0.95);
-      First(kQueue * busy / (1 - busy) * prefill, prefill, token / 2, times);
-      const double decode = steps * token;
-      const double next =
-          std::min(slots * decode / (decode + times.first->expected), room);
-      times.running = (times.running + next) / 2;
-    }
-    if (requests > kMostMeasuredRequests) {
+    const double slots = times.running;
+    if (slots / ranks > kMostMeasuredRequests) {
       out_.unmeasured.emplace_back("more than 512 requests on a device");
     }
+    double token = 0, total = 0;
+    if (request.disaggregated) {
+      at(slots);
+      token = times.step;
+      total = steps * token;
+    } else {
+      const QueueInputs inputs =
+          QueueOf(operators, cache, length, request.scheduler);
+      if (inputs.slots > kMostSimulatedSlots) {
+        out_.unknown.push_back(
+            {.what = "the time of a step with more than " +
+                     CountText(kMostSimulatedSlots) +
+                     " requests at once, which no engine serves"});
+        return;
+      }
+      const QueueTimes queue = SimulateQueue(inputs);
+      First(queue, times);
+      total = queue.first + steps * queue.token;
+      at(slots * steps * queue.token / total);
+      token = std::max(queue.token, times.step);
+      times.between = token - times.step;
+      times.prefill = std::max(inputs.prefill(inputs.input), inputs.host);
+      if (times.first && request.weighs_settings) {
+        Weigh(operators, cache, length, times);
+      }
+    }
+    const double requests = std::max(times.running / ranks, 1.0);
     const double wider = out_.unmeasured.empty() ? 1 : kUnmeasured;
     const double least = kLeastToken / wider, most = kMostToken * wider;
-    times.token = Around(token, least, most);
-    const double rate = times.running * Real(request.output) / (steps * token) /
-                        Real(work_.mesh.devices);
+    times.token = {least * times.step, token, most * token};
+    const double rate =
+        slots * Real(request.output) / total / Real(work_.mesh.devices);
     times.rate = Around(rate, 1 / most, 1 / least);
-    if (slots > room) times.first.reset();
     out_.experts_read = operators.DistinctExperts(requests);
     out_.cache_read = requests * cache;
     const double experts =
@@ -730,6 +820,15 @@ class Evaluator {
 };
 
 }  // namespace
+
+bool StatesAllSettings(const ServingRequest& request) {
+  const auto& settings = request.engine->settings;
+  return !settings.empty() &&
+         std::all_of(settings.begin(), settings.end(),
+                     [&](const EngineSetting& one) {
+                       return IsAmong(one.setting, request.stated);
+                     });
+}
 
 ServingReport ServingOf(const CostInputs& work, const Settings& settings,
                         const ServingRequest& request) {

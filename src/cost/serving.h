@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cost/expected.h"
@@ -36,6 +37,13 @@ struct ServingRequest {
   Fill fill = Fill::kNone;
   // True if some devices only prefill, and others only decode.
   bool disaggregated = false;
+  // The settings of the scheduler, and which of them are stated. The others are
+  // those that the engine has without a flag.
+  SchedulerSettings scheduler;
+  std::vector<SchedulerSetting> stated;
+  // Whether to compute how much the time to the first token depends on each
+  // setting that is not stated.
+  bool weighs_settings = false;
 };
 
 struct Between {
@@ -53,10 +61,19 @@ struct ServingTimes {
   double prefill = 0;
   double between = 0;  // added to each decode step by the prefill of others
   Between token;       // TPOT
-  // TTFT; nullopt if requests wait for room in the cache, or if other devices
-  // prefill. The parts sum to the expected time.
+  // TTFT; nullopt if it is not known, or if other devices prefill. The parts
+  // sum to the expected time.
   std::optional<Between> first;
   std::vector<TimePart> first_parts;
+  // Of the queue: the mean TTFT without the requests of the start, and two
+  // percentiles. No published table has them.
+  double first_steady = 0, first_median = 0, first_99 = 0;
+  // The setting that is not stated and moves TTFT most, and the expected TTFT
+  // with each of its other values.
+  std::optional<SchedulerSetting> weighty;
+  std::vector<std::pair<std::string, double>> weighed;
+  // Why TTFT is not known; empty if it is known.
+  std::string first_unknown;
   Between rate;  // tokens per second and device
 };
 
@@ -86,6 +103,14 @@ struct ServingReport {
   std::vector<NotKnown> unknown;
   std::vector<std::string> assumptions;
 };
+
+// TTFT is not known if the requests take more than this fraction of those for
+// which the cache has room: an error of 20 % in room then makes it wrong by 10
+// times.
+inline constexpr double kFullCache = 0.8;
+
+// Returns whether all settings that an engine has are stated.
+bool StatesAllSettings(const ServingRequest& request);
 
 // `work` has the specs of decode, or of prefill in that mode. The settings must
 // have the dtype of the cache, and may have a profile and a memory.

@@ -6,6 +6,7 @@
 #include "devices/serving.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "source/size.h"
@@ -49,7 +50,9 @@ constexpr Figure<EngineProfile> kEngineFigures[] = {
     {"prefill_share", &EngineProfile::prefill_share, kServingShare}};
 // Without these keys, the members have their defaults.
 constexpr Figure<EngineProfile> kFurtherFigures[] = {
-    {"prefill_layer", &EngineProfile::prefill_layer, kServingSeconds}};
+    {"prefill_layer", &EngineProfile::prefill_layer, kServingSeconds},
+    {"latent_call", &EngineProfile::latent_call, kServingSeconds},
+    {"shown_after", &EngineProfile::shown_after, {0, 1000}}};
 
 // Returns the keys of a table of figures, with further keys behind them.
 template <size_t kMore, class Of, size_t kRows>
@@ -63,9 +66,12 @@ constexpr std::array<std::string_view, kRows + kMore> KeysOf(
 }
 constexpr auto kServingKeys =
     KeysOf<4>(kRates, {"matmuls", "experts", "evidence", "assumed"});
-constexpr auto kEngineKeys = KeysOf<8>(
-    kEngineFigures, {kFurtherFigures[0].key, "schema", "name", "alias", "month",
-                     "versions", "points", "evidence"});
+constexpr auto kEngineKeys = KeysOf<13>(
+    kEngineFigures,
+    {kFurtherFigures[0].key, kFurtherFigures[1].key, kFurtherFigures[2].key,
+     "schema", "name", "alias", "month", "versions", "points", "evidence",
+     "prefill", "prefill_work", "settings"});
+static_assert(std::size(kFurtherFigures) == 3);
 
 template <class Of>
 void ReadFigure(const YamlContext& context, const Fields& fields,
@@ -89,6 +95,26 @@ void ReadByFormat(const YamlContext& context, const Fields& fields,
                    kServingRate);
     }
   }
+}
+
+// Reads the factors of a prefill by the names of profiles.
+std::vector<std::pair<std::string, double>> ReadWork(const YamlContext& context,
+                                                     const YamlNode& node) {
+  constexpr RealRange kFactor = {0.01, 100};
+  std::vector<std::pair<std::string, double>> out;
+  if (!node.IsMapping()) {
+    context.Add(code::kSchema, node,
+                "`prefill_work` is " + Describe(node) +
+                    ", not a mapping of profiles to factors");
+    return out;
+  }
+  for (const YamlMember& member : node.members) {
+    const auto name = ReadKey(context, member.key, code::kSchema, "a profile");
+    const auto factor =
+        ReadReal(context, member.value, "a factor of `prefill_work`", kFactor);
+    if (name && factor) out.emplace_back(*name, *factor);
+  }
+  return out;
 }
 
 class KnownEngines {
@@ -190,6 +216,16 @@ std::shared_ptr<const EngineProfile> ParseEngine(SourceRef source,
   for (const Figure<EngineProfile>& row : kFurtherFigures) {
     ReadFigure(context, *fields, row, out);
   }
+  if (const YamlNode* order = fields->Find("prefill")) {
+    out.order = static_cast<PrefillOrder>(
+        ReadChoice(context, *order, "`prefill`", kPrefillOrders).value_or(0));
+  }
+  if (const YamlNode* work = fields->Find("prefill_work")) {
+    out.prefill_work = ReadWork(context, *work);
+  }
+  if (const YamlNode* settings = fields->Find("settings")) {
+    out.settings = ReadSettings(context, *settings);
+  }
   if (const YamlNode* points = fields->Find("points")) {
     out.points =
         ReadInteger(context, *points, "`points`", {0, 1'000'000}).value_or(0);
@@ -200,6 +236,28 @@ std::shared_ptr<const EngineProfile> ParseEngine(SourceRef source,
   }
   if (findings.errors() > before) return nullptr;
   return std::make_shared<const EngineProfile>(std::move(out));
+}
+
+const EngineSetting* EngineProfile::Find(SchedulerSetting setting) const {
+  for (const EngineSetting& one : settings) {
+    if (one.setting == setting) return &one;
+  }
+  return nullptr;
+}
+
+SchedulerSettings EngineProfile::Defaults() const {
+  SchedulerSettings out;
+  for (const EngineSetting& one : settings) {
+    SetSetting(one.setting, one.value, out);
+  }
+  return out;
+}
+
+double EngineProfile::PrefillWork(std::string_view profile) const {
+  for (const auto& [device, factor] : prefill_work) {
+    if (device == profile) return factor;
+  }
+  return 1;
 }
 
 std::span<const EngineProfile> Engines() { return KnownEngines::Get().engines; }

@@ -11,8 +11,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "devices/scheduler.h"
 #include "source/file.h"
 #include "source/finding.h"
 #include "source/source.h"
@@ -70,14 +72,29 @@ struct EngineProfile {
   // For each layer and for each layer with experts: the time between kernels.
   double layer = 0, expert_layer = 0;
   double step = 0, request = 0;  // the scheduler, a step and a request
-  double prefill_call = 0;       // before a prompt's prefill begins
+  double prefill_call = 0;       // before the scheduler has a request
+  double latent_call = 0;        // further, with attention to latent rows
   // A prefill takes at least this time for each layer, because the host starts
   // its kernels one by one: CUDA graphs are recorded for decode steps only.
   double prefill_layer = 0;
-  // The fraction of a prefill's work that delays the requests in decoding.
+  // The fraction of a prefill's time that it adds to a step that also decodes.
   double prefill_share = 0;
+  // A prefill takes so many times as long as its operators on the devices of
+  // these profiles; on others, as long.
+  std::vector<std::pair<std::string, double>> prefill_work;
+  // The decode steps between a token and its arrival at the client.
+  double shown_after = 0;
+  PrefillOrder order = PrefillOrder::kMixed;
+  // Empty if the file does not state them: the time to the first token is then
+  // not known.
+  std::vector<EngineSetting> settings;
   int64_t points = 0;  // published points that the engine was compared with
   std::vector<std::string> evidence;
+
+  const EngineSetting* Find(SchedulerSetting setting) const;
+  // Returns the settings that the engine has without a flag.
+  SchedulerSettings Defaults() const;
+  double PrefillWork(std::string_view profile) const;
 };
 // Returns the built-in engines, sorted by name. Their files are parsed at the
 // first call.

@@ -150,23 +150,23 @@ const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 46> kAll = {
-      &keys::kMesh,          &keys::kDevice,       &keys::kRules,
-      &keys::kRule,          &keys::kLike,         &keys::kPlace,
-      &keys::kRegistration,  &keys::kForcedAxis,   &keys::kBundle,
-      &keys::kActivation,    &keys::kPolicy,       &keys::kWeightDecay,
-      &keys::kModel,         &keys::kModelOptions, &keys::kModelRouter,
-      &keys::kModelRope,     &keys::kModelLoss,    &keys::kModelNorm,
-      &keys::kModelSlopes,   &keys::kProject,      &keys::kTarget,
-      &keys::kLint,          &keys::kOperations,   &keys::kSettings,
-      &keys::kModelEncoder,  &keys::kProfile,      &keys::kPeaks,
-      &keys::kProfileMemory, &keys::kEfficiency,   &keys::kMatmul,
-      &keys::kAttention,     &keys::kLinks,        &keys::kLink,
-      &keys::kChips,         &keys::kSources,      &keys::kRateCurves,
-      &keys::kRun,           &keys::kAudit,        &keys::kStages,
-      &keys::kStacked,       &keys::kSchedule,     &keys::kBudget,
-      &keys::kServing,       &keys::kServedRates,  &keys::kEngine,
-      &keys::kExperts};
+  static constexpr std::array<const KeyTable*, 48> kAll = {
+      &keys::kMesh,          &keys::kDevice,         &keys::kRules,
+      &keys::kRule,          &keys::kLike,           &keys::kPlace,
+      &keys::kRegistration,  &keys::kForcedAxis,     &keys::kBundle,
+      &keys::kActivation,    &keys::kPolicy,         &keys::kWeightDecay,
+      &keys::kModel,         &keys::kModelOptions,   &keys::kModelRouter,
+      &keys::kModelRope,     &keys::kModelLoss,      &keys::kModelNorm,
+      &keys::kModelSlopes,   &keys::kProject,        &keys::kTarget,
+      &keys::kLint,          &keys::kOperations,     &keys::kSettings,
+      &keys::kModelEncoder,  &keys::kProfile,        &keys::kPeaks,
+      &keys::kProfileMemory, &keys::kEfficiency,     &keys::kMatmul,
+      &keys::kAttention,     &keys::kLinks,          &keys::kLink,
+      &keys::kChips,         &keys::kSources,        &keys::kRateCurves,
+      &keys::kRun,           &keys::kAudit,          &keys::kStages,
+      &keys::kStacked,       &keys::kSchedule,       &keys::kBudget,
+      &keys::kServing,       &keys::kServedRates,    &keys::kEngine,
+      &keys::kExperts,       &keys::kEngineSettings, &keys::kEngineSetting};
   return kAll;
 }
 

@@ -264,6 +264,59 @@ void DivideByHeads(const Compiled& compiled, std::vector<KvKind>& kinds) {
   kinds = std::move(out);
 }
 
+// The layers that have parameters of attention, and those that have parameters
+// of a mixer that keeps a state. A layer may have both (Falcon-H1).
+struct MixedLayers {
+  std::set<int64_t> attention, state;
+};
+
+MixedLayers MixedLayersOf(const Compiled& compiled) {
+  const char separator = compiled.manifest.separator;
+  MixedLayers out;
+  // Whether a name without its numbers is that of a mixer or of attention.
+  std::unordered_map<std::string, Role> known;
+  for (const std::string& name : compiled.plan.names) {
+    const auto layer = LayerOf(name, separator);
+    if (!layer || HasPart(name, separator, kTowerWords)) continue;
+    const auto [role, fresh] =
+        known.try_emplace(NameTemplate(name, separator), Role::kOther);
+    if (fresh) role->second = Classify(role->first, separator).role;
+    if (role->second == Role::kStateSpace) out.state.insert(layer->layer);
+    if (IsAttention(role->second)) out.attention.insert(layer->layer);
+  }
+  return out;
+}
+
+// Adds the states of layers that the configuration does not list as such,
+// because their parameters show one. Their size is not known. A layer that has
+// no attention keeps no keys and values.
+void AddShownStates(const Compiled& compiled, std::vector<KvKind>& kinds) {
+  if (kinds.empty()) return;
+  const MixedLayers mixed = MixedLayersOf(compiled);
+  std::set<int64_t> missing = mixed.state;
+  std::vector<KvKind> out;
+  for (KvKind& kind : kinds) {
+    const bool attends =
+        kind.kind == KvKindName::kFull || kind.kind == KvKindName::kWindow;
+    std::vector<LayerRange> layers;
+    for (const LayerRange& range : kind.layers) {
+      for (int64_t layer = range.first; layer < range.end; ++layer) {
+        if (kind.kind == KvKindName::kState) missing.erase(layer);
+        if (!attends || !mixed.state.contains(layer) ||
+            mixed.attention.contains(layer)) {
+          AddLayer(layers, layer);
+        }
+      }
+    }
+    kind.layers = std::move(layers);
+    if (!kind.layers.empty()) out.push_back(std::move(kind));
+  }
+  KvKind state{.kind = KvKindName::kState};
+  for (const int64_t layer : missing) AddLayer(state.layers, layer);
+  if (!state.layers.empty()) out.push_back(std::move(state));
+  kinds = std::move(out);
+}
+
 }  // namespace
 
 void SetKv(const ModelConfig* model, Compiled& compiled) {
@@ -271,6 +324,7 @@ void SetKv(const ModelConfig* model, Compiled& compiled) {
   Plan& plan = compiled.plan;
   plan.kv = KvKindsOf(*model);
   DivideByHeads(compiled, plan.kv);
+  AddShownStates(compiled, plan.kv);
   if (!compiled.rules.policy.kv_replicate.value_or(false)) return;
   for (const ModeActivations& mode : plan.attention) {
     for (const ActivationLayout& tensor : mode.tensors) {

@@ -247,7 +247,7 @@ class Searcher {
     if (!report.times) return false;
     const cost::ServingTimes& times = *report.times;
     const bool first = serves == Serves::kDecode ||
-                       (times.first && times.first->expected <= targets_.first);
+                       (times.first && times.first->least <= targets_.first);
     return first && (serves == Serves::kPrefill ||
                      times.token.expected <= targets_.token);
   }
@@ -304,10 +304,14 @@ class Searcher {
       out.shortfall = Shortfall::kToken;
       out.limit = targets_.token;
       out.parts = TokenParts(*floor.times);
-    } else {
+    } else if (floor.times->first) {
       out.shortfall = Shortfall::kFirst;
       out.limit = targets_.first;
+      out.least = floor.times->first->least;
       out.parts = floor.times->first_parts;
+    } else {
+      return Refuse(one.layout,
+                    {"ttft is not known: " + floor.times->first_unknown});
     }
     out.value = SumOf(out.parts);
     out_.others.push_back(std::move(out));
@@ -445,7 +449,7 @@ class Searcher {
     // Where several prompts at once leave no time for the transfer, one is
     // prefilled at a time.
     const ServingReport* first = &prefill.best.at(Serves::kPrefill);
-    if (first->times->first->expected + out.transfer > targets_.first) {
+    if (first->times->first->least + out.transfer > targets_.first) {
       first = &prefill.floor.at(Serves::kPrefill);
     }
     const int64_t output = targets_.requests.output;
@@ -457,13 +461,14 @@ class Searcher {
     out.sides = {{Serves::kPrefill, prefill.layout, prefilling, *first},
                  decode.Side(Serves::kDecode, decoding)};
     const cost::ServingTimes& times = *out.sides[0].report.times;
-    if (times.first->expected + out.transfer > targets_.first) {
+    if (times.first->least + out.transfer > targets_.first) {
       NotServing slow;
       slow.shortfall = Shortfall::kFirst;
       slow.sides = std::move(out.sides);
       slow.parts = times.first_parts;
       slow.parts.push_back({"transfer", out.transfer});
       slow.value = SumOf(slow.parts);
+      slow.least = times.first->least + out.transfer;
       slow.limit = targets_.first;
       out_.others.push_back(std::move(slow));
       return;

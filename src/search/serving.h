@@ -23,7 +23,8 @@ struct ServeTargets {
   // The engine and the lengths of requests. Slots are searched.
   cost::ServingRequest requests;
   // The most seconds to the first token (TTFT), and of each further token
-  // (TPOT). Expected times are compared with them.
+  // (TPOT). Compared are the expected TPOT, and the lower bound of TTFT, which
+  // is known less well.
   double first = 0, token = 0;
   // The requests that arrive each second. nullopt: as many as all devices can
   // serve.
@@ -91,6 +92,7 @@ struct NotServing {
   // kRequests.
   std::vector<ServingSide> sides;
   double value = 0, limit = 0;
+  double least = 0;  // the lower bound of `value` for kFirst; else 0
   // The sum is `value`; empty for kRequests. Seconds, or bytes for kMemory.
   std::vector<cost::TimePart> parts;
 };

@@ -1,7 +1,8 @@
 """`cost --engine` against published steps of serving engines.
 
-`testdata/serving/points.csv` has measured times of a token. A sample of them is
-run, all of them with SHARDC_ALL_POINTS=1, and with SHARDC_POINTS_TABLE=1 the
+`testdata/serving/points.csv` has measured times of a token and, of servers that
+prefill and decode, of the first token with the settings of their schedulers. A
+sample of them is run, all of them with SHARDC_ALL_POINTS=1, and with SHARDC_POINTS_TABLE=1 the
 errors of each model, device and engine are printed.
 """
 
@@ -35,6 +36,7 @@ class ServingPoints(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.results = []
+        cls.stated = []  # with the settings of the scheduler
         cls.untimed = 0
         with tempfile.TemporaryDirectory() as path:
             folder = Folder(path)
@@ -45,19 +47,22 @@ class ServingPoints(unittest.TestCase):
                 if inputs is None:
                     cls.untimed += 1
                     continue
-                done = run("cost", "--mode", "decode", *inputs,
-                           "--profile", point["device"],
-                           "--engine", point["engine"],
-                           "--slots", point["slots"], "--isl", point["isl"],
-                           "--osl", point["osl"], "--kv-dtype",
-                           KV[point["kv"]], "--served-dtype",
-                           point["linear"] + "," + point["experts"],
-                           "--format", "json")
-                value = done.json()
+                command = [
+                    "cost", "--mode", "decode", *inputs,
+                    "--profile", point["device"], "--engine", point["engine"],
+                    "--slots", point["slots"], "--isl", point["isl"],
+                    "--osl", point["osl"], "--kv-dtype", KV[point["kv"]],
+                    "--served-dtype", point["linear"] + "," + point["experts"],
+                    "--format", "json"]
+                value = run(*command).json()
                 if value["time"] is None:
                     cls.untimed += 1
                     continue
                 cls.results.append((point, value))
+                if point["ttft_ms"]:
+                    stated = [word for setting in point["settings"].split()
+                              for word in ("--set", setting)]
+                    cls.stated.append((point, run(*command, *stated).json()))
 
     @staticmethod
     def tpot(point, value):
@@ -81,6 +86,46 @@ class ServingPoints(unittest.TestCase):
         self.assertGreater(inside / len(ratios), 0.88)
         above = sum(least > 1 for least, _, _ in ratios)
         self.assertLess(above / len(ratios), 0.03)
+
+    def first_tokens(self, results):
+        """The least, expected and most time to the first token, over the real
+        one, where it is known."""
+        out = []
+        for point, value in results:
+            times = value["time"]["ttft_s"]
+            if times is not None and point["ttft_ms"]:
+                real = float(point["ttft_ms"]) / 1e3
+                out.append([times[key] / real
+                            for key in ("least", "expected", "most")])
+        return out
+
+    def test_first_tokens_with_stated_settings(self):
+        ratios = self.first_tokens(self.stated)
+        errors = [abs(ratio[1] - 1) for ratio in ratios]
+        if os.environ.get("SHARDC_POINTS_TABLE"):
+            print(f"ttft stated {len(errors)} median "
+                  f"{100 * statistics.median(errors):.1f} p90 "
+                  f"{100 * of(errors, 0.9):.1f}")
+        self.assertLess(statistics.median(errors), 0.16)
+        self.assertLess(of(errors, 0.9), 0.52)
+        inside = sum(least <= 1 <= most for least, _, most in ratios)
+        self.assertGreater(inside / len(ratios), 0.89)
+        for _, value in self.stated:
+            times = value["time"]["ttft_s"]
+            if times is not None:
+                self.assertAlmostEqual(times["most"], 2 * times["expected"])
+
+    def test_first_tokens_with_the_defaults_of_engines(self):
+        ratios = self.first_tokens(self.results)
+        inside = sum(least <= 1 <= most for least, _, most in ratios)
+        self.assertGreater(inside / len(ratios), 0.86)
+
+    def test_tokens_of_short_outputs(self):
+        ratios = [self.tpot(*one) for one in self.stated
+                  if int(one[0]["osl"]) <= 150]
+        errors = [abs(ratio[1] - 1) for ratio in ratios]
+        self.assertLess(statistics.median(errors), 0.08)
+        self.assertLess(of(errors, 0.9), 0.25)
 
     def table(self):
         for key in ("mode", "model", "device", "engine", "tp", "slots"):

@@ -81,6 +81,63 @@ class Serving(DescribedCase):
                 self.assertLessEqual(report["read"]["weights"],
                                      report["memory"]["weights"])
 
+    ALL = ["--set", "max_batched_tokens=8192", "--set", "max_requests=inf",
+           "--set", "lengths=0.8:1", "--set", "prompts_per_slot=10", "--set",
+           "prefix_hit=0"]
+
+    def test_the_first_token_depends_on_settings(self):
+        times = self.cost(*LLAMA, *VLLM)["time"]
+        self.assertAlmostEqual(
+            sum(one["seconds"] for one in times["ttft_parts"]),
+            times["ttft_s"]["expected"])
+        self.assertAlmostEqual(times["ttft_s"]["most"],
+                               3 * times["ttft_s"]["expected"])
+        moves = times["ttft_depends_on"]
+        value = moves["values"][0]
+        other = self.cost(*LLAMA, *VLLM, "--set",
+                          moves["setting"] + "=" + value["value"])["time"]
+        self.assertAlmostEqual(other["ttft_s"]["expected"], value["ttft_s"])
+        stated = self.cost(*LLAMA, *VLLM, *self.ALL)
+        self.assertAlmostEqual(stated["time"]["ttft_s"]["most"],
+                               2 * times["ttft_s"]["expected"])
+        self.assertIsNone(stated["time"]["ttft_depends_on"])
+        self.assertTrue(all(one["stated"] and one["source"]
+                            for one in stated["engine"]["settings"]))
+        steady = self.cost(*LLAMA, *VLLM, "--set", "prompts_per_slot=inf")
+        self.assertLess(steady["time"]["ttft_s"]["expected"],
+                        times["ttft_s"]["expected"])
+
+    def test_one_slot_waits_for_its_own_prefill_alone(self):
+        one = ["--slots", "1", "--isl", "4096", "--osl", "1024"]
+        for engine, shown in (("vllm", 0), ("sglang", 3),
+                              ("tensorrt-llm", 0.5)):
+            times = self.cost(*LLAMA, "--mode", "decode", "--engine", engine,
+                              *one)["time"]
+            alone = self.cost(*LLAMA, "--mode", "prefill", "--engine", engine,
+                              "--isl", "4096")["time"]
+            self.assertAlmostEqual(
+                times["ttft_s"]["expected"],
+                15e-3 + alone["step_s"] + shown * times["step_s"],
+                delta=0.01 * times["ttft_s"]["expected"])
+
+    def test_kept_prefixes_shorten_both_times(self):
+        plain = self.cost(*LLAMA, *VLLM)["time"]
+        kept = self.cost(*LLAMA, *VLLM, "--set", "prefix_hit=0.9")["time"]
+        for key in ("ttft_s", "tpot_s"):
+            self.assertLess(kept[key]["expected"], plain[key]["expected"])
+        # The lower bound of a token has no prefill.
+        self.assertLess(plain["tpot_s"]["least"], plain["step_s"])
+
+    def test_settings_that_an_engine_does_not_have_are_refused(self):
+        for setting, word in (("recv_interval=10", "has no setting"),
+                              ("max_batched_tokens=0", "states no value"),
+                              ("lengths=2:1", "states no value"),
+                              ("batch_tokens=1", "has no setting"),
+                              ("prefix_hit", "states no value")):
+            done = run("cost", *LLAMA, *VLLM, "--set", setting)
+            self.assertEqual((done.rc, done.out), (2, ""), done)
+            self.assertIn(word, done.err)
+
     def test_requests_beyond_the_memory_wait(self):
         report = self.cost(*LLAMA, *VLLM[:4], "--slots", "64", "--isl",
                            "200000", "--osl", "1000")
@@ -88,6 +145,7 @@ class Serving(DescribedCase):
         self.assertLessEqual(report["time"]["running"],
                              report["fits"]["mean_length"])
         self.assertIsNone(report["time"]["ttft_s"])
+        self.assertIn("80 %", report["time"]["ttft_unknown"])
 
     def test_prefill_of_a_prompt(self):
         report = self.cost(*LLAMA, "--mode", "prefill", "--engine", "vllm",
@@ -141,8 +199,12 @@ class Serving(DescribedCase):
                     ("step: 400e-6", "", "has no `step`"),
                     ("expert_layer: 20e-6", "", "has no `expert_layer`"),
                     ("layer: 25e-6\ne", "layer: 3\ne", "`layer`"),
-                    ("prefill_layer: 500e-6", "prefill_layer: 3",
+                    ("prefill_layer: 700e-6", "prefill_layer: 3",
                      "`prefill_layer`"),
+                    ("prefill: mixed", "prefill: often", "`prefill`"),
+                    ("value: 8192", "value: 0", "`max_batched_tokens` is `0`"),
+                    ("prompts_per_slot: {value: 10,", "prompts_per_slot: {",
+                     "has no `value`"),
                     ("engine/v1", "engine/v2", ", not `shardc.engine/v1`")):
                 with open(own, "w", encoding="utf-8") as file:
                     file.write(text.replace(old, new))
@@ -154,12 +216,12 @@ class Serving(DescribedCase):
     def test_a_prefill_takes_the_time_that_the_host_needs_for_its_layers(self):
         short = self.cost(*LLAMA, "--mode", "prefill", "--engine", "vllm",
                           "--isl", "16")["time"]
-        self.assertAlmostEqual(short["step_s"], 80 * 500e-6)
+        self.assertAlmostEqual(short["step_s"], 80 * 700e-6)
         self.assertGreater(part(short, "host"), 0)
         long = self.cost(*LLAMA, "--mode", "prefill", "--engine", "vllm",
                          "--isl", "8192")["time"]
         self.assertEqual(part(long, "host"), 0)
-        self.assertGreater(long["step_s"], 80 * 500e-6)
+        self.assertGreater(long["step_s"], 80 * 700e-6)
 
     def test_prompts_that_are_prefilled_together(self):
         def prefill(slots):

@@ -62,6 +62,8 @@ constexpr std::array<Where, 46> kWhere = {{
     {"profile.serving", "profile", "serving"},
     {"profile.rates", "profile", "rates"},
     {"engine", "engine", ""},
+    {"engine.settings", "engine", "settings"},
+    {"engine.setting", "engine", "setting"},
     {"profile.memory", "profile", "memory"},
     {"profile.efficiency", "profile", "efficiency"},
     {"profile.matmul", "profile", "matmul"},

@@ -108,7 +108,8 @@ std::string OtherText(const NotServing& one) {
       out += "tpot is at least " + text(one.value) + ", the target is " + limit;
       break;
     case Shortfall::kFirst:
-      out += "ttft is at least " + text(one.value) + ", the target is " + limit;
+      out += "ttft is " + text(one.value) + ", at least " + text(one.least) +
+             ", the target is " + limit;
       break;
     case Shortfall::kMemory:
       out += "one request takes " + text(one.value) + " of " + limit;
@@ -117,8 +118,7 @@ std::string OtherText(const NotServing& one) {
       return out + DigitsOf(one.value) + " of " + DigitsOf(one.limit) +
              " requests a second";
   }
-  if ((one.shortfall == Shortfall::kToken ||
-       one.shortfall == Shortfall::kFirst) &&
+  if (one.shortfall == Shortfall::kToken &&
       one.value < one.limit * (1 + search::kNearFloor)) {
     out += ", which is within the error of the time";
   }
@@ -147,6 +147,8 @@ std::vector<std::string> NotSearchedServing() {
       "pipeline stages and context parallelism, which no published step "
       "supports",
       "experts over devices that do not divide their number",
+      "more requests than 80 % of the room in the cache, whose ttft is not "
+      "known",
       "tp above 16, or without `--unmeasured` other than a power of two"};
 }
 
@@ -169,6 +171,11 @@ std::string NotesOf(const ServeReport& report) {
       out += begin + "the target is " + PercentText(one.margin) +
              " above the least tpot of this layout, " + SecondsText(one.floor) +
              ", which is within the error of the time\n";
+    }
+    if (one.first.expected > report.targets.first) {
+      out += begin +
+             "the ttft target is within the bounds of the ttft, and "
+             "below what is expected\n";
     }
     const auto unmeasured = UnmeasuredOf(one);
     if (!unmeasured.empty()) {
@@ -284,15 +291,17 @@ void WriteServeJson(const ServeReport& report, Sink& out) {
                    "requests_s", WrittenBy(WriteBetween, one.requests),
                    "tpot_s", WrittenBy(WriteBetween, one.token), "ttft_s",
                    WrittenBy(WriteBetween, one.first), "transfer_s",
-                   one.transfer, "floor_tpot_s", one.floor, "margin",
-                   one.margin, "near_floor", one.margin < search::kNearFloor);
+                   one.transfer, "ttft_within_bounds",
+                   one.first.expected > targets.first, "floor_tpot_s",
+                   one.floor, "margin", one.margin, "near_floor",
+                   one.margin < search::kNearFloor);
       WriteParts(json, one.device_time);
       WriteSides(json, one.sides);
     });
     json.Blocks("others", found.others, [&](const NotServing& one) {
       json.Members("shortfall",
                    search::kShortfallNames[static_cast<size_t>(one.shortfall)],
-                   "value", one.value, "limit", one.limit);
+                   "value", one.value, "least", one.least, "limit", one.limit);
       WriteParts(json, one.parts);
       WriteSides(json, one.sides);
     });
@@ -364,6 +373,47 @@ std::string ReadPart(const ServingReport& report) {
   return table.Text();
 }
 
+std::string SettingName(SchedulerSetting setting) {
+  return std::string(kSchedulerSettings[static_cast<size_t>(setting)]);
+}
+
+// Returns what the time to the first token consists of, and what it would be
+// with another value of the setting that moves it most.
+std::string FirstPart(const ServingReport& report) {
+  const ServingTimes& times = *report.times;
+  Columns table;
+  table.Row({"time to the first token"});
+  for (const cost::TimePart& part : times.first_parts) {
+    if (part.seconds == 0) continue;
+    table.Row(
+        {"  " + PartName(part.name), SignedText(part.seconds, false, false)});
+  }
+  std::string out = table.Text();
+  if (times.first_steady > 0) {
+    out += "  without the start " + SecondsText(times.first_steady) +
+           "; half of the requests up to " + SecondsText(times.first_median) +
+           ", 99 % up to " + SecondsText(times.first_99) +
+           " (no published table has percentiles)\n";
+  }
+  if (!cost::StatesAllSettings(report.request)) {
+    std::vector<std::string> settings;
+    for (const EngineSetting& one : report.request.engine->settings) {
+      if (IsAmong(one.setting, report.request.stated)) continue;
+      settings.push_back(SettingName(one.setting) + "=" + one.value);
+    }
+    out += "  assumes " + Join(settings, " ") + ": `--set NAME=VALUE` states " +
+           "them, and narrows the bounds\n";
+  }
+  if (times.weighty) {
+    out += "  most depends on " + SettingName(*times.weighty) + ": ";
+    out += Join(times.weighed, ", ", [](const auto& one) {
+      return SecondsText(one.second) + " with " + one.first;
+    });
+    out += "\n";
+  }
+  return out;
+}
+
 std::string TimesPart(const ServingReport& report) {
   const ServingTimes& times = *report.times;
   const bool prefill = report.mode == Mode::kPrefill;
@@ -385,14 +435,38 @@ std::string TimesPart(const ServingReport& report) {
     rates.Row({"requests at once", DigitsOf(times.running)});
     rates.Row({"tpot", BoundsText(times.token, SecondsText)});
   }
-  if (prefill || !report.request.disaggregated) {
-    rates.Row({"ttft", times.first
-                           ? BoundsText(*times.first, SecondsText)
-                           : "not known: requests wait for room in the cache"});
+  const bool has_first = prefill || !report.request.disaggregated;
+  if (has_first) {
+    rates.Row({"ttft", times.first ? BoundsText(*times.first, SecondsText)
+                                   : "not known: " + times.first_unknown});
   }
   rates.Row({prefill ? "input tokens/s a device" : "tokens/s a device",
              BoundsText(times.rate, DigitsOf)});
-  return out + rates.Text();
+  out += rates.Text();
+  return times.first && has_first ? out + FirstPart(report) : out;
+}
+
+// Writes the parts of the time to the first token, and the settings that it
+// depends on.
+void WriteFirst(JsonWriter& json, const ServingReport& report) {
+  const ServingTimes& times = *report.times;
+  json.Rows("ttft_parts", times.first_parts, [&](const cost::TimePart& part) {
+    json.Members("name", part.name, "seconds", part.seconds);
+  });
+  if (times.first_steady <= 0) return;
+  json.Members("ttft_steady_s", times.first_steady, "ttft_p50_s",
+               times.first_median, "ttft_p99_s", times.first_99);
+  json.Key("ttft_depends_on");
+  if (!times.weighty) {
+    json.Null();
+    return;
+  }
+  json.BeginObject();
+  json.Member("setting", SettingName(*times.weighty));
+  json.Rows("values", times.weighed, [&](const auto& one) {
+    json.Members("value", one.first, "ttft_s", one.second);
+  });
+  json.EndObject();
 }
 
 void WriteServingTimes(JsonWriter& json, const ServingReport& report) {
@@ -410,6 +484,8 @@ void WriteServingTimes(JsonWriter& json, const ServingReport& report) {
   } else {
     json.Null();
   }
+  json.Member("ttft_unknown", TextOrNull(times.first_unknown));
+  if (times.first) WriteFirst(json, report);
   json.Member("tokens_s_device", WrittenBy(WriteBetween, times.rate));
   json.EndObject();
 }
@@ -471,8 +547,15 @@ void WriteServingJson(const ServingReport& report, Sink& out) {
       json.Null();
     } else {
       const EngineProfile& engine = *request.engine;
-      json.Object("name", engine.name, "month", engine.month, "versions",
-                  engine.versions);
+      json.BeginObject(JsonLayout::kLines);
+      json.Members("name", engine.name, "month", engine.month, "versions",
+                   engine.versions);
+      json.Rows("settings", engine.settings, [&](const EngineSetting& one) {
+        json.Members("name", SettingName(one.setting), "value", one.value,
+                     "stated", IsAmong(one.setting, request.stated), "source",
+                     one.source);
+      });
+      json.EndObject();
     }
     json.Members(
         "slots", request.slots, "isl", request.input, "osl", request.output,
