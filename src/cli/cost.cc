@@ -161,8 +161,7 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
   };
   if (!PutResult(write, command.output, findings)) return kFailed;
   const bool asked = cost->capacity || cost->settings.profile != nullptr;
-  const bool missing =
-      asked && (!work.not_known.empty() || work.next_token_layers > 0);
+  const bool missing = asked && !work.not_known.empty();
   return cost->Fits().value_or(true) && !missing ? kDone : kFound;
 }
 

@@ -610,8 +610,8 @@ void AddNextTokenLayers(CostInputs& work) {
   work.notes.push_back(
       "`num_nextn_predict_layers` is " + CountText(work.next_token_layers) +
       ": the time includes that many more layers with experts and heads at the "
-      "end of the model; the parameters do not have them, so bytes are lower "
-      "bounds");
+      "end of the model; the parameters do not have them, so memory does not "
+      "include them");
 }
 
 std::string Key(const TensorType& type, const Spec& spec) {

@@ -374,10 +374,6 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   held(Component::kGradients, kept.gradients);
   held(Component::kOptimizer, kept.optimizer);
   out.gradients = out.most.Of(Component::kGradients);
-  if (auto missing = MissingNextTokenLayers(work)) {
-    out.unknown.push_back(std::move(*missing));
-    out.at_least = true;
-  }
   const Bytes cache = CacheOf(work, settings, out);
   set(Component::kCache, cache, cache);
   NotKnown why;

@@ -77,7 +77,7 @@ struct Rank {
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> running;
   int64_t decoded = 0;  // tokens since the start
   int64_t waited = 0;   // steps for a batch of prompts
-  int64_t held = 0;     // requests whose prefill has begun and that run
+  int64_t held = 0;     // requests whose prefill has started and that run
   // What the next step prefills.
   double tokens = 0;
   std::vector<size_t> fills;

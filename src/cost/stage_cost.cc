@@ -23,7 +23,6 @@
 #include "cost/memory.h"
 #include "cost/rates.h"
 #include "cost/time.h"
-#include "cost/unknown_roles.h"
 #include "plan/placement.h"
 #include "plan/representatives.h"
 #include "source/size.h"
@@ -119,9 +118,6 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
   out.end = end;
   const Memory memory = MemoryOf(work, settings);
   out.unknown = work.not_known;
-  if (auto missing = MissingNextTokenLayers(work)) {
-    out.unknown.push_back(std::move(*missing));
-  }
   out.parameters = memory.most.Of(Component::kParameters);
   out.gradients = memory.most.Of(Component::kGradients);
   out.optimizer = memory.most.Of(Component::kOptimizer);

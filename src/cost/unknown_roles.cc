@@ -261,17 +261,6 @@ bool CanBeSettled(const std::vector<NotKnown>& facts) {
   });
 }
 
-std::optional<NotKnown> MissingNextTokenLayers(const CostInputs& work) {
-  if (work.next_token_layers == 0) return std::nullopt;
-  return NotKnown{
-      .what = "the parameters, gradients, states and activations of " +
-              Counted(work.next_token_layers, "layer") + " that predict" +
-              (work.next_token_layers == 1 ? "s" : "") +
-              " further tokens, with " +
-              (work.next_token_layers == 1 ? "its head" : "their heads") +
-              " (`num_nextn_predict_layers`)"};
-}
-
 std::optional<NotKnown> MissingExpertChoice(const CostInputs& work) {
   if ((work.model && work.model->experts_per_token) ||
       work.Find(Role::kDown, true) == nullptr) {

@@ -44,10 +44,6 @@ std::optional<NotKnown> MissingExpertChoice(const CostInputs& work);
 // those of another model.
 std::vector<NotKnown> ContradictedSizes(const CostInputs& work);
 
-// Returns the fact that is missing if the configuration has layers that predict
-// further tokens and the parameters do not have them. Bytes are then lower
-// bounds; times include the layers.
-std::optional<NotKnown> MissingNextTokenLayers(const CostInputs& work);
 // Returns the fact that is missing if CostInputs::ServesQuantised().
 NotKnown MissingQuantisedWeights();
 

@@ -25,7 +25,8 @@ std::optional<double> RealOf(std::string_view text, double least, double most) {
 
 std::optional<int64_t> CountOf(std::string_view text, int64_t least,
                                int64_t most) {
-  return ParseInteger(text, {least, most}, nullptr);
+  IntegerFault unused;
+  return ParseInteger(text, {least, most}, &unused);
 }
 
 // Sets `to` if there is a value, and returns whether there is one.

@@ -1,4 +1,4 @@
-// How an engine's scheduler prefills prompts beside the requests that decode,
+// How an engine's scheduler prefills prompts while other requests decode,
 // and the settings that decide it. An engine's file states the value that the
 // engine has without a flag, other values that are in use, and the sources:
 //
@@ -39,7 +39,7 @@ struct SchedulerSettings {
   // fraction of `max_batched_tokens`. 0 steps: they do not wait.
   int64_t batch_wait_steps = 0;
   double batch_wait_share = 0;
-  // Whether PrefillOrder::kFirst puts chunks of prompts beside decoding
+  // Whether PrefillOrder::kFirst puts chunks of prompts into steps of decoding
   // requests, as kMixed does.
   bool mixed_chunk = false;
   // Lengths are uniform from this fraction of the longest to the longest; 1 if
@@ -67,7 +67,7 @@ inline constexpr std::array<std::string_view, 8> kSchedulerSettings = {
     "mixed_chunk",        "lengths",      "prompts_per_slot", "prefix_hit"};
 
 // Sets the value of a setting. Returns false if the text is no value of it;
-// ValueForm() then says what is.
+// ValueForm() then states what is.
 bool SetSetting(SchedulerSetting setting, std::string_view text,
                 SchedulerSettings& out);
 // Returns for example "a number of tokens, from 1 to 1048576".

@@ -275,7 +275,7 @@ MixedLayers MixedLayersOf(const Compiled& compiled) {
   MixedLayers out;
   // Whether a name without its numbers is that of a mixer or of attention.
   std::unordered_map<std::string, Role> known;
-  for (const std::string& name : compiled.plan.names) {
+  for (const std::string_view name : compiled.plan.names) {
     const auto layer = LayerOf(name, separator);
     if (!layer || HasPart(name, separator, kTowerWords)) continue;
     const auto [role, fresh] =
