@@ -367,6 +367,11 @@ class Simulation {
     out.first /= all;
     out.token /= std::max(tokens, 1.0);
     out.steady /= steady;
+    // Requests in step wait equally long in each wave, but for rounding.
+    constexpr double kRounding = 1e-9;
+    if (std::abs(out.first - out.steady) < kRounding * out.first) {
+      out.steady = out.first;
+    }
     out.parts = {{"engine", call / steady},
                  {"decode_step", running / steady},
                  {"gathering", gathered / steady},

@@ -2,8 +2,9 @@
 
 `testdata/serving/points.csv` has measured times of a token and, of servers that
 prefill and decode, of the first token with the settings of their schedulers. A
-sample of them is run, all of them with SHARDC_ALL_POINTS=1, and with SHARDC_POINTS_TABLE=1 the
-errors of each model, device and engine are printed.
+sample of them is run, and the limits of errors are those of the sample. With
+SHARDC_ALL_POINTS=1, all points are run, and the limits are tighter. With
+SHARDC_POINTS_TABLE=1, the errors of each model, device and engine are printed.
 """
 
 import collections
@@ -17,7 +18,8 @@ import unittest
 from driver import TESTDATA, run
 from serving_layouts import Folder
 
-STRIDE = 1 if os.environ.get("SHARDC_ALL_POINTS") else 12
+ALL = bool(os.environ.get("SHARDC_ALL_POINTS"))
+STRIDE = 1 if ALL else 12
 KV = {"bf16": "bfloat16", "fp8": "float8_e4m3fn"}
 
 
@@ -76,18 +78,23 @@ class ServingPoints(unittest.TestCase):
                 for key in ("least", "expected", "most")]
 
     def test_errors_are_those_that_the_guide_states(self):
-        # Settings are stated where they are known.
-        ratios = [self.tpot(*one) for one in self.stated + [
-            one for one in self.results if not one[0]["ttft_ms"]]]
-        errors = [abs(ratio[1] - 1) for ratio in ratios]
         if os.environ.get("SHARDC_POINTS_TABLE"):
             self.table()
-        self.assertLess(statistics.median(errors), 0.12)
-        self.assertLess(of(errors, 0.9), 0.36)
-        inside = sum(least <= 1 <= most for least, _, most in ratios)
-        self.assertGreater(inside / len(ratios), 0.88)
-        above = sum(least > 1 for least, _, _ in ratios)
-        self.assertLess(above / len(ratios), 0.03)
+        # The settings of the scheduler are those of the engine's file, or are
+        # stated where they are known.
+        unknown = [one for one in self.results if not one[0]["ttft_ms"]]
+        for results, median, ninth in (
+                (self.results, 0.12, 0.36),
+                (self.stated + unknown, *((0.103, 0.313) if ALL
+                                          else (0.12, 0.36)))):
+            ratios = [self.tpot(*one) for one in results]
+            errors = [abs(ratio[1] - 1) for ratio in ratios]
+            self.assertLess(statistics.median(errors), median)
+            self.assertLess(of(errors, 0.9), ninth)
+            inside = sum(least <= 1 <= most for least, _, most in ratios)
+            self.assertGreater(inside / len(ratios), 0.88)
+            above = sum(least > 1 for least, _, _ in ratios)
+            self.assertLess(above / len(ratios), 0.03)
 
     def first_tokens(self, results):
         """The least, expected and most time to the first token, over the real
@@ -108,10 +115,10 @@ class ServingPoints(unittest.TestCase):
             print(f"ttft stated {len(errors)} median "
                   f"{100 * statistics.median(errors):.1f} p90 "
                   f"{100 * of(errors, 0.9):.1f}")
-        self.assertLess(statistics.median(errors), 0.16)
-        self.assertLess(of(errors, 0.9), 0.52)
+        self.assertLess(statistics.median(errors), 0.15 if ALL else 0.16)
+        self.assertLess(of(errors, 0.9), 0.5 if ALL else 0.52)
         inside = sum(least <= 1 <= most for least, _, most in ratios)
-        self.assertGreater(inside / len(ratios), 0.89)
+        self.assertGreater(inside / len(ratios), 0.9 if ALL else 0.89)
         for _, value in self.stated:
             times = value["time"]["ttft_s"]
             if times is not None:
@@ -120,14 +127,14 @@ class ServingPoints(unittest.TestCase):
     def test_first_tokens_with_the_defaults_of_engines(self):
         ratios = self.first_tokens(self.results)
         inside = sum(least <= 1 <= most for least, _, most in ratios)
-        self.assertGreater(inside / len(ratios), 0.86)
+        self.assertGreater(inside / len(ratios), 0.9 if ALL else 0.86)
 
     def test_tokens_of_short_outputs(self):
         ratios = [self.tpot(*one) for one in self.stated
                   if int(one[0]["osl"]) <= 150]
         errors = [abs(ratio[1] - 1) for ratio in ratios]
         self.assertLess(statistics.median(errors), 0.08)
-        self.assertLess(of(errors, 0.9), 0.25)
+        self.assertLess(of(errors, 0.9), 0.22 if ALL else 0.25)
 
     def table(self):
         for key in ("mode", "model", "device", "engine", "tp", "slots"):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 import unittest
 
@@ -107,6 +108,15 @@ class Serving(DescribedCase):
         self.assertLess(steady["time"]["ttft_s"]["expected"],
                         times["ttft_s"]["expected"])
 
+    def test_a_token_without_stated_lengths_is_between_those_with_them(self):
+        def token(*settings):
+            return self.cost(*LLAMA, "--mode", "decode", "--engine", "sglang",
+                             *REQUESTS, *settings)["time"]["tpot_s"]["expected"]
+        spread = token("--set", "lengths=0.8:1")
+        equal = token("--set", "lengths=equal")
+        self.assertLess(equal, 0.97 * spread)
+        self.assertAlmostEqual(token(), (spread * equal) ** 0.5)
+
     def test_one_slot_waits_for_its_own_prefill_alone(self):
         one = ["--slots", "1", "--isl", "4096", "--osl", "1024"]
         for engine, shown in (("vllm", 0), ("sglang", 3),
@@ -137,6 +147,8 @@ class Serving(DescribedCase):
             done = run("cost", *LLAMA, *VLLM, "--set", setting)
             self.assertEqual((done.rc, done.out), (2, ""), done)
             self.assertIn(word, done.err)
+        done = run("cost", *LLAMA, *VLLM, "--set", "lengths=2:1")
+        self.assertIn("`lengths=2:1` states no value of `lengths`", done.err)
 
     def test_requests_beyond_the_memory_wait(self):
         report = self.cost(*LLAMA, *VLLM[:4], "--slots", "64", "--isl",
@@ -202,6 +214,9 @@ class Serving(DescribedCase):
                     ("prefill_layer: 700e-6", "prefill_layer: 3",
                      "`prefill_layer`"),
                     ("prefill: mixed", "prefill: often", "`prefill`"),
+                    ("prefill_work: {", "prefill_work: 3  # {",
+                     "`prefill_work` is the number `3`, not a mapping of "
+                     "profiles to factors"),
                     ("value: 8192", "value: 0", "`max_batched_tokens` is `0`"),
                     ("prompts_per_slot: {value: 10,", "prompts_per_slot: {",
                      "has no `value`"),
@@ -212,6 +227,22 @@ class Serving(DescribedCase):
                            *REQUESTS)
                 self.assertEqual(done.rc, 2)
                 self.assertIn(word, done.err)
+
+    def test_an_engine_without_settings_has_no_time_to_the_first_token(self):
+        with open(os.path.join(ROOT, "engines", "vllm.yaml"),
+                  encoding="utf-8") as file:
+            text = re.sub(r"^settings:\n(  .*\n)+", "", file.read(), flags=re.M)
+        with tempfile.TemporaryDirectory() as path:
+            own = os.path.join(path, "own.yaml")
+            with open(own, "w", encoding="utf-8") as file:
+                file.write(text)
+            command = [*LLAMA, "--mode", "decode", "--engine", own, *REQUESTS]
+            times = self.cost(*command)["time"]
+            self.assertIsNone(times["ttft_s"])
+            self.assertIn("settings", times["ttft_unknown"])
+            done = run("cost", *command, "--set", "max_batched_tokens=1")
+            self.assertEqual(done.rc, 2)
+            self.assertIn("the engine's file states no `settings`", done.err)
 
     def test_a_prefill_takes_the_time_that_the_host_needs_for_its_layers(self):
         short = self.cost(*LLAMA, "--mode", "prefill", "--engine", "vllm",
