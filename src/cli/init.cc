@@ -415,7 +415,9 @@ std::unique_ptr<const Compiled> CompileText(const std::string& text,
       rule.source_name = rule.place.source->name();
     }
   }
-  auto out = Compile(mesh, std::move(*rules), manifest, {}, findings);
+  CompileOptions options;
+  options.config = SharedConfig(inputs.model);
+  auto out = Compile(mesh, std::move(*rules), manifest, options, findings);
   if (out != nullptr) SetKv(inputs.model ? &*inputs.model : nullptr, *out);
   return out;
 }

@@ -459,6 +459,7 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
   }
   request.options.modes = {Mode::kTrain};
   request.options.threads = 1;
+  request.options.config = SharedConfig(request.model);
   request.manifest = std::move(*manifest);
   request.devices = *devices;
   request.remat_fixed = !flags.cost.settings["--remat"].empty();

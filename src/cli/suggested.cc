@@ -75,6 +75,7 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
       std::span(&word, 1), [&](std::string_view) { return source; }, findings);
   CompileOptions options;
   options.threads = std::max(1, common.threads);
+  options.config = SharedConfig(model);
   if (rules) {
     out.compiled =
         Compile(mesh, std::move(*rules), manifest, options, findings);
@@ -467,6 +468,7 @@ std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
   if (described) rules->model = described->model;
   CompileOptions options;
   options.modes = {Mode::kTrain};
+  options.config = SharedConfig(model);
   const auto compiled =
       Compile(mesh, std::move(*rules), manifest, options, unreported);
   if (compiled == nullptr) return std::nullopt;

@@ -20,6 +20,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "facts/parameters.h"
 #include "legalize/legalize.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
@@ -606,6 +607,11 @@ bool Compiled::HasIllegal() const {
          std::any_of(plan.activations.begin(), plan.activations.end(), any);
 }
 
+const facts::ParameterTable& Compiled::Parameters() const {
+  return parameters->Of(manifest, options.config.get(), rules.model.get(),
+                        *uses);
+}
+
 Compat Compiled::CompatMode() const {
   if (options.policy.compat) return *options.policy.compat;
   return rules.policy.compat.value_or(Compat::kNone);
@@ -627,6 +633,9 @@ std::unique_ptr<Compiled> CompileWith(Mesh mesh, RuleSet rules,
                          ? matched->family
                          : std::make_shared<const DescribedRoles>(
                                compiled->manifest.described);
+  compiled->parameters = matched != nullptr
+                             ? matched->parameters
+                             : std::make_shared<facts::TargetParameters>();
   const size_t before = findings.errors();
   if (!Compiler(*compiled, matched, findings).Run() ||
       findings.errors() > before) {

@@ -28,6 +28,11 @@ namespace shardc::step {
 class ParameterUses;
 }  // namespace shardc::step
 
+namespace shardc::facts {
+struct ParameterTable;
+class TargetParameters;
+}  // namespace shardc::facts
+
 namespace shardc {
 
 class DescribedRoles;
@@ -41,7 +46,16 @@ struct CompileOptions {
   int threads = 1;  // The number of threads, which does not change the result.
   // If given, overrides the exclusions from weight decay in the rules files.
   WeightDecayExclusions weight_decay_exclude;
+  // The model's configuration, by which facts about the parameters are found;
+  // null if there is none.
+  std::shared_ptr<const ModelConfig> config;
 };
+
+// Returns a configuration for CompileOptions::config.
+inline std::shared_ptr<const ModelConfig> SharedConfig(
+    const std::optional<ModelConfig>& config) {
+  return config ? std::make_shared<const ModelConfig>(*config) : nullptr;
+}
 
 // The result of compiling a target, together with the compiled inputs. It
 // cannot be copied, because the names in `plan` point into `manifest`.
@@ -68,6 +82,9 @@ struct Compiled {
   // What the description of the model's family shows; never null. A result of
   // CompileOn() shares it with the earlier result.
   std::shared_ptr<const DescribedRoles> family;
+  // What the parameters do, by all evidence. A result of CompileOn() shares it
+  // with the earlier result. Read by Parameters().
+  std::shared_ptr<facts::TargetParameters> parameters;
   Matches matches;  // The rules that match each tensor.
   Plan plan;
   // The stages of the pipeline that the inputs declare (planned_stages.h). Null
@@ -86,6 +103,8 @@ struct Compiled {
   int64_t MinSizeFor(int32_t rule) const;
   UnmatchedPolicy Unmatched() const;
   Compat CompatMode() const;
+  // Returns the facts about the parameters, which are found at the first call.
+  const facts::ParameterTable& Parameters() const;
   // Returns whether the spec of a parameter, or of a tensor of attention such
   // as the query, is illegal in one of the modes.
   bool HasIllegal() const;

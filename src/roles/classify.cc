@@ -243,23 +243,21 @@ bool IsOutOfMixer(std::string_view name, char separator) {
          std::any_of(parts.begin(), parts.end(), NamesMixer);
 }
 
-bool IsUnknownByName(std::string_view name, char separator, const Shape& shape,
-                     const std::vector<int>& layers) {
+bool IsUnknownMatrix(std::string_view name, char separator,
+                     const ParameterRole& role, const Shape& shape,
+                     std::span<const int> dims) {
   int sides = 0;
-  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
+  for (const int dim : dims) {
     const int64_t size = shape[static_cast<size_t>(dim)];
-    const bool counts_layers = IsAmong(dim, layers);
-    if (counts_layers || size <= 1) continue;
+    if (size <= 1) continue;
     if (size >= kLeastMatrixSide) {
       ++sides;
     } else if (sides > 0 || size < kFewestExperts || size % 2 != 0) {
       return false;
     }
   }
-  if (sides < 2) return false;
-  const ParameterRole role = Classify(name, separator, Confidence::kLikely,
-                                      static_cast<int>(shape.size()));
-  return role.role == Role::kOther && role.module_role == Role::kOther &&
+  return sides >= 2 && role.role == Role::kOther &&
+         role.module_role == Role::kOther &&
          role.leaf != Leaf::kEmbeddingTable && !IsOutOfMixer(name, separator);
 }
 

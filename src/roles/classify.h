@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -116,12 +117,12 @@ constexpr double kMostUnknownRoles = 0.1;
 // mixer, such as `layers.*.mixer.out_proj.weight`, which has no heads.
 bool IsOutOfMixer(std::string_view name, char separator);
 
-// Returns whether a parameter is a matrix in each layer and no word of its name
-// shows its role. `layers` are the dimensions that count scanned layers. A
-// parameter with taps, such as the kernel of a convolution, shows by its shape
-// what it is.
-bool IsUnknownByName(std::string_view name, char separator, const Shape& shape,
-                     const std::vector<int>& layers);
+// Returns whether a parameter is a matrix in each layer and has no known role.
+// `dims` are the dimensions that do not count scanned layers. A parameter with
+// taps, such as the kernel of a convolution, shows by its shape what it is.
+bool IsUnknownMatrix(std::string_view name, char separator,
+                     const ParameterRole& role, const Shape& shape,
+                     std::span<const int> dims);
 
 }  // namespace shardc
 

@@ -7,6 +7,7 @@
 #ifndef SHARDC_STEP_ROLE_USES_H_
 #define SHARDC_STEP_ROLE_USES_H_
 
+#include <compare>
 #include <mutex>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,7 @@ struct RoleUse {
   int in = 0, out = 0;
 
   bool IsKnown() const { return role != Role::kOther || skipped; }
+  auto operator<=>(const RoleUse&) const = default;
 };
 
 // Returns the use of each role of the description, in the description's order.

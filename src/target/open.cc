@@ -553,6 +553,7 @@ std::optional<Opened> OpenTarget(const Target& target,
     out.options.modes = target.modes;
   }
   out.options.threads = ThreadsOr(options.threads);
+  out.options.config = SharedConfig(out.model);
   return out;
 }
 

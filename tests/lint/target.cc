@@ -96,8 +96,10 @@ TestTarget Build(const LintExample& example) {
   }
   if (mesh && rules && manifest && !findings.HasErrors()) {
     const auto stages = DeclaredStages({}, *rules, {}, findings);
+    CompileOptions options;
+    options.config = SharedConfig(out.model);
     auto compiled = Compile(std::move(*mesh), std::move(*rules),
-                            std::move(*manifest), CompileOptions{}, findings);
+                            std::move(*manifest), options, findings);
     if (stages && compiled != nullptr) {
       DivideByStages(*stages, nullptr, *compiled, findings);
     }

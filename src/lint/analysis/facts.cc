@@ -11,15 +11,14 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <numeric>
 #include <unordered_map>
 
+#include "facts/parameters.h"
 #include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/heads.h"
@@ -33,7 +32,6 @@
 #include "parse/spec_read.h"
 #include "plan/placement.h"
 #include "roles/classify.h"
-#include "roles/orientation.h"
 #include "source/list.h"
 #include "source/size.h"
 #include "source/utf8.h"
@@ -48,15 +46,17 @@ int64_t AddTo(int64_t a, int64_t b) {
   return CheckedAdd(a, b).value_or(INT64_MAX);
 }
 
+constexpr uint32_t kNoGroup = UINT32_MAX;
+
 struct GroupKey {
-  std::string name;
+  uint32_t of;  // index into facts::ParameterTable::groups
   uint32_t layout;
   int32_t rule;
   bool operator==(const GroupKey&) const = default;
 };
 struct GroupHash {
   size_t operator()(const GroupKey& key) const {
-    return std::hash<std::string>()(key.name) * 31 + key.layout * 7 +
+    return (size_t{key.of} * 31 + key.layout) * 31 +
            static_cast<size_t>(key.rule);
   }
 };
@@ -108,8 +108,6 @@ Facts::Facts(const LintInputs& inputs)
     traced_params_ = ParamsOfPlan(inputs_.traced->facts, plan());
   }
   FindGroups();
-  FindDownProjections();
-  OrientGroups();
   FindAxes();
   FindRuleFacts();
   FindNaming();
@@ -131,39 +129,40 @@ const StepFacts* Facts::Step() const {
   return step_.get();
 }
 
-// Assigns each parameter to a group in one pass, and then sorts the parameters
-// by group (a counting sort).
+// Divides each group of the facts by layout and rule, in one pass, and then
+// sorts the parameters by group (a counting sort).
 void Facts::FindGroups() {
-  LastGroups last(separator());
+  const facts::ParameterTable& table = compiled().Parameters();
   std::unordered_map<GroupKey, uint32_t, GroupHash> ids;
   std::vector<uint32_t> group_of(plan().params.size());
-  GroupKey key;
+  // The last group that each group of the facts was divided into. Most are not
+  // divided.
+  std::vector<uint32_t> last(table.groups.size(), kNoGroup);
   for (size_t i = 0; i < plan().params.size(); ++i) {
-    const std::string_view name = plan().names[i];
-    const uint32_t layout = plan().params[i].layout;
-    const int32_t rule = compiled().matches.first[i];
-    if (const auto known = last.Find(name, layout, rule)) {
-      group_of[i] = *known;
-      ++groups_[*known].end;
+    const GroupKey key = {table.group_of[i], plan().params[i].layout,
+                          compiled().matches.first[i]};
+    uint32_t& known = last[key.of];
+    if (known != kNoGroup && groups_[known].layout == key.layout &&
+        groups_[known].rule == key.rule) {
+      group_of[i] = known;
+      ++groups_[known].end;
       continue;
     }
-    key.name.clear();
-    AppendTemplate(name, separator(), key.name);
-    key.layout = layout;
-    key.rule = rule;
-    auto [at, fresh] =
+    const auto [at, fresh] =
         ids.try_emplace(key, static_cast<uint32_t>(groups_.size()));
     if (fresh) {
+      const facts::Group& of = table.groups[key.of];
       ParameterGroup group;
-      group.name = key.name;
+      group.of = key.of;
+      group.name = of.name;
       group.layout = key.layout;
       group.rule = key.rule;
-      group.role = Classify(key.name, separator());
+      // A lint must not report what a word only suggests.
+      group.role = of.RoleBy(facts::Evidence::kShapes);
       groups_.push_back(std::move(group));
     }
-    group_of[i] = at->second;
-    ++groups_[at->second].end;
-    last.Keep(name, layout, rule, at->second);
+    group_of[i] = known = at->second;
+    ++groups_[known].end;
   }
   uint32_t begin = 0;
   for (ParameterGroup& group : groups_) {
@@ -190,8 +189,18 @@ void Facts::FindMisfits() {
 }
 
 const LayerStacks& Facts::stacks() const {
-  if (!stacks_) stacks_ = StacksOf(*this);
+  if (!stacks_) {
+    const LayerStacks& of_facts = compiled().Parameters().stacks;
+    stacks_ = LayerStacks{.stacks = of_facts.stacks, .dims = {}};
+    for (const ParameterGroup& group : groups_) {
+      stacks_->dims.push_back(of_facts.dims[group.of]);
+    }
+  }
   return *stacks_;
+}
+
+const facts::Group& Facts::Known(const ParameterGroup& group) const {
+  return compiled().Parameters().groups[group.of];
 }
 
 bool Facts::StatesHeads() const {
@@ -219,75 +228,6 @@ const Towers& Facts::towers() const {
 const BlockFacts& Facts::blocks() const {
   if (!blocks_) blocks_ = std::make_shared<BlockFacts>(BlockFactsOf(*this));
   return *blocks_;
-}
-
-// Corrects the role of `w3`, the up projection of blocks with `w1` and `w2`. In
-// other blocks it follows a matrix that holds gate and up, which is twice as
-// wide as the inner size that `w3` reads. It is then the down projection:
-//
-//   w12 [2 * inner, width], w3 [width, inner]
-void Facts::FindDownProjections() {
-  std::map<std::string_view, std::vector<const ParameterGroup*>> blocks;
-  for (const ParameterGroup& group : groups_) {
-    if (IsWeight(group)) blocks[group.role.block_path].push_back(&group);
-  }
-  for (ParameterGroup& group : groups_) {
-    ParameterRole& role = group.role;
-    const auto& shape = TypeOf(group).shape;
-    if (role.module_role != Role::kUp || !IsWeight(group) || !shape ||
-        shape->size() < 2) {
-      continue;
-    }
-    Shape fused = *shape;  // of the matrix that holds gate and up
-    const size_t last = fused.size() - 1;
-    std::swap(fused[last - 1], fused[last]);
-    const auto& block = blocks[role.block_path];
-    const bool reads = std::any_of(
-        block.begin(), block.end(), [&](const ParameterGroup* other) {
-          const auto& sizes = TypeOf(*other).shape;
-          if (other == &group || !sizes || sizes->size() != fused.size()) {
-            return false;
-          }
-          Shape half = *sizes;
-          for (const size_t dim : {last - 1, last}) {
-            if (half[dim] % 2 != 0) continue;
-            half[dim] /= 2;
-            if (half == fused && half[last - 1] != half[last]) return true;
-            half[dim] *= 2;
-          }
-          return false;
-        });
-    if (!reads) continue;
-    if (role.role == role.module_role) role.role = Role::kDown;
-    role.module_role = Role::kDown;
-  }
-}
-
-void Facts::OrientGroups() {
-  std::vector<ShapedParameter> entries;
-  entries.reserve(groups_.size());
-  // The shapes of groups whose rank is above 2, indexed by group.
-  std::vector<Shape> shapes(groups_.size());
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    const ParameterGroup& group = groups_[i];
-    const TensorType& type = TypeOf(group);
-    const Shape* shape = type.shape ? &*type.shape : nullptr;
-    if (Rank(group) > 2) {
-      shapes[i] = LayersFirst(*this, stacks(), group);
-      shape = &shapes[i];
-    }
-    entries.push_back({.name = group.name,
-                       .role = &group.role,
-                       .shape = shape,
-                       .count = group.count(),
-                       .packed = type.dtype && MayPack(*type.dtype)});
-  }
-  const Widths widths(entries,
-                      model() == nullptr ? std::nullopt : model()->hidden);
-  const auto found = OrientationsOf(entries, widths);
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    if (found[i]) groups_[i].role.in_first = found[i];
-  }
 }
 
 // Finds what the axes are for by the statements of the rules, the specs that
@@ -628,139 +568,6 @@ AxisGroup Facts::KeptAxes(const AxisGroup& axes) const {
 
 int64_t Facts::TensorParts(const AxisGroup& axes) const {
   return mesh().Parts(TensorAxes(axes)).value_or(1);
-}
-
-// Compares the templates of two names. A template is a name in which the number
-// of a layer or an expert is replaced by `*`. Building the templates would be
-// slower, so the names are compared up to the first byte that differs. In both
-// names, this byte must be in a part that ends with such a number after the
-// same text. The comparison then continues after these parts:
-//
-//   layers.0.up, layers.12.up  ->  differ in `0` and `12`, then `.up` is equal
-
-namespace {
-
-// Returns the number of equal bytes at the beginning of both texts. Eight bytes
-// are compared at once.
-size_t CommonPrefix(std::string_view a, std::string_view b) {
-  const size_t shorter = std::min(a.size(), b.size());
-  size_t same = 0;
-  for (; same + sizeof(uint64_t) <= shorter; same += sizeof(uint64_t)) {
-    uint64_t x = 0, y = 0;
-    std::memcpy(&x, a.data() + same, sizeof x);
-    std::memcpy(&y, b.data() + same, sizeof y);
-    if (x != y) break;
-  }
-  while (same < shorter && a[same] == b[same]) ++same;
-  return same;
-}
-
-// Returns eight bytes of a text with 0 in place of each ASCII digit.
-uint64_t WithoutDigits(uint64_t bytes) {
-  constexpr uint64_t kEach = 0x0101010101010101;
-  // A digit is a byte of which these are the values 0 to 9.
-  const uint64_t values = bytes ^ (kEach * '0');
-  // The highest bit of each byte is set if the value is above 9.
-  const uint64_t above =
-      ((values & kEach * 0x7f) + kEach * (0x7f - 9)) | values;
-  return bytes & (((above >> 7) & kEach) * 0xff);
-}
-
-// Returns the end of the part that begins at `begin` if the part is a number
-// between separators; otherwise 0.
-size_t NumberEnd(std::string_view name, size_t begin, char separator) {
-  if (begin > 0 && name[begin - 1] != separator) return 0;
-  size_t end = begin;
-  while (end < name.size() && IsDigit(name[end])) ++end;
-  const bool whole = end == name.size() || name[end] == separator;
-  return whole && end > begin ? end : 0;
-}
-
-// Returns the part of the name that begins at `begin`.
-std::string_view Part(std::string_view name, size_t begin, char separator) {
-  return name.substr(begin, PartEnd(name, begin, separator) - begin);
-}
-
-}  // namespace
-
-bool SameTemplate(std::string_view a, std::string_view b, char separator) {
-  // The number of an expert at the end of a name is written as `*`, too.
-  const size_t a_kept = EndBeforeExpert(a, separator);
-  const size_t b_kept = EndBeforeExpert(b, separator);
-  if ((a_kept < a.size()) != (b_kept < b.size())) return false;
-  a = a.substr(0, a_kept);
-  b = b.substr(0, b_kept);
-  for (;;) {
-    const size_t same = CommonPrefix(a, b);
-    if (same == a.size() && same == b.size()) return true;
-    // Usually the names differ in a part that is a number.
-    size_t digits = same;
-    while (digits > 0 && IsDigit(a[digits - 1])) --digits;
-    const size_t a_end = NumberEnd(a, digits, separator);
-    const size_t b_end = NumberEnd(b, digits, separator);
-    if (a_end != 0 && b_end != 0) {
-      a.remove_prefix(a_end);
-      b.remove_prefix(b_end);
-      continue;
-    }
-    // The names first differ in the part that begins here, after the last
-    // separator or bracket.
-    size_t part = same - AfterLast(a.substr(0, same), separator).size();
-    for (size_t end; (end = PartEnd(a, part, separator)) < same;) {
-      part = end + 1;
-    }
-    const std::string_view a_part = Part(a, part, separator);
-    const std::string_view b_part = Part(b, part, separator);
-    const size_t stem = StemLength(a_part);
-    if (stem == a_part.size() || stem != StemLength(b_part) ||
-        stem == b_part.size() ||
-        a_part.substr(0, stem) != b_part.substr(0, stem)) {
-      return false;
-    }
-    a.remove_prefix(part + a_part.size());
-    b.remove_prefix(part + b_part.size());
-  }
-}
-
-LastGroups::Entries& LastGroups::Of(std::string_view name, uint32_t layout,
-                                    int32_t rule) {
-  // 1 is added because the rule is -1 if no rule matches.
-  uint64_t key =
-      uint64_t{layout} * 31 + static_cast<uint64_t>(int64_t{rule} + 1);
-  // 16 bytes such as `lf_attn/q/kernel` hold the leaf and its module. A number
-  // would make the key differ from layer to layer.
-  std::array<uint64_t, 2> end = {};
-  const size_t length = std::min(sizeof end, name.size());
-  std::memcpy(end.data(), name.data() + (name.size() - length), length);
-  for (const uint64_t bytes : end) {
-    key = std::rotl(key, 29) ^ WithoutDigits(bytes);
-  }
-  key ^= key >> 32;
-  key ^= key >> 16;
-  key ^= key >> 6;
-  return table_[key % table_.size()];
-}
-
-std::optional<uint32_t> LastGroups::Find(std::string_view name, uint32_t layout,
-                                         int32_t rule) {
-  if (separator_ == 0) return std::nullopt;
-  for (Entry& entry : Of(name, layout, rule)) {
-    if (entry.layout != layout || entry.rule != rule ||
-        !SameTemplate(name, entry.name, separator_)) {
-      continue;
-    }
-    // The next name is probably more similar to `name` than to the entry's
-    // name, so the entry gets `name`.
-    entry.name = name;
-    return entry.group;
-  }
-  return std::nullopt;
-}
-
-void LastGroups::Keep(std::string_view name, uint32_t layout, int32_t rule,
-                      uint32_t group) {
-  Entries& entries = Of(name, layout, rule);
-  entries[next_++ % entries.size()] = {name, layout, rule, group};
 }
 
 namespace {

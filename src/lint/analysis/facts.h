@@ -1,7 +1,7 @@
 // Directory: lint/analysis. The facts of a compiled target that several lints
 // read, computed once.
 // Its files include headers of these directories: source, model, parse, match,
-// program, resolve, legalize, roles, facts, comm, schedule, step, plan.
+// program, resolve, legalize, roles, comm, schedule, step, facts, plan.
 //
 // This file holds the input of lints: the compiled target, and the facts that
 // are derived from it.
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "facts/axes.h"
+#include "facts/parameters.h"
 #include "lint/analysis/topic.h"
 #include "model/axis_rules.h"
 #include "model/operation_settings.h"
@@ -95,6 +96,7 @@ struct LintInputs {
 };
 
 struct ParameterGroup {
+  uint32_t of = 0;      // index into facts::ParameterTable::groups
   std::string name;     // name template, as "layers.*.up"
   uint32_t layout = 0;  // index into plan.layouts
   // The first rule that matches the names; -1 if no rule does. It is set for
@@ -102,6 +104,7 @@ struct ParameterGroup {
   int32_t rule = -1;
   uint32_t begin = 0;  // the range of the group in Facts::members_
   uint32_t end = 0;
+  // The role by facts::Evidence::kShapes, or by stronger evidence.
   ParameterRole role;
 
   int64_t count() const { return end - begin; }
@@ -197,6 +200,9 @@ class Facts {
   }
   const NearestRules& nearest() const { return nearest_; }
 
+  // Returns the facts about the parameters of a group, with weaker evidence
+  // than that of ParameterGroup::role too.
+  const facts::Group& Known(const ParameterGroup& group) const;
   const ParamLayout& LayoutOf(const ParameterGroup& group) const {
     return plan().layouts[group.layout];
   }
@@ -301,8 +307,6 @@ class Facts {
  private:
   void FindGroups();
   void FindMisfits();
-  void FindDownProjections();
-  void OrientGroups();
   void FindRuleFacts();
   void FindNaming();
   void FindDeadCauses();
@@ -330,44 +334,6 @@ class Facts {
   mutable std::shared_ptr<const Towers> towers_;
   mutable std::shared_ptr<const StepFacts> step_;
   mutable bool step_known_ = false;
-};
-
-// Returns whether two names have the same template (AppendTemplate of
-// model/name.h). Does not build the templates. The separator must not be 0.
-bool SameTemplate(std::string_view a, std::string_view b, char separator);
-
-// A small table of recent parameters and their groups. The parameters of a
-// layer or an expert follow each other, so the groups of most names are found
-// here. Comparing two names is faster than building and hashing a template.
-class LastGroups {
- public:
-  // Keeps views of the names, which must outlive this object.
-  explicit LastGroups(char separator) : separator_(separator) {}
-
-  // Returns the group of an earlier parameter with the same template, layout
-  // and rule. Returns nullopt if no such parameter is in the table: there was
-  // none, or a later parameter has replaced its entry.
-  std::optional<uint32_t> Find(std::string_view name, uint32_t layout,
-                               int32_t rule);
-  void Keep(std::string_view name, uint32_t layout, int32_t rule,
-            uint32_t group);
-
- private:
-  struct Entry {
-    std::string_view name;
-    uint32_t layout = UINT32_MAX;
-    int32_t rule = 0;
-    uint32_t group = 0;
-  };
-  using Entries = std::array<Entry, 4>;
-  // Returns the entries for parameters whose names end like this one. Many
-  // parameters of a layer may have one layout and rule, for example if no rule
-  // matches them. Their names end with different words.
-  Entries& Of(std::string_view name, uint32_t layout, int32_t rule);
-
-  char separator_;
-  std::array<Entries, 64> table_;
-  size_t next_ = 0;
 };
 
 }  // namespace shardc

@@ -298,9 +298,7 @@ class FusedReader {
     const ParameterGroup& group = *matrix.group;
     bool attention = group.role.attention, mlp = HasPart(group, NamesMlp);
     for (const ParameterGroup* one : {&group, writer.matrix->group}) {
-      const Role role =
-          Classify(one->name, facts_.separator(), Confidence::kLikely)
-              .module_role;
+      const Role role = facts_.Known(*one).role().module_role;
       attention |= IsAttention(role);
       mlp |= IsMlp(role);
     }
@@ -381,10 +379,9 @@ class FusedReader {
   // Returns whether the name suggests that the matrix holds keys and values.
   // The latent of some models has the name `wkv`.
   bool NamesKeyValue(const ParameterGroup& group) const {
-    const char separator = facts_.separator();
-    return Classify(group.name, separator, Confidence::kLikely).module_role ==
-               Role::kFusedKeyValue &&
-           !shardc::HasPart(group.name, separator, std::array{kLatentName});
+    return facts_.Known(group).role().module_role == Role::kFusedKeyValue &&
+           !shardc::HasPart(group.name, facts_.separator(),
+                            std::array{kLatentName});
   }
 
   // Finds keys and values next to separate queries, which the output projection
@@ -439,7 +436,8 @@ class FusedReader {
     const Matrix* const matrix = blocks_.MatrixOf(group);
     const bool open = role == Role::kOther || role == Role::kNorm ||
                       role == Role::kUp || role == Role::kGate ||
-                      role == Role::kFusedQkv || role == Role::kFusedGateUp;
+                      role == Role::kFusedQkv || role == Role::kFusedGateUp ||
+                      role == Role::kFusedKeyValue;
     if (!open || matrix == nullptr) return std::nullopt;
     for (const size_t out : {size_t{0}, size_t{1}}) {
       if (!matrix->MayBe(out) || !ShowsOutput(*matrix, out)) continue;

@@ -87,46 +87,12 @@ std::vector<Siblings> SiblingsOf(const Facts& facts) {
   return all;
 }
 
-LayerStacks StacksOf(const Facts& facts) {
-  std::vector<StackCandidate> candidates;
-  for (const ParameterGroup& group : facts.groups()) {
-    const auto& shape = facts.TypeOf(group).shape;
-    candidates.push_back(
-        {.name = group.name, .shape = shape ? &*shape : nullptr});
-  }
-  return FindLayerStacks(
-      candidates, facts.separator(),
-      facts.model() == nullptr ? std::nullopt : facts.model()->layers);
-}
-
 std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
                                const ParameterGroup& group) {
-  const auto at = static_cast<size_t>(&group - facts.groups().data());
-  const std::vector<ScannedDim>& scanned = stacks.dims[at];
-  std::vector<int> out;
-  for (int dim = 0; dim < facts.Rank(group); ++dim) {
-    const bool layers =
-        std::any_of(scanned.begin(), scanned.end(), [&](const ScannedDim& one) {
-          return one.dim == dim && stacks.stacks[one.stack].confidence !=
-                                       StackConfidence::kUndecided;
-        });
-    if (!layers) out.push_back(dim);
-  }
-  return out;
-}
-
-Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
-                  const ParameterGroup& group) {
-  const Shape& shape = *facts.TypeOf(group).shape;
-  const std::vector<int> last = UnscannedDims(facts, stacks, group);
-  Shape out;
-  for (int dim = 0; dim < facts.Rank(group); ++dim) {
-    if (!IsAmong(dim, last)) {
-      out.push_back(shape[AsIndex(dim)]);
-    }
-  }
-  for (const int dim : last) out.push_back(shape[AsIndex(dim)]);
-  return out;
+  const auto& shape = facts.TypeOf(group).shape;
+  if (!shape) return {};
+  return facts::UnscannedDims(
+      *shape, stacks, stacks.dims[AsIndex(&group - facts.groups().data())]);
 }
 
 namespace {

@@ -53,21 +53,10 @@ bool SplitOver(const Facts& facts, const ParameterGroup& group,
 // devices at one coordinate of an axis.
 bool IsPlaced(const Facts& facts, const ParameterGroup& group);
 
-// Finds the layer stacks of the parameter groups. Facts::stacks() keeps the
-// result for all lints. If the model's configuration is known, its number of
-// layers is used. LayerStacks::dims is indexed by group.
-LayerStacks StacksOf(const Facts& facts);
-
 // Returns the dimensions of a group's parameters that do not count scanned
 // layers, in ascending order: 1 and 2 for [layers, in, out].
 std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
                                const ParameterGroup& group);
-
-// Returns the sizes of a group's shape, reordered so that the sizes that count
-// scanned layers come first: [layers, in, out] for [in, layers, out]. The shape
-// must be known.
-Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
-                  const ParameterGroup& group);
 
 // Returns a group as evidence of what the axes of the mesh are for. The result
 // refers to the group and to the plan. The shape must be known.

@@ -1,7 +1,7 @@
 // Directory: lint/rules. The lints: functions that compare the facts of a
 // compiled target with what is usual, each for one diagnostic code.
 // Its files include headers of these directories: source, model, match,
-// match/proof, program, resolve, roles, comm, step, plan, lint/analysis.
+// match/proof, program, resolve, roles, comm, step, facts, plan, lint/analysis.
 //
 // The page of a lint in texts/diagnostics has its code, what it needs, what it
 // finds and two examples. The build makes lint/rules/all.h from the pages: it

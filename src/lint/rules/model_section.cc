@@ -7,7 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "facts/parameters.h"
 #include "lint/analysis/facts.h"
+#include "lint/analysis/fused.h"
+#include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/analysis/traced.h"
@@ -33,8 +36,7 @@ constexpr int64_t kLeastBytes = int64_t{16} << 20;
 
 // Returns whether tensor parallelism splits a matrix of the group whose name
 // does not show its role.
-bool IsSplitUnknown(const Facts& facts, size_t g) {
-  const ParameterGroup& group = facts.groups()[g];
+bool IsSplitUnknown(const Facts& facts, const ParameterGroup& group) {
   const TensorType& type = facts.TypeOf(group);
   if (!type.shape || !facts.Judged(group)) return false;
   int64_t parts = 1;
@@ -42,10 +44,17 @@ bool IsSplitUnknown(const Facts& facts, size_t g) {
     parts *= facts.TensorParts(facts.AxesAt(group, dim));
   }
   if (parts <= 1) return false;
-  std::vector<int> layers;
-  for (const ScannedDim& one : facts.stacks().dims[g])
-    layers.push_back(one.dim);
-  return IsUnknownByName(group.name, facts.separator(), *type.shape, layers);
+  const facts::Group& known = facts.Known(group);
+  // What a word suggests is not enough for lints, unless they find the parts of
+  // the matrix by its shape. Where a word joins the module and the leaf, as in
+  // `gate_up_proj_blocks`, the word of the module is known.
+  const bool suggested = known.evidence == facts::Evidence::kLikelyWord &&
+                         (known.role().leaf != group.role.leaf ||
+                          facts.blocks().Of(group) != nullptr ||
+                          facts.blocks().MixerOf(group) != nullptr);
+  return IsUnknownMatrix(group.name, facts.separator(),
+                         suggested ? known.role() : group.role, *type.shape,
+                         UnscannedDims(facts, facts.stacks(), group));
 }
 
 }  // namespace
@@ -58,9 +67,8 @@ void CheckUnknownRoles(const Facts& facts, FindingSink& sink) {
   int64_t bytes = 0;
   const ParameterGroup* largest = nullptr;
   LintFinding finding = FindingAt(kUnknownRoles.code);
-  for (size_t g = 0; g < facts.groups().size(); ++g) {
-    if (!IsSplitUnknown(facts, g)) continue;
-    const ParameterGroup& group = facts.groups()[g];
+  for (const ParameterGroup& group : facts.groups()) {
+    if (!IsSplitUnknown(facts, group)) continue;
     params += group.count();
     bytes = CheckedAdd(bytes, facts.TotalBytes(group)).value_or(INT64_MAX);
     facts.AddNames(facts.Members(group), finding);

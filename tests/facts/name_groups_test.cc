@@ -1,4 +1,4 @@
-#include "lint/analysis/facts.h"
+#include "facts/name_groups.h"
 
 #include <doctest/doctest.h>
 
@@ -10,10 +10,10 @@
 #include "draws.h"
 #include "model/name.h"
 
-namespace shardc {
+namespace shardc::facts {
 namespace {
 
-TEST_CASE("last groups: names with one template") {
+TEST_CASE("name groups: names with one template") {
   CHECK(SameTemplate("layers.0.up", "layers.12.up", '.'));
   CHECK(SameTemplate("a.1.2", "a.11.3", '.'));
   CHECK(SameTemplate("1", "22", '/'));
@@ -33,7 +33,7 @@ TEST_CASE("last groups: names with one template") {
   CHECK_FALSE(SameTemplate("['a'][0]['up']", "['a'][b]['up']", '\0'));
 }
 
-TEST_CASE("last groups: random names compare as their templates do") {
+TEST_CASE("name groups: random names compare as their templates do") {
   Draws draws(3);
   int same = 0;
   for (int i = 0; i < 100000; ++i) {
@@ -54,19 +54,18 @@ TEST_CASE("last groups: random names compare as their templates do") {
   CHECK(same > 100);
 }
 
-TEST_CASE("last groups: a group is found by template, layout and rule") {
+TEST_CASE("name groups: a group is found by template and type") {
   LastGroups last('.');
-  last.Keep("l.0.up", 1, 2, 7);
-  CHECK(last.Find("l.5.up", 1, 2) == 7);
-  CHECK_FALSE(last.Find("l.5.down", 1, 2));
-  CHECK_FALSE(last.Find("l.5.up", 2, 2));
-  CHECK_FALSE(last.Find("l.5.up", 1, 3));
+  last.Keep("l.0.up", 1, 7);
+  CHECK(last.Find("l.5.up", 1) == 7);
+  CHECK_FALSE(last.Find("l.5.down", 1));
+  CHECK_FALSE(last.Find("l.5.up", 2));
   LastGroups none('\0');
-  none.Keep("l0", 1, 2, 7);
-  CHECK_FALSE(none.Find("l0", 1, 2));
+  none.Keep("l0", 1, 7);
+  CHECK_FALSE(none.Find("l0", 1));
 }
 
-TEST_CASE("last groups: parameters of a layer that one rule matches") {
+TEST_CASE("name groups: parameters of a layer that have one type") {
   constexpr std::array<std::string_view, 10> kEnds = {
       "self_attn/q_proj/kernel", "self_attn/k_proj/kernel",
       "self_attn/v_proj/kernel", "self_attn/o_proj/kernel",
@@ -78,12 +77,12 @@ TEST_CASE("last groups: parameters of a layer that one rule matches") {
   for (uint32_t i = 0; i < kEnds.size(); ++i) {
     names[i] = "layers/10/" + std::string(kEnds[i]);
     names[kEnds.size() + i] = "layers/11/" + std::string(kEnds[i]);
-    last.Keep(names[i], 1, -1, i);
+    last.Keep(names[i], 1, i);
   }
   for (uint32_t i = 0; i < kEnds.size(); ++i) {
-    CHECK(last.Find(names[kEnds.size() + i], 1, -1) == i);
+    CHECK(last.Find(names[kEnds.size() + i], 1) == i);
   }
 }
 
 }  // namespace
-}  // namespace shardc
+}  // namespace shardc::facts

@@ -1,0 +1,386 @@
+// Finds what each parameter group does. The words of a name suggest a role.
+// Words that other frameworks use with another meaning need shapes that agree
+// (facts/siblings.h). Sizes then correct single words, and show the orientation
+// of matrices (roles/orientation.h). For example:
+//
+//   layers.*.attn.to_q.weight [4096, 4096], to_out.weight [4096, 4096]
+//     ->  query and output projection, by a likely word and shapes
+//   layers.*.mlp.w12.weight [8192, 1024], w3.weight [1024, 4096]
+//     ->  `w3` is the down projection, and not the up projection as usual
+#include "facts/parameters.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "facts/name_groups.h"
+#include "facts/siblings.h"
+#include "model/name.h"
+#include "roles/orientation.h"
+#include "source/list.h"
+#include "source/size.h"
+
+namespace shardc::facts {
+
+class Finder {
+ public:
+  explicit Finder(const ParameterInputs& inputs) : in_(inputs) {}
+
+  ParameterTable Find() {
+    FindGroups();
+    FindStacks();
+    FindRoles();
+    FindDownProjections();
+    UseSection();
+    OrientGroups();
+    return std::move(out_);
+  }
+
+ private:
+  const TensorType& TypeOf(const Group& group) const {
+    return in_.types[group.type];
+  }
+  const Shape* ShapeOf(const Group& group) const {
+    const auto& shape = TypeOf(group).shape;
+    return shape ? &*shape : nullptr;
+  }
+
+  void FindGroups() {
+    // `kind` is a number for the type and the use in the section.
+    struct Key {
+      std::string name;
+      uint32_t kind = 0;
+      bool operator==(const Key&) const = default;
+    };
+    struct Hash {
+      size_t operator()(const Key& key) const {
+        return std::hash<std::string>()(key.name) * 31 + key.kind;
+      }
+    };
+    std::map<std::pair<uint32_t, step::RoleUse>, uint32_t> kinds;
+    LastGroups last(in_.separator);
+    std::unordered_map<Key, uint32_t, Hash> ids;
+    Key key;
+    out_.group_of.resize(in_.tensors.size());
+    for (size_t i = 0; i < in_.tensors.size(); ++i) {
+      const auto& [name, type] = in_.tensors[i];
+      uint32_t kind = type;
+      if (!in_.uses.empty()) {
+        const auto next = static_cast<uint32_t>(kinds.size());
+        kind = kinds.try_emplace({type, in_.uses[i]}, next).first->second;
+      }
+      if (const auto known = last.Find(name, kind)) {
+        out_.group_of[i] = *known;
+        ++out_.groups[*known].count;
+        continue;
+      }
+      key.name.clear();
+      AppendTemplate(name, in_.separator, key.name);
+      key.kind = kind;
+      const auto [at, fresh] =
+          ids.try_emplace(key, static_cast<uint32_t>(out_.groups.size()));
+      if (fresh) {
+        Group group;
+        group.name = key.name;
+        group.type = type;
+        group.first = static_cast<uint32_t>(i);
+        out_.groups.push_back(std::move(group));
+      }
+      out_.group_of[i] = at->second;
+      ++out_.groups[at->second].count;
+      last.Keep(name, kind, at->second);
+    }
+  }
+
+  void FindStacks() {
+    std::vector<StackCandidate> candidates;
+    for (const Group& group : out_.groups) {
+      candidates.push_back({.name = group.name, .shape = ShapeOf(group)});
+    }
+    out_.stacks = FindLayerStacks(
+        candidates, in_.separator,
+        in_.config == nullptr ? std::optional<int64_t>() : in_.config->layers);
+  }
+
+  std::vector<int> Unscanned(size_t g) const {
+    const Shape* const shape = ShapeOf(out_.groups[g]);
+    return shape == nullptr
+               ? std::vector<int>()
+               : UnscannedDims(*shape, out_.stacks, out_.stacks.dims[g]);
+  }
+
+  void FindRoles() {
+    std::vector<Sibling> siblings;
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      Group& group = out_.groups[g];
+      const Shape* const shape = ShapeOf(group);
+      const std::vector<int> dims = Unscanned(g);
+      Shape sizes;
+      for (const int dim : dims) sizes.push_back((*shape)[AsIndex(dim)]);
+      group.sure_ = Classify(group.name, in_.separator);
+      group.role_ =
+          Classify(group.name, in_.separator, Confidence::kLikely,
+                   shape == nullptr ? -1 : static_cast<int>(dims.size()));
+      const bool sure = group.sure_->module_role != Role::kOther;
+      group.evidence = sure ? Evidence::kSureWord
+                       : group.role_.module_role == Role::kOther
+                           ? Evidence::kNone
+                           : Evidence::kLikelyWord;
+      const bool layered = group.name.find('*') != group.name.npos ||
+                           (shape != nullptr && dims.size() < shape->size());
+      if (!layered && !sure) UseWordOfEnd(group.role_);
+      siblings.push_back({.role = &group.role_,
+                          .sure = sure,
+                          .layered = layered,
+                          .sizes = std::move(sizes),
+                          .dtype = TypeOf(group).dtype,
+                          .count = group.count});
+    }
+    KnownSizes known;
+    if (in_.config != nullptr) {
+      known = {.vocabulary = in_.config->vocab, .experts = in_.config->experts};
+    }
+    const std::vector<bool> confirmed = ConfirmedBySiblings(siblings, known);
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      Group& group = out_.groups[g];
+      if (group.evidence == Evidence::kLikelyWord && confirmed[g] &&
+          group.role_.leaf == group.sure_->leaf) {
+        group.evidence = Evidence::kShapes;
+      }
+      if (group.evidence == Evidence::kSureWord) group.sure_.reset();
+    }
+  }
+
+  // Outside of layers, `output.weight` is the output head, and not a projection
+  // of a block.
+  void UseWordOfEnd(ParameterRole& role) const {
+    constexpr std::string_view kOutput = "output";
+    const std::string_view path = role.module_path;
+    const size_t at = path.rfind(in_.separator);
+    const std::string_view word = at == path.npos ? path : path.substr(at + 1);
+    if (word != kOutput || role.module_role != Role::kDown) return;
+    if (role.role == role.module_role) role.role = Role::kHead;
+    role.module_role = Role::kHead;
+  }
+
+  // Calls change(role) for the role by all evidence and the role by sure words
+  // of a group.
+  template <class Change>
+  static void ForRoles(Group& group, const Change& change) {
+    change(group.role_);
+    if (group.sure_) change(*group.sure_);
+  }
+
+  // Corrects the role of `w3`, the up projection of blocks with `w1` and `w2`.
+  // In other blocks it follows a matrix that holds gate and up, which is twice
+  // as wide as the inner size that `w3` reads. It is then the down projection:
+  //
+  //   w12 [2 * inner, width], w3 [width, inner]
+  void FindDownProjections() {
+    std::map<std::string_view, std::vector<const Group*>> blocks;
+    for (const Group& group : out_.groups) {
+      if (IsWeight(group.role_)) {
+        blocks[group.role_.block_path].push_back(&group);
+      }
+    }
+    for (Group& group : out_.groups) {
+      const Shape* const shape = ShapeOf(group);
+      if (group.role_.module_role != Role::kUp || !IsWeight(group.role_) ||
+          shape == nullptr || shape->size() < 2) {
+        continue;
+      }
+      const auto& block = blocks[group.role_.block_path];
+      if (!std::ranges::any_of(block, [&](const Group* other) {
+            return other != &group && ShapeOf(*other) != nullptr &&
+                   HoldsGateAndUp(*ShapeOf(*other), *shape);
+          })) {
+        continue;
+      }
+      ForRoles(group, [](ParameterRole& role) {
+        if (role.module_role != Role::kUp) return;
+        if (role.role == role.module_role) role.role = Role::kDown;
+        role.module_role = Role::kDown;
+      });
+    }
+  }
+
+  // Returns whether a matrix is twice as wide as the inner size of a down
+  // projection, in either orientation.
+  static bool HoldsGateAndUp(const Shape& matrix, const Shape& down) {
+    if (matrix.size() != down.size()) return false;
+    Shape fused = down;
+    const size_t last = fused.size() - 1;
+    std::swap(fused[last - 1], fused[last]);
+    Shape half = matrix;
+    for (const size_t dim : {last - 1, last}) {
+      if (half[dim] % 2 != 0) continue;
+      half[dim] /= 2;
+      if (half == fused && half[last - 1] != half[last]) return true;
+      half[dim] *= 2;
+    }
+    return false;
+  }
+
+  // Finds the orientation of matrices by the widths of their stacks. Weak
+  // evidence of a role shows no orientation.
+  void OrientGroups() {
+    std::vector<ShapedParameter> entries;
+    std::vector<Shape> shapes(out_.groups.size());
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      const Group& group = out_.groups[g];
+      const TensorType& type = TypeOf(group);
+      const Shape* shape = ShapeOf(group);
+      if (shape != nullptr && shape->size() > 2) {
+        shapes[g] = LayersFirst(*shape, Unscanned(g));
+        shape = &shapes[g];
+      }
+      entries.push_back({.name = group.name,
+                         .role = &group.RoleBy(Evidence::kShapes),
+                         .shape = shape,
+                         .count = group.count,
+                         .packed = type.dtype && MayPack(*type.dtype)});
+    }
+    const Widths widths(
+        entries, in_.config == nullptr ? std::nullopt : in_.config->hidden);
+    const auto found = OrientationsOf(entries, widths);
+    std::map<std::string_view, int> matrices;
+    for (const ShapedParameter& entry : entries) {
+      if (entry.shape != nullptr && entry.shape->size() > 1) {
+        ++matrices[StackOf(entry.name)];
+      }
+    }
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      if (!found[g]) continue;
+      const Group& group = out_.groups[g];
+      // The sizes of the only matrix of numbered layers do not show which of
+      // them is the width, unless the configuration does.
+      const std::string_view stack = StackOf(group.name);
+      const bool alone = stack.size() < group.name.size() &&
+                         matrices[stack] == 1 && group.role_.in_first &&
+                         (in_.config == nullptr || !in_.config->hidden);
+      // Its own sizes show the orientation of a matrix, and those of other
+      // matrices that of a square one, unless the section states it.
+      const Shape& shape = *entries[g].shape;
+      const bool square = shape[shape.size() - 2] == shape.back();
+      if (alone || (square && StatedOrientation(group))) continue;
+      ForRoles(out_.groups[g],
+               [&](ParameterRole& role) { role.in_first = found[g]; });
+    }
+  }
+
+  // Returns the part of a name before its first number; the name if it has
+  // none.
+  static std::string_view StackOf(std::string_view name) {
+    return name.substr(0, std::min(name.find('*'), name.size()));
+  }
+
+  // Takes the roles that the section shows. They take precedence over names.
+  void UseSection() {
+    if (in_.uses.empty()) return;
+    for (Group& group : out_.groups) {
+      const step::RoleUse& use = in_.uses[group.first];
+      group.skipped = use.skipped;
+      if (!use.IsKnown() || use.skipped) continue;
+      group.evidence = Evidence::kSection;
+      group.sure_.reset();
+      ParameterRole& role = group.role_;
+      role.role = use.role;
+      role.module_role = use.module_role;
+      role.confidence = Confidence::kSure;
+      role.attention = use.attention;
+      role.expert = use.expert;
+      role.counted_expert = use.expert && use.counted_expert;
+      role.shared_expert = use.shared_expert;
+      if (use.role == Role::kBias) {
+        role.leaf = Leaf::kBias;
+      } else if (!IsWeight(role)) {
+        role.leaf = Leaf::kWeight;
+      }
+      if (const auto stated = StatedOrientation(group)) {
+        role.in_first = stated;
+      }
+    }
+  }
+
+  // Returns the orientation that the section states; nullopt if it states none.
+  // That of a table follows from its sizes, because a step may both look up
+  // its rows and multiply with it.
+  std::optional<bool> StatedOrientation(const Group& group) const {
+    if (in_.uses.empty()) return std::nullopt;
+    const step::RoleUse& use = in_.uses[group.first];
+    if (!use.IsKnown() || use.skipped || use.in <= 0 ||
+        use.module_role == Role::kEmbedding) {
+      return std::nullopt;
+    }
+    return use.in > use.out;
+  }
+
+  // Returns the sizes of a shape, those that count layers first.
+  static Shape LayersFirst(const Shape& shape, const std::vector<int>& last) {
+    Shape out;
+    for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
+      if (!IsAmong(dim, last)) out.push_back(shape[AsIndex(dim)]);
+    }
+    for (const int dim : last) out.push_back(shape[AsIndex(dim)]);
+    return out;
+  }
+
+  const ParameterInputs& in_;
+  ParameterTable out_;
+};
+
+std::string_view EvidenceText(Evidence evidence) {
+  switch (evidence) {
+    case Evidence::kNone:
+      return "nothing shows it";
+    case Evidence::kLikelyWord:
+      return "by a word of its name that also has other meanings";
+    case Evidence::kShapes:
+      return "by its name and the shapes of its block";
+    case Evidence::kSureWord:
+      return "by its name";
+    case Evidence::kSection:
+      return "by the `model:` section";
+  }
+  return {};
+}
+
+ParameterTable FindParameters(const ParameterInputs& inputs) {
+  return Finder(inputs).Find();
+}
+
+std::vector<int> UnscannedDims(const Shape& shape, const LayerStacks& stacks,
+                               const std::vector<ScannedDim>& scanned) {
+  std::vector<int> out;
+  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
+    const bool layers =
+        std::ranges::any_of(scanned, [&](const ScannedDim& one) {
+          return one.dim == dim && stacks.stacks[one.stack].confidence !=
+                                       StackConfidence::kUndecided;
+        });
+    if (!layers) out.push_back(dim);
+  }
+  return out;
+}
+
+const ParameterTable& TargetParameters::Of(const Manifest& manifest,
+                                           const ModelConfig* config,
+                                           const ModelDescription* section,
+                                           step::ParameterUses& uses) {
+  std::call_once(once_, [&] {
+    std::span<const step::RoleUse> used;
+    if (section != nullptr) {
+      used = uses.Of(*section, NamesOf(manifest.tensors), manifest.separator);
+    }
+    table_ = FindParameters({.tensors = manifest.tensors,
+                             .types = manifest.types,
+                             .separator = manifest.separator,
+                             .config = config,
+                             .uses = used});
+  });
+  return table_;
+}
+
+}  // namespace shardc::facts
