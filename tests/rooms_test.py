@@ -94,7 +94,7 @@ MAY_INCLUDE = {
         "schedule", "step", "plan", "exec/machine", "exec/attention",
         "exec/operations", "exec/step"},
     "suggest": {"source", "model", "match", "roles", "program", "plan"},
-    "search": {"source", "model", "roles", "schedule", "plan",
+    "search": {"source", "model", "roles", "schedule", "facts", "plan",
         "cost", "suggest"},
     "audit": {"source", "devices", "model", "hlo", "importers/rules", "comm",
         "cost"},

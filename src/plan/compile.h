@@ -173,10 +173,6 @@ inline const ModeLayout& LayoutIn(const ParamLayout& layout, Mode mode) {
 // as `tp:(1)8`. So everything that reads a spec computes with one head for each
 // device, without knowing about KV heads.
 
-namespace shardc::step {
-struct RoleUse;
-}  // namespace shardc::step
-
 namespace shardc {
 
 class JsonWriter;
@@ -220,7 +216,6 @@ class KvHeadDims {
   std::optional<KvHeadsDim> Find(uint32_t tensor) const;
 
   const Compiled& c_;
-  const std::vector<step::RoleUse>* uses_ = nullptr;
   bool language_ = false;
   std::vector<KvHeadsDim> found_;
 };

@@ -12,11 +12,11 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "comm/memory.h"
+#include "facts/parameters.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
 #include "plan/compile.h"
@@ -29,7 +29,6 @@
 #include "source/list.h"
 #include "source/size.h"
 #include "step/lines.h"
-#include "step/role_uses.h"
 #include "step/roles.h"
 
 namespace shardc {
@@ -192,32 +191,20 @@ namespace {
 // towers of images and sounds have no cache.
 std::map<int64_t, std::set<int64_t>> KeySizes(const Compiled& compiled) {
   const char separator = compiled.manifest.separator;
+  const facts::ParameterTable& table = compiled.Parameters();
   std::map<int64_t, std::set<int64_t>> out;
-  std::unordered_map<std::string_view, bool> keys;  // whether a word means keys
   for (size_t i = 0; i < compiled.plan.params.size(); ++i) {
+    const ParameterRole& role = table.Of(i).RoleBy(facts::Evidence::kShapes);
+    if (role.module_role != Role::kKey || !IsWeight(role)) continue;
     const std::string_view name = compiled.plan.names[i];
-    const size_t leaf = name.rfind(separator);
-    if (leaf == name.npos || leaf == 0) continue;
-    const size_t before = name.rfind(separator, leaf - 1);
-    const size_t begin = before == name.npos ? 0 : before + 1;
-    const std::string_view word = name.substr(begin, leaf - begin);
-    const auto [known, fresh] = keys.try_emplace(word, false);
-    if (fresh) {
-      known->second = RoleOfWord(word, {.in_attention = true},
-                                 Confidence::kSure) == Role::kKey;
-    }
-    if (!known->second || HasPart(name, separator, kTowerWords)) continue;
-    const ParameterRole role =
-        Classify(NameTemplate(name, separator), separator);
     const PlannedParam& param = compiled.plan.params[i];
     const TensorType& type =
         compiled.plan.types[compiled.plan.layouts[param.layout].type];
     const auto& shape = type.shape;
     const auto layer = LayerOf(name, separator);
     const int dim = OutDim(role, 2);
-    if (role.module_role != Role::kKey || !IsWeight(role) || !layer ||
-        dim < 0 || !shape || shape->size() != 2 || !type.dtype ||
-        MayPack(*type.dtype)) {
+    if (!layer || dim < 0 || !shape || shape->size() != 2 || !type.dtype ||
+        MayPack(*type.dtype) || HasPart(name, separator, kTowerWords)) {
       continue;
     }
     out[layer->layer].insert((*shape)[static_cast<size_t>(dim)]);
@@ -435,17 +422,6 @@ void AddDescribed(const SizeOf& size_of, RuleSet& rules) {
   }
 }
 
-// Sets the role that the `model:` section shows, which takes precedence over
-// the name.
-void UseDescribed(const step::RoleUse& use, ParameterRole& role) {
-  if (!use.IsKnown()) return;
-  role.role = use.role;
-  role.module_role = use.module_role;
-  role.expert = use.expert;
-  if (use.role == Role::kBias) role.leaf = Leaf::kBias;
-  if (use.in > 0) role.in_first = use.in > use.out;
-}
-
 // Returns whether a matrix with the query, key and value in one is that of
 // linear attention, which has no KV heads that could be replicated. The
 // evidence is a convolution over the outputs of the matrix in the same block,
@@ -526,11 +502,6 @@ void FindKvHeads(RuleSet& rules, const ModelConfig* model) {
 KvHeadDims::KvHeadDims(Compiled& compiled) : c_(compiled) {
   RuleSet& rules = compiled.rules;
   const Manifest& manifest = compiled.manifest;
-  if (rules.model != nullptr) {
-    uses_ = &compiled.uses->Of(*rules.model, NamesOf(manifest.tensors),
-                               manifest.separator);
-    if (uses_->empty()) uses_ = nullptr;
-  }
   if (rules.kv_heads.empty() && rules.model != nullptr) {
     Findings unreported;
     const auto formulas =
@@ -571,15 +542,10 @@ std::optional<KvHeadsDim> KvHeadDims::Find(uint32_t tensor) const {
   if (!shape || shape->empty()) return std::nullopt;
   const char separator = c_.manifest.separator;
   const auto rank = static_cast<int>(shape->size());
-  ParameterRole role = Classify(NameTemplate(of.name, separator), separator,
-                                Confidence::kLikely, rank);
-  bool described = false;
-  if (uses_ != nullptr) {
-    const step::RoleUse& use = (*uses_)[tensor];
-    if (use.skipped) return std::nullopt;
-    UseDescribed(use, role);
-    described = use.IsKnown();
-  }
+  const facts::Group& group = c_.Parameters().Of(tensor);
+  if (group.skipped) return std::nullopt;
+  const ParameterRole& role = group.role();
+  const bool described = group.evidence == facts::Evidence::kSection;
   const Role module = role.module_role;
   const bool norm = role.role == Role::kKeyNorm || module == Role::kKeyNorm;
   const bool fused =

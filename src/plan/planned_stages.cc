@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "facts/parameters.h"
 #include "plan/compile.h"
 #include "plan/placement.h"
 #include "plan/stage_units.h"
@@ -25,7 +26,6 @@
 #include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
-#include "step/role_uses.h"
 
 namespace shardc {
 namespace {
@@ -199,13 +199,7 @@ class Planner {
 
   std::vector<schedule::Unit> Weights() const {
     std::vector<schedule::Unit> out(AsIndex(out_.units.count()));
-    const char separator =
-        compiled_.manifest.separator == 0 ? '.' : compiled_.manifest.separator;
-    const std::vector<step::RoleUse>* uses = nullptr;
-    if (compiled_.rules.model != nullptr && compiled_.uses != nullptr) {
-      uses = &compiled_.uses->Of(*compiled_.rules.model, compiled_.plan.names,
-                                 compiled_.manifest.separator);
-    }
+    const facts::ParameterTable& table = compiled_.Parameters();
     for (size_t i = 0; i < compiled_.plan.params.size(); ++i) {
       const ParamLayout& layout = LayoutOf(i);
       const TensorType& type = compiled_.plan.types[layout.type];
@@ -217,16 +211,9 @@ class Planner {
           stack == nullptr ? 1 : std::max<int64_t>(1, stack->layers);
       const bool matrix =
           std::ssize(*type.shape) - (stack == nullptr ? 0 : 1) >= 2;
-      ParameterRole role = Classify(compiled_.plan.names[i], separator);
-      bool applied = matrix;
-      if (uses != nullptr && !uses->empty() && (*uses)[i].IsKnown()) {
-        const step::RoleUse& use = (*uses)[i];
-        role.role = use.role;
-        role.module_role = use.module_role;
-        role.expert = use.expert;
-        role.shared_expert = use.shared_expert;
-        applied = matrix && !use.skipped;
-      }
+      const facts::Group& group = table.Of(i);
+      const ParameterRole& role = group.role();
+      const bool applied = matrix && !group.skipped;
       const double time = applied
                               ? static_cast<double>(elements.value()) *
                                     UsedPart(role) / static_cast<double>(layers)

@@ -3,7 +3,7 @@
 // micro-batches and the ZeRO stage. The files of src/cost compute all numbers,
 // so the command `cost` prints the same numbers for the result.
 // Its files include headers of these directories: source, model, roles,
-// schedule, plan, cost, suggest.
+// schedule, facts, plan, cost, suggest.
 //
 // This header declares the input of a search: the model, the devices, and the
 // choices that the user has fixed.

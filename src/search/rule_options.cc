@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cost/fit.h"
-#include "model/name.h"
+#include "facts/parameters.h"
 #include "roles/classify.h"
 #include "source/list.h"
 #include "source/size.h"
@@ -213,16 +213,14 @@ Family FamilyOf(Role role) {
 // kOther if its weights have several purposes.
 std::vector<Family> FamiliesOf(const Compiled& all) {
   std::vector<Family> out(all.rules.rules.size(), Family::kNone);
-  const char separator = all.manifest.separator;
-  std::map<std::pair<std::string, uint32_t>, bool> seen;
+  const facts::ParameterTable& table = all.Parameters();
   for (size_t i = 0; i < all.plan.params.size(); ++i) {
     const int32_t rule = all.matches.first[i];
     const uint32_t layout = all.plan.params[i].layout;
     const auto& type = all.plan.types[all.plan.layouts[layout].type];
     if (rule < 0 || !type.shape || type.shape->size() < 2) continue;
-    const std::string name = NameTemplate(all.plan.names[i], separator);
-    if (!seen.try_emplace({name, layout}, true).second) continue;
-    const Family family = FamilyOf(Classify(name, separator).module_role);
+    const Family family =
+        FamilyOf(table.Of(i).RoleBy(facts::Evidence::kShapes).module_role);
     Family& known = out[AsIndex(rule)];
     known = known == Family::kNone || known == family ? family : Family::kOther;
   }
