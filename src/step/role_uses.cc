@@ -101,16 +101,17 @@ class Tracer {
   }
 
   // Finds the dimension of a weight that its product sums over: the first one
-  // that the other operand has too.
+  // that the other operand has too. Finds none if neither the dimensions of the
+  // operand nor that of the residual stream are known.
   void Orient(int32_t role, const Flow& operand) {
     const std::vector<DescribedDim>& dims = DimsOf(role);
     const auto count = static_cast<int>(dims.size());
     RoleUse& use = uses_[AsIndex(role)];
-    if (count < 2) return;
+    if (count < 2 || (operand.dims.empty() && residual_.empty())) return;
     for (int d = std::max(0, count - 2); d < count; ++d) {
       const Factors& own = dims[AsIndex(d)].factors;
       const bool shared = IsAmong(own, operand.dims);
-      const bool residual = !residual_.empty() && own == residual_;
+      const bool residual = own == residual_;
       // If the dimensions of the operand are not known, as of what attention
       // returns, the product has the dimension of the residual stream.
       if (operand.dims.empty() ? residual : !shared) continue;
@@ -251,9 +252,29 @@ class Tracer {
     Flow out;
     if (DimsOf(role).size() == 2) {
       out.dims = {DimsOf(role)[1].factors};
-      if (tokens && residual_.empty()) residual_ = out.dims.front();
+      if (tokens || positions) FindResidual(out, tokens);
     }
     Set(line, std::move(out));
+  }
+
+  // An encoder that has no table of tokens begins with patches, or with frames
+  // and a table of positions.
+  void Patches(const Line& line) {
+    Take(line.arguments[0].role, Role::kConvolution);
+    Flow out;
+    for (const std::string& name : NamesOf(line.arguments[1])) {
+      out.dims.push_back({{name}});
+    }
+    if (out.dims.size() == 1) FindResidual(out, false);
+    Set(line, std::move(out));
+  }
+
+  // Takes the dimension of the residual stream from the first value of it. The
+  // stream of tokens takes precedence over that of an encoder of other data.
+  void FindResidual(const Flow& first, bool tokens) {
+    if (!residual_.empty() && (!tokens || residual_of_tokens_)) return;
+    residual_ = first.dims.front();
+    residual_of_tokens_ = tokens;
   }
 
   void Follow(const Line& line) {
@@ -261,8 +282,7 @@ class Tracer {
       case LineOp::kLookup:
         return Look(line);
       case LineOp::kPatches:
-        Take(line.arguments[0].role, Role::kConvolution);
-        return Set(line, Flow{});
+        return Patches(line);
       case LineOp::kConvolve:
         Take(line.arguments[1].role, Role::kConvolution);
         return Set(line, Flow{});
@@ -424,6 +444,7 @@ class Tracer {
   std::vector<Seen> seen_;   // indexed by role
   std::vector<RoleUse> uses_;
   Factors residual_;  // the dimension of the residual stream
+  bool residual_of_tokens_ = false;
 };
 
 }  // namespace

@@ -97,7 +97,8 @@ TEST_CASE("the ops of a section show what its roles do, whatever their names") {
 }
 
 // Returns the names of tensors whose role by the section differs from their
-// role by name, without repetitions. Only roles that both show are compared.
+// role by name, without repetitions, or which have another orientation. Only
+// what both show is compared.
 std::map<std::string, std::string> Differences(
     const ModelDescription& description, const Manifest& manifest,
     size_t& compared) {
@@ -118,14 +119,18 @@ std::map<std::string, std::string> Differences(
       continue;
     }
     ++compared;
-    const bool same = use.module_role == named.module_role &&
+    const bool turned = use.in > 0 && rank == 2 && named.in_first &&
+                        !named.conv1d && use.module_role != Role::kEmbedding &&
+                        (use.in > use.out) != *named.in_first;
+    const bool same = !turned && use.module_role == named.module_role &&
                       use.expert == named.expert &&
                       use.shared_expert == named.shared_expert;
     if (!same) {
       out[name] = std::to_string(static_cast<int>(use.module_role)) + " for " +
                   std::to_string(static_cast<int>(named.module_role)) +
                   (use.expert != named.expert ? " expert" : "") +
-                  (use.shared_expert != named.shared_expert ? " shared" : "");
+                  (use.shared_expert != named.shared_expert ? " shared" : "") +
+                  (turned ? " turned" : "");
     }
   }
   return out;
