@@ -32,6 +32,12 @@ UNREACHED = {
         "families count by sizes of the configuration, all at least 1",
     "a module is a call":
         "descriptions of families are embedded, and a test reads them all",
+    "the values of the configuration cannot be read":
+        "each value is written as JSON of its type",
+    "ranks, and there are":
+        "the checks of each system refuse sizes with which its grids differ",
+    "the axis of the pipeline is not one axis of the mesh":
+        "all grids of a system have the same axis of stages at the same place",
     "the JSON is over 4 GiB long": "a file of text has at most 2 GiB",
     "not well-formed JSON:":
         "the JSON library reports errors of a text to the reader, and throws "

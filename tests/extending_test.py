@@ -28,8 +28,8 @@ PATCHES = os.path.join(ROOT, "docs", "extending")
 # A file and a line of a table.h each.
 RECORDS = ["checkpoint", "format", "importer", "operation"]
 # Files of folders that are listed.
-OTHERS = ["command", "family", "lint", "profile"]
-FOLDERS = {"families/pocket.yaml", "profiles/acme-1.yaml",
+OTHERS = ["command", "family", "lint", "profile", "system"]
+FOLDERS = {"families/pocket.yaml", "profiles/acme-1.yaml", "systems/pocket.yaml",
            "src/cli/modes.cc", "src/lint/rules/long_pattern.cc",
            "texts/commands/modes.md", "texts/diagnostics/SHD119.md"}
 # The list of the commands gets a line.

@@ -17,7 +17,7 @@ from rooms_test import MAY_INCLUDE  # noqa: E402
 PARTS = {
     "read files of users and of other systems": (
         "#d7e8f5", "#27506e", "source model yaml hlo devices parse stored "
-        "importers families target floats"),
+        "importers families systems target floats"),
     "names and specs": (
         "#dff0d8", "#35603a", "match resolve legalize roles suggest"),
     "programs and steps": ("#f5e6cf", "#6e5426", "program step schedule comm"),

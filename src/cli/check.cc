@@ -12,6 +12,8 @@
 
 #include "cli/check_targets.h"
 #include "cli/commands.h"
+#include "cli/config_flags.h"
+#include "cli/config_report.h"
 #include "cli/cost_flags.h"
 #include "cli/fixes.h"
 #include "cli/output.h"
@@ -20,10 +22,13 @@
 #include "cost/setting_rows.h"
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
+#include "source/config_codes.h"
 #include "source/file.h"
 #include "source/leftover.h"
+#include "source/list.h"
 #include "source/sink.h"
 #include "source/wording.h"
+#include "target/from_config.h"
 
 namespace shardc::cli {
 namespace {
@@ -225,6 +230,76 @@ void WriteFindingsOf(const CheckFlags& flags, const Common& common,
   EmitAs(flags, common, shown, out);
 }
 
+// The configurations of other systems in the folder, if there is no project and
+// no option names an input. Each is a target, whose name is that of its file.
+struct FoundTargets {
+  std::vector<CheckedTarget> targets;
+  std::string text;  // a line for each
+};
+
+// Checks a configuration by itself. What is not known is a note.
+CheckedTarget CheckConfig(const FoundConfig& found, const CheckFlags& flags,
+                          const Selection& selection, std::string& text) {
+  CheckedTarget out;
+  out.name = found.file + (found.symbol.empty() ? "" : ":" + found.symbol);
+  out.main_file = Place{MakeSource(found.file, "")};
+  ConfigFlags config;
+  config.system = found.format;
+  config.file = found.file;
+  config.symbol = found.symbol;
+  config.devices = flags.options.inputs.devices;
+  config.model = flags.options.inputs.asked.model;
+  config.families = flags.options.inputs.asked.families;
+  Findings own;
+  const auto deployment = DeployFlags(config, true, own);
+  for (const Finding& finding : own.all()) {
+    if (!selection.Selects(*finding.code)) continue;
+    Finding one = finding;
+    // A level that is lower than that of the code is that of this finding.
+    const bool of_config = IsAmong(finding.code, ConfigCodes()) ||
+                           finding.code == &code::kInexpressible;
+    if (!of_config) {
+      // A file that cannot be read is not understood, which is no fault of it.
+      one.level = Level::kNote;
+    } else if (finding.level == finding.code->level) {
+      one.level = selection.LevelOf(finding);
+    }
+    out.result.findings.push_back(std::move(one));
+  }
+  text += out.name + ": " + found.format;
+  if (deployment) text += ": " + DeploymentLine(*deployment);
+  if (deployment && !deployment->manifest) {
+    text += "; what a rank holds is not known: " + deployment->no_model;
+  }
+  if (!deployment) text += ": its ranks are not known";
+  text += "\n";
+  return out;
+}
+
+std::optional<FoundTargets> CheckFolder(const CheckFlags& flags,
+                                        const Selection& selection) {
+  const FoundConfigs found = FindConfigs("");
+  if (found.configs.empty() && found.unread.empty()) return std::nullopt;
+  FoundTargets out;
+  for (const FoundConfig& one : found.configs) {
+    if (one.format == "maxtext") {
+      out.text += one.file + ": rules of MaxText: `shardc import maxtext " +
+                  one.file + "` writes them as rules\n";
+    } else if (one.format == "python") {
+      out.text += one.file +
+                  ": rules in Python, which is not run: `python3 -m "
+                  "shardc.import_python " +
+                  one.file + "` writes them as rules\n";
+    } else {
+      out.targets.push_back(CheckConfig(one, flags, selection, out.text));
+    }
+  }
+  for (const auto& [file, why] : found.unread) {
+    out.text += file + ": not understood: " + why + "\n";
+  }
+  return out;
+}
+
 // Some errors prevent the check, for example an unreadable project. Writes
 // these errors in the requested format, so that a CI job displays them. Nothing
 // is written in three cases: the format is text, all errors are usage errors,
@@ -288,6 +363,35 @@ bool OnlyWritesBaseline(const CheckFlags& flags, Findings& findings) {
   return false;
 }
 
+// Checks the configurations of the folder. Returns nullopt if there is a
+// project or no configuration, or after a finding.
+std::optional<int> CheckWithoutProject(const CheckFlags& flags,
+                                       const Common& common,
+                                       Findings& findings) {
+  Findings ignored;
+  if (OpenProject(flags.options.inputs.asked, ignored) || ignored.HasErrors()) {
+    return std::nullopt;
+  }
+  LintSettings settings;
+  if (!ApplyFlags(flags, settings, findings)) return std::nullopt;
+  const auto selection = Selection::Make(settings, flags.preview, findings);
+  if (!selection) return std::nullopt;
+  auto found = CheckFolder(flags, *selection);
+  if (!found) return std::nullopt;
+  PrintMessage(common, found->text);
+  JoinedFindings joined = JoinFindings(found->targets);
+  const auto write = [&](Sink& out) {
+    WriteFindingsOf(flags, common, *selection, joined.findings, out);
+  };
+  if (!PutResult(write, flags.output, findings)) return kFailed;
+  PrintMessage(common, SummaryText(joined.findings, found->targets, 0,
+                                   HidesNotes(flags, common, *selection)));
+  for (const Finding& finding : joined.findings.all()) {
+    if (selection->Fails(finding.level)) return kFound;
+  }
+  return kDone;
+}
+
 int CheckTargetsOf(const CheckFlags& given, const Common& common,
                    Findings& findings) {
   CheckFlags flags = given;
@@ -299,6 +403,11 @@ int CheckTargetsOf(const CheckFlags& given, const Common& common,
   TargetRequest& asked = flags.options.inputs.asked;
   if (!asked.mesh.empty() && asked.manifest.empty()) {
     asked.manifest = flags.program;
+  }
+  if (asked.project.empty() && asked.target.empty() && !asked.NamesAnInput() &&
+      flags.options.inputs.targets.empty() && flags.program.empty()) {
+    const auto status = CheckWithoutProject(flags, common, findings);
+    if (status) return *status;
   }
   auto work = FindWork(flags.options.inputs, findings);
   if (!work || !ApplyFlags(flags, work->settings, findings)) return kFailed;
@@ -441,6 +550,14 @@ Options OptionsOf(CheckFlags& flags) {
         .value = "FILE",
         .help = "traced program of your function: report specs that split what "
                 "it keeps together"},
+       {.name = "--runtime",
+        .to = &flags.options.runtimes,
+        .value = "NAME,...",
+        .help =
+            "systems that are to run the plan: report what they refuse, and "
+            "what they do in another way (default: `runtime` of the target)",
+        .several = Several::kCommas,
+        .words = SystemNames},
        {.name = "--select",
         .to = &flags.select,
         .value = "CODE,...",

@@ -21,6 +21,7 @@
 #include "cli/compared_program.h"
 #include "cli/cost_flags.h"
 #include "cli/output.h"
+#include "cli/runtime_verdict.h"
 #include "cli/target_audit.h"
 #include "cli/verify_request.h"
 #include "emit/emit.h"
@@ -30,6 +31,8 @@
 #include "lint/analysis/facts.h"
 #include "lint/baseline.h"
 #include "lint/rules/all.h"
+#include "parse/config_name.h"
+#include "source/config_codes.h"
 #include "source/finding.h"
 #include "source/json_writer.h"
 #include "source/list.h"
@@ -37,7 +40,9 @@
 #include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
+#include "systems/deployment.h"
 #include "target/choose.h"
+#include "target/from_config.h"
 #include "target/open.h"
 
 namespace shardc::cli {
@@ -103,21 +108,53 @@ void CheckOperations(const VerifyInput& input, Findings& errors) {
   TargetSettings(input, exec::KnownOperations(), errors);
 }
 
+// Adds what a system finds in the configuration that a target follows, and
+// errors of files that could not be read. Returns whether inputs follow from
+// the configuration. Targets without one have all inputs.
+bool AddConfigFindings(const Target& target, const Selection& selection,
+                       FindingSink& sink, Findings& errors) {
+  const auto origin = ParseConfigName(target.mesh.file);
+  if (!origin) return true;
+  Findings own;
+  const auto deployment = DeployFile(*origin, false, own);
+  if (deployment && !own.HasErrors()) {
+    if (deployment->manifest) systems::RulesOf(*deployment, own);
+  }
+  errors.NoteReadsOf(own);
+  for (const Finding& finding : own.all()) {
+    if (!IsAmong(finding.code, ConfigCodes()) &&
+        finding.code != &code::kInexpressible) {
+      errors.Add(finding);
+    } else if (selection.Selects(*finding.code)) {
+      sink.emplace_back(finding).level = selection.LevelOf(finding);
+    }
+  }
+  return deployment && !own.HasErrors();
+}
+
 CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
                        const Selection& selection, const Common& common) {
   CheckedTarget out;
   out.name = target.name;
   out.main_file = MainFileOf(target);
+  FindingSink extra;
+  if (!AddConfigFindings(target, selection, extra, out.errors)) {
+    out.result.findings.assign(extra.begin(), extra.end());
+    return out;
+  }
   StagedTarget staged =
       CompileStaged({}, options.inputs, target, common, out.errors);
   const std::shared_ptr<const Compiled>& compiled = staged.compiled;
   if (compiled == nullptr) return out;
   CheckOperations(target.verify, out.errors);
-  FindingSink extra;
   if (options.locked && selection.Selects(kPlanOutOfDate.code)) {
-    extra = Locked(target, *compiled, staged.model, out.errors);
+    FindingSink locked = Locked(target, *compiled, staged.model, out.errors);
+    std::move(locked.begin(), locked.end(), std::back_inserter(extra));
   }
-  if (!target.step_options.empty() || !target.budget.IsEmpty()) {
+  const bool has_step = std::any_of(
+      target.step_options.begin(), target.step_options.end(),
+      [](const StepOption& one) { return one.name != kRuntimeOption; });
+  if (has_step || !target.budget.IsEmpty()) {
     FindingSink over =
         CheckStepBudget(target, staged, options.locked, selection, out.errors);
     std::move(over.begin(), over.end(), std::back_inserter(extra));
@@ -136,6 +173,14 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
     FindingSink more = CheckProgram(target, *audit, mesh, options.locked,
                                     selection, out.errors);
     std::move(more.begin(), more.end(), std::back_inserter(extra));
+  }
+  for (const std::string& name : RuntimesOf(target, options.runtimes)) {
+    for (Finding& finding :
+         RuntimeVerdict(name, target, *compiled, staged.model, out.errors)) {
+      if (!selection.Selects(*finding.code)) continue;
+      finding.level = selection.LevelOf(finding);
+      extra.emplace_back(std::move(finding));
+    }
   }
   FindingSink refused = RefusedStages(*compiled, selection, out.errors);
   std::move(refused.begin(), refused.end(), std::back_inserter(extra));

@@ -59,6 +59,8 @@ std::optional<LintResult> LintBySettings(
 struct CheckOptions {
   InputFlags inputs;
   LintFlags lint;
+  // The systems of `--runtime`, which are to run the plan.
+  std::vector<std::string> runtimes;
   bool locked = false;
   bool fix = false;   // whether to compute fixes too
   bool keep = false;  // whether to keep the compiled plans

@@ -5,20 +5,29 @@
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include "cli/commands.h"
+#include "cli/config_flags.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "emit/plans/input_text.h"
 #include "emit/plans/rules_file.h"
 #include "importers/rules/importer.h"
 #include "match/match.h"
 #include "parse/spec_read.h"
+#include "source/config_codes.h"
 #include "source/file.h"
+#include "source/json_writer.h"
 #include "source/wording.h"
+#include "systems/deployment.h"
+#include "systems/system.h"
 
 namespace shardc::cli {
 namespace {
 
 struct ImportFlags {
   std::string format, file, output, mesh_output, names;
+  // Of configurations of systems.
+  std::string manifest_output, project_output, model;
+  Strings set;
   InputFlags inputs;
   imports::Request request;
 };
@@ -31,6 +40,10 @@ const imports::Importer* FindImporter(const std::string& format,
   for (const imports::Importer* importer : imports::Importers()) {
     names.push_back(importer->name);
     known += (known.empty() ? "`" : ", `") + std::string(importer->name) + "`";
+  }
+  for (const systems::System& system : systems::Systems()) {
+    names.push_back(system.name);
+    known += ", `" + system.name + "`";
   }
   // Python source is read by Python.
   const bool logical = format == "flax" || format == "t5x";
@@ -57,7 +70,11 @@ bool Applies(const imports::Importer& importer, const ImportFlags& flags,
       {"--names", !flags.names.empty()},
       {"--mesh", !flags.inputs.asked.mesh.empty()},
       {"--axis", !flags.request.axis.empty()},
-      {"--contiguous", flags.request.contiguous}};
+      {"--contiguous", flags.request.contiguous},
+      {"--manifest-output", !flags.manifest_output.empty()},
+      {"--project-output", !flags.project_output.empty()},
+      {"--model", !flags.model.empty()},
+      {"--set", !flags.set.empty()}};
   return TakesFlags(importer.name, importer.flags, given, findings);
 }
 
@@ -149,8 +166,123 @@ std::optional<Imported> ReadImport(const ImportFlags& flags,
   return imported;
 }
 
+// Returns a project file with a target that follows the configuration.
+std::string ProjectText(const ImportFlags& flags,
+                        const systems::Deployment& deployment) {
+  const auto quoted = [](std::string_view text) {
+    return TextOf([&](Sink& out) { JsonWriter(out).String(text); });
+  };
+  // The target is named after the file.
+  std::string name;
+  for (const char c : AfterLast(flags.file, '/')) {
+    if (c == '.') break;
+    name += c;
+  }
+  std::string out = "version: 1\ntargets:\n  " +
+                    quoted(name.empty() ? flags.format : name) +
+                    ":\n    from: {" + flags.format + ": " + quoted(flags.file);
+  if (!flags.inputs.devices.empty()) {
+    out += ", devices: " + flags.inputs.devices;
+  }
+  if (!flags.request.symbol.empty()) {
+    out += ", symbol: " + quoted(flags.request.symbol);
+  }
+  if (!flags.set.empty()) {
+    out += ", set: {" +
+           Join(flags.set, ", ",
+                [&](const std::string& one) {
+                  const size_t equals = std::min(one.find('='), one.size());
+                  return quoted(one.substr(0, equals)) + ": " +
+                         quoted(one.substr(std::min(equals + 1, one.size())));
+                }) +
+           "}";
+  }
+  out += "}\n";
+  const std::string& manifest = flags.inputs.asked.manifest;
+  if (!manifest.empty()) out += "    manifest: " + quoted(manifest) + "\n";
+  if (!flags.model.empty()) out += "    model: " + quoted(flags.model) + "\n";
+  for (const auto& [key, value] : deployment.step) {
+    if (key == "batch" || key == "seq" || key == "zero") {
+      out += "    " + key + ": " + value + "\n";
+    }
+  }
+  return out;
+}
+
+// Imports the configuration of a system: its rules and, with the options of
+// these names, its mesh, its manifest and a project.
+int ImportConfig(const ImportFlags& flags, const Common& common,
+                 Findings& findings) {
+  if (common.format == "json") {
+    findings.Add(code::kUsage, {},
+                 "the rules of a configuration are written as YAML",
+                 "`shardc show config --format json` has what each rank holds");
+    return kFailed;
+  }
+  const std::string* const outputs[] = {&flags.output, &flags.mesh_output,
+                                        &flags.manifest_output,
+                                        &flags.project_output};
+  for (const std::string* const* one = std::begin(outputs);
+       one != std::end(outputs); ++one) {
+    for (const std::string* const* other = one + 1; other != std::end(outputs);
+         ++other) {
+      if ((*one)->empty() || !AreOneFile(**one, **other)) continue;
+      findings.Add(code::kUsage, {},
+                   "two outputs are one file: " + ShortQuote(**one),
+                   "give different files");
+      return kFailed;
+    }
+  }
+  ConfigFlags config;
+  config.system = flags.format;
+  config.file = flags.file;
+  config.symbol = flags.request.symbol;
+  config.devices = flags.inputs.devices;
+  config.model = flags.model;
+  config.manifest = flags.inputs.asked.manifest;
+  config.set = flags.set;
+  const auto deployment = DeployFlags(config, false, findings);
+  if (!deployment || findings.HasErrors()) return kFailed;
+  if (!deployment->manifest) {
+    findings.Add(code::kConfigUndetermined, Place{deployment->source},
+                 "what a rank holds is not known: " + deployment->no_model,
+                 "give the model's sizes as `--model config.json`, its "
+                 "parameters as `--manifest FILE`, or a key as `--set "
+                 "KEY=VALUE`");
+    return kFailed;
+  }
+  const auto rules = systems::RulesOf(*deployment, findings);
+  if (!rules || findings.HasErrors()) return kFailed;
+  const auto write_mesh = [&](Sink& out) {
+    out.Append(MeshFileYaml(*deployment->mesh));
+  };
+  const auto write_rules = [&](Sink& out) { out.Append(*rules); };
+  const auto write_manifest = [&](Sink& out) {
+    WriteManifestJson(*deployment->manifest, out);
+  };
+  if (!flags.manifest_output.empty() &&
+      !PutResult(write_manifest, flags.manifest_output, findings)) {
+    return kFailed;
+  }
+  if (!flags.project_output.empty() &&
+      !PutResult(ProjectText(flags, *deployment), flags.project_output,
+                 findings)) {
+    return kFailed;
+  }
+  if (flags.mesh_output.empty()) {
+    return PutResult(write_rules, flags.output, findings) ? kDone : kFailed;
+  }
+  return PutResults({write_mesh, flags.mesh_output},
+                    {write_rules, flags.output}, findings)
+             ? kDone
+             : kFailed;
+}
+
 int RunImport(const ImportFlags& flags, const Common& common,
               Findings& findings) {
+  if (systems::FindSystem(flags.format) != nullptr) {
+    return ImportConfig(flags, common, findings);
+  }
   if (AreOneFile(flags.output, flags.mesh_output)) {
     findings.Add(code::kUsage, {},
                  "`--output` and `--mesh-output` name one file",
@@ -195,10 +327,12 @@ int RunImport(const ImportFlags& flags, const Common& common,
 
 // Returns "NAME: what it reads; ..." for all importers.
 std::string ImportersText() {
-  return Join(
-      imports::Importers(), "; ", [&](const imports::Importer* importer) {
-        return std::string(importer->name) + ": " + std::string(importer->what);
-      });
+  return Join(imports::Importers(), "; ",
+              [&](const imports::Importer* importer) {
+                return std::string(importer->name) + ": " +
+                       std::string(importer->what);
+              }) +
+         "; " + SystemsText();
 }
 
 Strings ImporterNames() {
@@ -206,6 +340,7 @@ Strings ImporterNames() {
   for (const imports::Importer* importer : imports::Importers()) {
     names.emplace_back(importer->name);
   }
+  for (std::string& name : SystemNames()) names.push_back(std::move(name));
   return names;
 }
 
@@ -229,7 +364,26 @@ Options OptionsOf(ImportFlags& flags) {
        .to = &flags.request.symbol,
        .value = "NAME",
        .help = "hf-tp-plan: name of the plan in a file with several, such as "
-               "base_model_tp_plan"},
+               "base_model_tp_plan; systems: function of a Python file"},
+      {.name = "--manifest-output",
+       .to = &flags.manifest_output,
+       .value = "FILE",
+       .help = "systems: file to write the parameters to, as the system pads "
+               "them"},
+      {.name = "--project-output",
+       .to = &flags.project_output,
+       .value = "FILE",
+       .help = "systems: project file to write, with a target that follows the "
+               "configuration"},
+      {.name = "--model",
+       .to = &flags.model,
+       .value = "FILE",
+       .help = "systems: the model's config.json (default: next to the "
+               "configuration)"},
+      {.name = "--set",
+       .to = &flags.set,
+       .value = "KEY=VALUE",
+       .help = "systems: key that the configuration lacks; may be repeated"},
   };
   Append(options,
          {{.name = "--names",

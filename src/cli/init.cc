@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -28,6 +29,7 @@
 #include "emit/emit.h"
 #include "emit/plans/input_text.h"
 #include "families/families.h"
+#include "model/option_value.h"
 #include "parse/config_fields.h"
 #include "parse/project.h"
 #include "plan/kv_layout.h"
@@ -40,7 +42,10 @@
 #include "source/source.h"
 #include "source/utf8.h"
 #include "source/wording.h"
+#include "systems/deployment.h"
+#include "systems/system.h"
 #include "target/choose.h"
+#include "target/from_config.h"
 #include "target/open.h"
 
 namespace shardc::cli {
@@ -578,6 +583,93 @@ void WriteDoneJson(const Strings& paths, const InitInputs& inputs,
   out.Append("\n");
 }
 
+// Writes a project whose targets follow the configurations of other systems
+// that the folder has. A configuration from which no plan follows yet is a
+// comment with the reason.
+int InitFromConfigs(const InitFlags& flags, const Common& common,
+                    Findings& findings) {
+  if (common.format == "json") {
+    findings.Add(code::kUsage, {},
+                 "the targets of found configurations are printed as text",
+                 "leave out `--format json`, or name a SOURCE");
+    return kFailed;
+  }
+  const FoundConfigs found = FindConfigs(flags.folder);
+  std::string targets, comments;
+  std::set<std::string> names;
+  int64_t count = 0;
+  for (const FoundConfig& one : found.configs) {
+    if (systems::FindSystem(one.format) == nullptr) continue;
+    ConfigOrigin origin;
+    origin.system = one.format;
+    origin.file = PathIn(flags.folder == "." ? "" : flags.folder, one.file);
+    origin.symbol = one.symbol;
+    if (!flags.inputs.devices.empty()) {
+      origin.devices =
+          ParseInteger("--devices", flags.inputs.devices, 1, findings);
+      if (!origin.devices) return kFailed;
+    }
+    Findings own;
+    const auto deployment = DeployFile(origin, false, own);
+    findings.NoteReadsOf(own);
+    const bool planned = deployment && !own.HasErrors() &&
+                         deployment->manifest &&
+                         systems::RulesOf(*deployment, own).has_value();
+    const std::string base =
+        NameOf(fs::path(one.file).stem().string() +
+               (one.symbol.empty() ? std::string() : "-" + one.symbol));
+    std::string name = base;
+    for (int i = 2; !names.insert(name).second; ++i) {
+      name = base + "-" + std::to_string(i);
+    }
+    std::string text = JsonString(name) + ":\n";
+    const std::string from =
+        "    from: {" + one.format + ": " + JsonString(one.file) +
+        (origin.devices ? ", devices: " + std::to_string(*origin.devices)
+                        : std::string()) +
+        (one.symbol.empty() ? std::string()
+                            : ", symbol: " + JsonString(one.symbol)) +
+        "}\n";
+    if (planned) {
+      targets += "  " + text + from;
+      ++count;
+      continue;
+    }
+    const std::string why =
+        own.HasErrors() ? own.all().front().message
+        : deployment ? "what a rank holds is not known: " + deployment->no_model
+                     : "its ranks are not known";
+    comments += "#   Not planned yet: " + Printable(why) + "\n#   " + text +
+                "# " + from;
+  }
+  if (count == 0) {
+    findings.Add(code::kUsage, {},
+                 found.configs.empty()
+                     ? "there is no configuration of a system in the folder"
+                     : "no plan follows from the configurations of the folder",
+                 found.configs.empty()
+                     ? "name a checkpoint's folder, a config.json or a manifest"
+                     : "`shardc check` lists them with what is missing; "
+                       "`--devices N` gives the number of devices");
+    return kFailed;
+  }
+  const std::vector<NewFile> files = {
+      {"shardc.yaml",
+       "# Each target follows the configuration of another system. `shardc "
+       "check` checks what runs.\nversion: 1\ntargets:\n" +
+           targets + comments}};
+  NewFileWriter writer(flags.folder);
+  if (!writer.Write(files, findings)) return kFailed;
+  const auto print = [&](Sink& out) {
+    out.Append("wrote       " + Printable(WrittenPaths(flags, files).front()) +
+               ": " + Counted(count, "target") +
+               "\n\nNext:\n  shardc check                    # what CI runs\n");
+  };
+  if (!PutOut(print, findings)) return kFailed;
+  writer.Keep();
+  return kDone;
+}
+
 int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
   std::error_code error;
   const bool there = fs::is_directory(flags.folder, error);
@@ -592,6 +684,7 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
                  findings)) {
     return kFailed;
   }
+  if (flags.source.empty()) return InitFromConfigs(flags, common, findings);
   const auto axis = ReadScanAxis(flags.scan_axis, findings);
   if (!axis) return kFailed;
   suggest::Preferences preferences;
@@ -641,8 +734,8 @@ Options OptionsOf(InitFlags& flags) {
   Options options = {{.name = "SOURCE",
                       .to = &flags.source,
                       .help = "a checkpoint's folder, a config.json or a "
-                              "manifest",
-                      .required = true}};
+                              "manifest (default: the configurations of "
+                              "other systems in the folder)"}};
   Append(options, MeshInputs(flags.inputs));
   Append(options, MeshChoice(flags.mesh));
   Append(

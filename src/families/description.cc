@@ -148,18 +148,20 @@ class FamilyReader {
       out.models = ReadTexts(context_, *models, "`models`")
                        .value_or(std::vector<std::string>{});
     }
-    if (const YamlNode* let = fields.Find("let")) ReadLet(*let, out);
-    if (const YamlNode* factors = fields.Find("factors")) {
-      ReadFactors(*factors, out);
-    }
     out.namings.clear();
     if (const YamlNode* namings = fields.Find("namings")) {
       ReadNamings(*namings, out);
     }
-    if (const YamlNode* blocks = fields.Find("blocks")) {
-      ReadBlocks(*blocks, out);
-    }
-    if (const YamlNode* tree = fields.Find("tree")) out.tree = ReadNodes(*tree);
+    ReadSections({fields.Find("let"), fields.Find("factors"),
+                  fields.Find("blocks"), fields.Find("tree")},
+                 out);
+  }
+
+  void ReadSections(const DescribedSections& sections, Description& out) {
+    if (sections.let != nullptr) ReadLet(*sections.let, out);
+    if (sections.factors != nullptr) ReadFactors(*sections.factors, out);
+    if (sections.blocks != nullptr) ReadBlocks(*sections.blocks, out);
+    if (sections.tree != nullptr) out.tree = ReadNodes(*sections.tree);
   }
 
  private:
@@ -566,6 +568,17 @@ std::unique_ptr<const Description> LoadDescription(std::string_view name,
     CheckModules(*out, block.body, findings);
   }
   return findings.errors() > before ? nullptr : std::move(out);
+}
+
+bool ReadDescription(const YamlContext& context,
+                     const DescribedSections& sections, Description& out) {
+  const size_t before = context.findings.errors();
+  FamilyReader(context.document, context.findings).ReadSections(sections, out);
+  CheckModules(out, out.tree, context.findings);
+  for (const Block& block : out.blocks) {
+    CheckModules(out, block.body, context.findings);
+  }
+  return context.findings.errors() == before;
 }
 
 // Parses the expressions of family descriptions by recursive descent. Each

@@ -684,6 +684,18 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   return tree;
 }
 
+std::optional<Manifest> BuildTree(const Description& family,
+                                  const JsonValue& config, Dtype dtype,
+                                  Findings& findings) {
+  const Library library;
+  Evaluator values(family, config, "hf", findings);
+  TreeBuilder builder(library, "hf", {}, dtype, findings);
+  if (!builder.Walk(family.tree, values)) return std::nullopt;
+  Manifest tree = builder.Take();
+  tree.model = family.name;
+  return tree;
+}
+
 // Reads the dtype of a model's parameters from its config.json:
 //
 //   {"torch_dtype": "bfloat16", ..}          ->  bfloat16

@@ -33,6 +33,7 @@
 #include "lint/rules/all.h"
 #include "lint/rules/lint.h"
 #include "plan/mesh_purposes.h"
+#include "source/config_codes.h"
 #include "source/finding.h"
 #include "source/list.h"
 #include "source/wording.h"
@@ -437,6 +438,7 @@ std::vector<const Code*> MakeCodes() {
   for (const Lint* lint : AllLints()) out.push_back(&lint->code);
   out.insert(out.end(), StageCodes().begin(), StageCodes().end());
   out.insert(out.end(), AuditCodes().begin(), AuditCodes().end());
+  out.insert(out.end(), ConfigCodes().begin(), ConfigCodes().end());
   // The numbers of the stage codes are between those of the lints, so all codes
   // are sorted.
   std::stable_sort(out.begin(), out.end(), [](const Code* a, const Code* b) {

@@ -57,11 +57,12 @@ constexpr std::array<Name, 2> kModelLossKeys = {"kind", "chunk"};
 constexpr std::array<Name, 2> kModelNormKeys = {"epsilon", "plus_one"};
 constexpr std::array<Name, 5> kProjectKeys = {"version", "targets", "families",
                                               "lint", "weight_decay"};
-constexpr std::array<Name, 24> kTargetKeys = {
+constexpr std::array<Name, 26> kTargetKeys = {
     "mesh",   "rules",        "manifest", "model",        "modes", "operations",
     "layout", "dtype",        "kv_dtype", "settings",     "batch", "kv_len",
     "memory", "plan",         "step",     "weight_decay", "audit", "stages",
-    "seq",    "microbatches", "remat",    "optimizer",    "zero",  "budget"};
+    "seq",    "microbatches", "remat",    "optimizer",    "zero",  "budget",
+    "from",   "runtime"};
 constexpr std::array<Name, 5> kBudgetKeys = {"mode", "memory", "sent", "time",
                                              "growth"};
 constexpr std::array<Name, 3> kAuditKeys = {"program", "locked", "budget"};

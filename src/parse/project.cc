@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "model/name.h"
+#include "parse/config_name.h"
 #include "parse/keys.h"
 #include "parse/mesh.h"
 #include "parse/rules.h"
@@ -144,6 +145,12 @@ class ProjectReader {
                    "`step` is the file of `plan`",
                    "give the step program a file of its own");
     }
+    if (const YamlNode* node = fields.Find("from")) {
+      ReadFrom(*node, fields, target);
+    }
+    if (const YamlNode* node = fields.Find("runtime")) {
+      ReadRuntimes(*node, target.step_options);
+    }
     if (const YamlNode* node = fields.Find("modes")) {
       ReadModes(*node, target.modes);
     }
@@ -161,6 +168,73 @@ class ProjectReader {
       target.weight_decay_exclude = ReadWeightDecay(context_, *node);
     }
     if (const YamlNode* node = fields.Find("stages")) CheckStages(*node);
+  }
+
+  // Reads `from`: the file of a system, the number of devices, the name of a
+  // configuration in Python, and further keys. Mesh, rules and manifest of the
+  // target are then named by the configuration.
+  void ReadFrom(const YamlNode& node, const Fields& fields, Target& target) {
+    if (!IsMap(node, "`from`")) return;
+    ConfigOrigin origin;
+    Place place;
+    for (const YamlMember& member : node.members) {
+      const std::string& key = member.key.text;
+      if (key == "devices") {
+        origin.devices =
+            ReadInteger(context_, member.value, "`devices`", {1, 1 << 20});
+      } else if (key == "symbol") {
+        origin.symbol =
+            ReadText(context_, member.value, "`symbol`").value_or("");
+      } else if (key == "set") {
+        if (!IsMap(member.value, "`set`")) continue;
+        for (const YamlMember& one : member.value.members) {
+          origin.set.push_back(one.key.text + "=" + one.value.text);
+        }
+      } else if (!origin.system.empty()) {
+        context_.Add(code::kSchema, member.key,
+                     "`from` names two systems, `" + origin.system + "` and `" +
+                         key + "`",
+                     "write a target for each");
+      } else {
+        const auto path =
+            ReadText(context_, member.value, "`" + key + "`", true);
+        if (!path || !IsInside(member.value, key, *path)) continue;
+        origin.system = key;
+        origin.file = PathNextTo(path_, *path);
+        place = context_.document.PlaceOf(member.value);
+        named_at_.emplace(origin.file, place);
+      }
+    }
+    if (origin.system.empty()) {
+      context_.Add(code::kSchema, node, "`from` names no system",
+                   "write, for example, `from: {megatron: train.sh}`");
+      return;
+    }
+    for (const std::string_view key : {"mesh", "rules"}) {
+      const YamlNode* other = fields.Find(key);
+      if (other == nullptr) continue;
+      context_.Add(code::kSchema, *other,
+                   "the target has `from`, from which `" + std::string(key) +
+                       "` follows",
+                   "leave out one of them");
+    }
+    origin.model = target.model;
+    origin.manifest = target.manifest;
+    const std::string name = ConfigNameOf(origin);
+    target.mesh = MeshInput{name, {}, {}, place};
+    target.rules = {name};
+    target.manifest = name;
+    named_at_.emplace(name, place);
+  }
+
+  // Reads `runtime`: the systems that are to run the plan, for `check`.
+  void ReadRuntimes(const YamlNode& node, std::vector<StepOption>& out) {
+    const auto names = ReadTexts(context_, node, "`runtime`");
+    if (!names) return;
+    for (const std::string& name : *names) {
+      out.push_back(
+          {std::string(kRuntimeOption), name, context_.document.PlaceOf(node)});
+    }
   }
 
   // Reads the keys that set an option of `cost`. The commands that use the

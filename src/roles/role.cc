@@ -547,8 +547,10 @@ bool NamesNorm(std::string_view part) {
 }
 
 bool NamesExperts(std::string_view part, Confidence least) {
-  return part == "experts" || part == "local_experts" ||
-         (least < Confidence::kSure && part.ends_with("_exps"));
+  if (part == "experts" || part == "local_experts") return true;
+  return least < Confidence::kSure &&
+         (part.ends_with("_exps") ||
+          (part.ends_with("_experts") && !NamesSharedExpert(part)));
 }
 
 bool NamesSharedExpert(std::string_view part) {

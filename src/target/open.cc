@@ -24,6 +24,7 @@
 #include "model/name.h"
 #include "model/not_known.h"
 #include "parse/config_fields.h"
+#include "parse/config_name.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
 #include "parse/project.h"
@@ -36,11 +37,13 @@
 #include "program/read.h"
 #include "resolve/resolve.h"
 #include "roles/described.h"
+#include "source/config_codes.h"
 #include "source/file.h"
 #include "source/list.h"
 #include "source/process.h"
 #include "source/wording.h"
 #include "target/choose.h"
+#include "target/from_config.h"
 
 namespace shardc {
 namespace {
@@ -136,6 +139,33 @@ bool PacksExist(const std::vector<std::string>& names, std::string_view naming,
   return true;
 }
 
+// Computes the deployment of the configuration that an input names.
+std::optional<systems::Deployment> DeployNamed(const std::string& name,
+                                               Findings& findings) {
+  const auto origin = ParseConfigName(name);
+  if (!origin) {
+    findings.Add(code::kUsage, {}, ShortQuote(name) + " names no configuration",
+                 "write `config:SYSTEM:FILE`");
+    return std::nullopt;
+  }
+  Findings own;
+  auto out = DeployFile(*origin, false, own);
+  const bool good = !own.HasErrors();
+  findings.NoteReadsOf(own);
+  // What the system does silently is a finding of `check`.
+  for (const Finding& finding : own.all()) {
+    if (finding.level == Level::kError) findings.Add(finding);
+  }
+  return good ? std::move(out) : std::nullopt;
+}
+
+// Returns the path of the config.json of a configuration; empty if it has none.
+std::string ConfigModel(const std::string& name) {
+  Findings ignored;
+  const auto deployment = DeployNamed(name, ignored);
+  return deployment ? deployment->model_path : "";
+}
+
 }  // namespace
 
 bool IsNamed(const MeshInput& input) {
@@ -156,6 +186,19 @@ Place MeshPlace(const MeshInput& mesh) {
 std::optional<Mesh> OpenMesh(const MeshInput& input,
                              std::optional<int64_t> devices, Findings& findings,
                              const FileTexts* texts) {
+  if (IsConfigName(input.file)) {
+    const auto deployment = DeployNamed(input.file, findings);
+    if (!deployment || !deployment->mesh) return std::nullopt;
+    if (devices && *devices != deployment->world) {
+      findings.Add(
+          code::kDeviceCount,
+          {MakeSource("--devices", std::to_string(*devices))},
+          "the configuration has " + Counted(deployment->world, "device"),
+          "give `devices` inside of `from`");
+      return std::nullopt;
+    }
+    return deployment->mesh;
+  }
   if (!IsNamed(input)) {
     findings.Add(code::kUsage, {}, "no mesh is given",
                  "write `--mesh FILE` or `--mesh dp:2,tp:4`");
@@ -185,6 +228,17 @@ std::optional<Manifest> OpenManifest(const std::string& path,
                  "write `--manifest FILE`: shardc's JSON, safetensors, an "
                  "index or a directory of them");
     return std::nullopt;
+  }
+  if (IsConfigName(path)) {
+    auto deployment = DeployNamed(path, findings);
+    if (!deployment) return std::nullopt;
+    if (!deployment->manifest) {
+      findings.Add(code::kConfigUndetermined, Place{deployment->source},
+                   "what a rank holds is not known: " + deployment->no_model,
+                   "give the model's sizes as `model: config.json`, or its "
+                   "parameters as `manifest: FILE`");
+    }
+    return std::move(deployment->manifest);
   }
   ManifestOptions with_plain = options;
   // Whether the manifest has a format that is always a single file, so that it
@@ -251,10 +305,23 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
   const std::string_view naming =
       manifest == nullptr ? "" : NamingOf(*manifest);
   if (!PacksExist(named, naming, findings)) return std::nullopt;
+  // The rules that follow from a configuration replace the text of a file of
+  // its name.
+  FileTexts with_configs = texts == nullptr ? FileTexts() : *texts;
+  for (const std::string& file : named) {
+    if (!IsConfigName(file)) continue;
+    const auto deployment = DeployNamed(file, findings);
+    if (!deployment) return std::nullopt;
+    auto text = systems::RulesOf(*deployment, findings);
+    if (!text) return std::nullopt;
+    with_configs[FileIdOf(file)] = std::move(*text);
+  }
   RuleSet broken;
   auto rules = ReadRules(
       named, [naming](std::string_view name) { return FindPack(name, naming); },
-      findings, &broken, texts, boundary);
+      findings, &broken,
+      with_configs.empty() && texts == nullptr ? nullptr : &with_configs,
+      boundary);
   if (rules) {
     if (manifest != nullptr) FitPacksToStacks(*rules, *manifest);
     NameSources(*rules, named, project_dir);
@@ -488,6 +555,8 @@ std::optional<Opened> OpenTarget(const Target& target,
   auto mesh = options.mesh ? options.mesh
                            : OpenMesh(target.mesh, options.devices, findings,
                                       options.held.texts);
+  // The findings of a configuration would be repeated by its other inputs.
+  if (!mesh && IsConfigName(target.mesh.file)) return std::nullopt;
   if (mesh && options.processes) {
     SetProcesses(*mesh, *options.processes, findings);
   }
@@ -507,6 +576,12 @@ std::optional<Opened> OpenTarget(const Target& target,
   if (!target.model.empty() && (manifest || !builds)) {
     out.model =
         OpenModel(target.model, manifest ? &*manifest : nullptr, findings);
+  } else if (manifest && IsConfigName(target.manifest)) {
+    const std::string config = ConfigModel(target.manifest);
+    if (!config.empty()) {
+      AddDescribed(config, target.families, *manifest);
+      out.model = OpenModel(config, &*manifest, findings);
+    }
   } else if (manifest) {
     out.model = StatedModel(*manifest);
   }

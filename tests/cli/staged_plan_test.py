@@ -97,7 +97,8 @@ class StagedPlan(StagedCase):
                 edit(changed)
                 self.write("edited.json", json.dumps(changed))
                 done = run("export", "megatron", "--plan",
-                           self.path("edited.json"), "--axis", "tp")
+                           self.path("edited.json"), "--axis", "tp",
+                           "--format", "json")
                 self.assertEqual(done.rc, 2, done)
                 with self.assertRaises(shardc.PlanError):
                     shardc.Plan.load(self.path("edited.json"))

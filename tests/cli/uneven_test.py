@@ -377,9 +377,9 @@ class Exports(Inputs):
         for name in self.OF_AXIS:
             with self.subTest(name):
                 # tp divides 6: what fsdp shards is not exported.
-                self.check(run("export", name, *inputs), 0)
+                self.check(run("export", name, *inputs, "--format", "json"), 0)
                 result = self.check(run("export", name, *inputs, "--axis",
-                                        "fsdp"), 2)
+                                        "fsdp", "--format", "json"), 2)
                 self.assertIn("`model.odd.weight`", result.err)
         table = self.check(run("export", "csv", *inputs), 0).out
         self.assertIn('"[7, 6]",F32,"[""fsdp"", ""tp""]","[2, 3]",24,', table)

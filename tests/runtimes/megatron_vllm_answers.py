@@ -47,7 +47,7 @@ def exported(mesh, cases):
     with tempfile.TemporaryDirectory() as folder:
         plan = shardc_answers.plan(folder, mesh, cases)
         of_megatron = json.loads(shardc_answers.run(
-            "export", "megatron", "--plan", plan).stdout)
+            "export", "megatron", "--plan", plan, "--format", "json").stdout)
         plain = [i for i, one in enumerate(of_megatron["params"].values())
                  if one["partition_stride"] == 1]
         of_vllm = {"params": {}}
@@ -55,7 +55,7 @@ def exported(mesh, cases):
             plan = shardc_answers.plan(folder, mesh,
                                        [cases[i] for i in plain])
             of_vllm = json.loads(shardc_answers.run(
-                "export", "vllm", "--plan", plan).stdout)
+                "export", "vllm", "--plan", plan, "--format", "json").stdout)
     entries = iter(of_vllm["params"].values())
     return (list(of_megatron["params"].values()),
             [next(entries) if i in plain else None

@@ -6,14 +6,29 @@
 //
 //   fsdp:2, tp:4 and [["fsdp", "tp"]]  ->  partition_dim 0, stride 2
 //   tp:4 and ["tp"] in parts [2]       ->  partition_dim 0, stride 2
+//
+// As text, exports the flags of Megatron-LM for the plan.
 #include "emit/exports/exporter.h"
+#include "emit/exports/system_keys.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 
 namespace shardc::exports {
 namespace {
 
-void WriteMegatron(const Request& request, Sink& out, Findings& findings) {
+void WriteMegatron(const Request& given, Sink& out, Findings& findings) {
+  if (!given.options.json) {
+    WriteKeysOf("megatron", given, out, findings);
+    return;
+  }
+  ReadPlan of_stage = given.plan.stages ? WithinStage(given.plan) : given.plan;
+  constexpr Exporter kJson{.name = "megatron",
+                           .what = {},
+                           .formats = "json",
+                           .flags = {},
+                           .write = nullptr};
+  if (!StateKvReplicas(kJson, of_stage, findings)) return;
+  const Request request{.plan = of_stage, .options = given.options};
   const auto axis = TensorAxis(request, findings);
   if (!axis || !NoPlacements(request.plan, "megatron", findings) ||
       !EvenShards(request.plan,
@@ -46,11 +61,14 @@ void WriteMegatron(const Request& request, Sink& out, Findings& findings) {
 
 constexpr Exporter kMegatron{
     .name = "megatron",
-    .what = "Megatron-Core's partition dimension and stride per tensor",
-    .formats = "json",
+    .what =
+        "the flags of Megatron-LM; as JSON Megatron-Core's partition "
+        "dimension and stride per tensor",
+    .formats = "text|json",
     .flags = "--mode --axis",
     .write = WriteMegatron,
-    .of_stage = true,
+    .lists_ranks = true,
+    .kv_form = KvForm::kSubAxes,
     .parts_form = PartsForm::kWrites};
 
 }  // namespace shardc::exports

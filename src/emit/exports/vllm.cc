@@ -5,7 +5,10 @@
 // the sharded dimension and the name. For example:
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
+//
+// As text, exports the flags of `vllm serve` for the plan.
 #include "emit/exports/exporter.h"
+#include "emit/exports/system_keys.h"
 #include "source/json_writer.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -44,7 +47,23 @@ bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
   return true;
 }
 
-void WriteVllm(const Request& request, Sink& out, Findings& findings) {
+void WriteVllm(const Request& given, Sink& out, Findings& findings) {
+  if (!given.options.json) {
+    WriteKeysOf("vllm", given, out, findings);
+    return;
+  }
+  ReadPlan of_stage = given.plan.stages ? WithinStage(given.plan) : given.plan;
+  constexpr Exporter kJson{
+      .name = "vllm",
+      .what = {},
+      .formats = "json",
+      .flags = {},
+      .write = nullptr,
+      .no_kv_replicas =
+          "vLLM replicates KV heads by itself when it loads the "
+          "model, and its layers do not state it"};
+  if (!StateKvReplicas(kJson, of_stage, findings)) return;
+  const Request request{.plan = of_stage, .options = given.options};
   const Mode mode = request.options.mode;
   const auto axis = TensorAxis(request, findings);
   if (!axis || !NoPlacements(request.plan, "vllm", findings) ||
@@ -91,13 +110,13 @@ void WriteVllm(const Request& request, Sink& out, Findings& findings) {
 
 constexpr Exporter kVllm{
     .name = "vllm",
-    .what = "vLLM's kind of layer and split dimension per tensor",
-    .formats = "json",
+    .what =
+        "the flags of vLLM; as JSON its kind of layer and split dimension "
+        "per tensor",
+    .formats = "text|json",
     .flags = "--mode --axis",
     .write = WriteVllm,
-    .of_stage = true,
-    .no_kv_replicas =
-        "vLLM replicates KV heads by itself when it loads the "
-        "model, and its layers do not state it"};
+    .lists_ranks = true,
+    .kv_form = KvForm::kSubAxes};
 
 }  // namespace shardc::exports

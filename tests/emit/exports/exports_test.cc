@@ -174,7 +174,7 @@ TEST_CASE("hf-tp-plan writes a style for each module") {
 }
 
 TEST_CASE("megatron writes the split dimension and its stride") {
-  CHECK(Exported(Small(), "megatron") ==
+  CHECK(Exported(Small(), "megatron", {.json = true}) ==
         R"text({
   "tensor_model_parallel_size": 4,
   "params": {
@@ -340,7 +340,7 @@ TEST_CASE("vllm writes column and row parallel layers") {
   plan.params.push_back(Param("conv", {8, 4, 16}, {{}, {"tp"}, {}}));
   plan.params.push_back(Param("up.kernel", {8, 16}, {{}, {"tp"}}));
   plan.params.push_back(Param("down.kernel", {16, 8}, {{"tp"}, {}}));
-  CHECK(Exported(plan, "vllm") ==
+  CHECK(Exported(plan, "vllm", {.json = true}) ==
         R"text({
   "tensor_parallel_size": 4,
   "params": {
@@ -368,12 +368,15 @@ TEST_CASE("a plan that a format cannot express is refused") {
   const Case kCases[] = {
       {"vllm",
        "SHD062 `vllm` loads one contiguous shard per rank, and other axes "
-       "split `[[\"dp\", \"tp\"], null]` of `embed.weight` before `tp`"},
+       "split `[[\"dp\", \"tp\"], null]` of `embed.weight` before `tp`",
+       {.json = true}},
       {"eformer", "SHD001 a plan file does not contain the axis rules"},
       {"maxtext",
        "SHD001 logical axis rules need the logical names of dimensions, which "
        "a plan does not contain"},
-      {"megatron", "SHD028 the mesh has no axis `nope`", {.axis = "nope"}},
+      {"megatron",
+       "SHD028 the mesh has no axis `nope`",
+       {.json = true, .axis = "nope"}},
   };
   for (const Case& test : kCases) {
     CAPTURE(test.format);

@@ -1,0 +1,164 @@
+// Reads configurations of other systems as inputs of targets, and searches
+// folders for them. A search first looks for words that such a file has, so
+// that most files of a repository are not parsed:
+//
+//   train.sh with `--tensor-model-parallel-size`  ->  megatron: train.sh
+#include "target/from_config.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "source/file.h"
+#include "source/list.h"
+#include "source/wording.h"
+#include "systems/config_text.h"
+#include "systems/system.h"
+#include "target/open.h"
+
+namespace shardc {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Larger files are data.
+constexpr int64_t kLongestConfig = int64_t{1} << 20;
+constexpr int64_t kMostFiles = 1'000'000;
+
+constexpr std::array<std::string_view, 11> kEndings = {
+    ".sh",   ".bash", ".slurm", ".sbatch",   ".yaml", ".yml",
+    ".json", ".toml", ".py",    ".template", ".conf"};
+constexpr std::array<std::string_view, 9> kLeftOut = {
+    "node_modules", "site-packages", "__pycache__", "build", "dist",
+    "venv",         "third_party",   "3rdparty",    "target"};
+
+bool HasEnding(const std::string& name) {
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view one) { return name.ends_with(one); });
+}
+
+bool HasText(std::string_view text, std::string_view word) {
+  return text.find(word) != std::string_view::npos;
+}
+
+// Adds the rules of other formats that a file has.
+void AddRules(const std::string& file, std::string_view text,
+              FoundConfigs& out) {
+  const bool yaml = file.ends_with(".yaml") || file.ends_with(".yml");
+  if (yaml && HasText(text, "\nlogical_axis_rules:")) {
+    out.configs.push_back({file, "maxtext", {}});
+  }
+  if (!file.ends_with(".py")) return;
+  const bool specs =
+      HasText(text, "PartitionSpec") || HasText(text, "ColumnWise");
+  const bool rules = HasText(text, "partition_rules") ||
+                     HasText(text, "PARTITION_RULES") ||
+                     HasText(text, "logical_axis_rules");
+  if (specs && rules) out.configs.push_back({file, "python", {}});
+}
+
+void AddSystems(const std::string& path, const std::string& file,
+                std::string text, FoundConfigs& out) {
+  const SourceRef source = MakeSource(path, std::move(text));
+  Findings own;
+  const auto texts = systems::ReadConfigTexts(source, own);
+  std::set<std::pair<std::string, std::string>> known;
+  for (const systems::ConfigText& one : texts) {
+    for (const systems::System& system : systems::Systems()) {
+      if (!systems::IsOf(system, one)) continue;
+      if (!known.emplace(system.name, one.name).second) continue;
+      out.configs.push_back({file, system.name, one.name});
+    }
+  }
+  if (texts.empty() && own.HasErrors()) {
+    out.unread.emplace_back(file, own.all().front().message);
+  }
+}
+
+}  // namespace
+
+std::optional<systems::Deployment> DeployFile(const ConfigOrigin& origin,
+                                              bool lenient,
+                                              Findings& findings) {
+  const systems::System* system = systems::FindSystem(origin.system);
+  if (system == nullptr) {
+    std::vector<std::string> names;
+    for (const systems::System& one : systems::Systems()) {
+      names.push_back(one.name);
+    }
+    findings.Add(code::kReference, {},
+                 "there is no system " + ShortQuote(origin.system),
+                 DidYouMean(origin.system, names,
+                            "the systems are " + ListInWords(names, Quote)));
+    return std::nullopt;
+  }
+  const size_t before = findings.errors();
+  const SourceRef source = ReadSource(origin.file, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto text =
+      systems::ReadConfig(*system, source, origin.symbol, findings);
+  systems::ConfigInputs inputs;
+  inputs.devices = origin.devices;
+  inputs.model = origin.model;
+  inputs.families = origin.families;
+  inputs.set = origin.set;
+  inputs.lenient = lenient;
+  if (!origin.manifest.empty()) {
+    inputs.given_manifest = OpenManifest(origin.manifest, {}, findings);
+  }
+  if (!text || findings.errors() > before) return std::nullopt;
+  return systems::Deploy(*system, *text, inputs, findings);
+}
+
+FoundConfigs FindConfigs(const std::string& folder) {
+  FoundConfigs out;
+  std::vector<std::string> words;
+  for (const systems::System& system : systems::Systems()) {
+    words.insert(words.end(), system.words.begin(), system.words.end());
+  }
+  std::error_code error;
+  fs::recursive_directory_iterator at(
+      folder.empty() ? "." : folder,
+      fs::directory_options::skip_permission_denied, error);
+  const fs::recursive_directory_iterator end;
+  std::vector<std::string> files;
+  for (; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    std::error_code ignored;
+    if (at->is_directory(ignored)) {
+      if (at->is_symlink(ignored) || name.starts_with('.') ||
+          IsAmong(name, kLeftOut)) {
+        at.disable_recursion_pending();
+      }
+      continue;
+    }
+    if (!at->is_regular_file(ignored)) continue;
+    if (++out.files > kMostFiles) break;
+    if (!HasEnding(name)) continue;
+    const auto size = at->file_size(ignored);
+    if (ignored || static_cast<int64_t>(size) > kLongestConfig) continue;
+    files.push_back(at->path().lexically_normal().string());
+  }
+  std::sort(files.begin(), files.end());
+  for (const std::string& path : files) {
+    Findings ignored;
+    const SourceRef source = ReadSource(path, ignored, kLongestConfig);
+    if (source == nullptr) continue;
+    const std::string_view text = source->text();
+    const std::string file =
+        folder.empty() ? path
+                       : fs::path(path).lexically_relative(folder).string();
+    AddRules(file, text, out);
+    const bool any =
+        std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+          return HasText(text, std::string_view(word));
+        });
+    if (any) AddSystems(path, file, std::string(text), out);
+  }
+  return out;
+}
+
+}  // namespace shardc

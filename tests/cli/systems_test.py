@@ -1,0 +1,592 @@
+"""Configurations of other systems: the mesh, the coordinates and the shapes of
+each rank equal those that the system's own code makes (testdata/systems), each
+check of systems/ finds its example and not its right counterpart, and import,
+targets and `check` without a project agree."""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import unittest
+
+import yaml
+
+from driver import ROOT, TESTDATA, Case, run
+
+SAMPLES = os.path.join(TESTDATA, "systems")
+SYSTEMS = os.path.join(ROOT, "systems")
+
+
+def described():
+    """Returns the descriptions of all systems by name."""
+    out = {}
+    for name in sorted(os.listdir(SYSTEMS)):
+        if name.endswith(".yaml"):
+            with open(os.path.join(SYSTEMS, name), encoding="utf-8") as file:
+                out[name[:-5]] = yaml.safe_load(file)
+    return out
+
+
+def read_json(*parts):
+    with open(os.path.join(*parts), encoding="utf-8") as file:
+        return json.load(file)
+
+
+class Samples(Case):
+    def deployment(self, name, file, *more, rc=0):
+        got = run("show", "config", os.path.join(SAMPLES, name, file),
+                  "--format", "json", *more)
+        self.assertEqual(got.rc, rc, got.err + got.out)
+        return json.loads(got.out), read_json(SAMPLES, name, "expect.json")
+
+    def held(self, deployment, rank):
+        for group in deployment["ranks"]:
+            if rank in group["ranks"]:
+                return group["params"]
+        self.fail(f"no rank {rank}")
+
+    def test_megatron_dense(self):
+        got, want = self.deployment("megatron-dense", "run.sh")
+        self.assertEqual(got["world"], want["mesh"]["world"])
+        self.assertEqual(got["grids"], [want["mesh"]["axes"]])
+        self.assertEqual(got["derived"]["padded_vocab"], "1024")
+        self.compare_megatron(got, want)
+
+    def test_megatron_experts(self):
+        got, want = self.deployment("megatron-moe-mla", "run.sh")
+        self.assertEqual(got["world"], want["mesh"]["world"])
+        self.assertEqual(got["grids"],
+                         [want["mesh"]["axes"], want["mesh"]["expert_axes"]])
+        sizes = {axis["name"]: axis["size"] for axis in got["mesh"]["axes"]}
+        self.assertEqual(list(sizes.values()), [2, 2, 2, 2])
+        self.assertEqual(got["axes"]["dp"], ["edp", got["axes"]["dp"][1]])
+        self.assertEqual(got["axes"]["ep"], [got["axes"]["dp"][1], "tp"])
+        self.assertEqual(got["stages"]["layers"], [2, 1, 2, 0])
+        self.compare_megatron(got, want)
+
+    def compare_megatron(self, got, want):
+        for one in got["coordinates"]:
+            expected = want["coords"][str(one["rank"])]
+            for axis, index in expected.items():
+                if axis in one:
+                    self.assertEqual(one[axis], index, (one, expected))
+        compared = 0
+        for rank in range(got["world"]):
+            chunks = want["ranks"][str(rank)]
+            if isinstance(chunks, str):
+                chunks = want["ranks"][chunks.removeprefix("as ")]
+            expected = {}
+            for chunk in chunks:
+                for name, shape in chunk["params"].items():
+                    # Experts of a rank are counted there; the tree has all of
+                    # them in one tensor.
+                    local = re.sub(r"local_experts\.\d+\.", "", name)
+                    if local != name:
+                        count = expected.get(local, [0])[0] + 1
+                        expected[local] = [count, *shape]
+                    else:
+                        expected[name] = shape
+            self.assertEqual(self.held(got, rank), expected, rank)
+            compared += len(expected)
+        self.assertGreater(compared, 100)
+
+    def test_torchtitan(self):
+        got, want = self.deployment("torchtitan-moe-mla", "run.sh")
+        self.assertEqual(got["world"], want["world"])
+        by_rank = {one["rank"]: one for one in got["coordinates"]}
+        for rank, axes in want["coords [size, index]"].items():
+            for axis, value in axes.items():
+                if value is not None:
+                    self.assertEqual(by_rank[int(rank)][axis], value[1],
+                                     (rank, axis))
+        for rank, chunks in want["ranks"].items():
+            if isinstance(chunks, str):
+                chunks = want["ranks"][chunks.removeprefix("as ")]
+            expected = {name: one["local"] for chunk in chunks
+                        for name, one in chunk.items()}
+            self.assertEqual(self.held(got, int(rank)), expected, rank)
+
+    def compare_ranks(self, got, want):
+        for rank, params in want["ranks"].items():
+            self.assertEqual(self.held(got, int(rank)), params, rank)
+
+    def test_accelerate(self):
+        manifest = os.path.join(SAMPLES, "accelerate-fsdp2", "manifest.json")
+        got, want = self.deployment("accelerate-fsdp2", "accelerate.yaml",
+                                    "--manifest", manifest)
+        sizes = {axis["name"]: axis["size"] for axis in got["mesh"]["axes"]}
+        self.assertEqual(sizes, want["mesh"]["axes"])
+        self.compare_ranks(got, want)
+
+    def test_accelerate_tensor_axis_is_not_applied(self):
+        manifest = os.path.join(SAMPLES, "accelerate-fsdp2", "manifest.json")
+        file = os.path.join(SAMPLES, "accelerate-tp2-not-applied",
+                            "accelerate.yaml")
+        got, want = self.deployment("accelerate-tp2-not-applied",
+                                    "accelerate.yaml", "--manifest", manifest)
+        sizes = {axis["name"]: axis["size"] for axis in got["mesh"]["axes"]}
+        self.assertEqual(sizes, want["mesh"]["axes"])
+        self.compare_ranks(got, want)
+        text = run("show", "config", file, "--manifest", manifest)
+        self.assertIn("splits nothing by itself", text.err)
+
+    def test_deepspeed(self):
+        for name in ("deepspeed-autotp2-zero1", "deepspeed-autotp4-kv2"):
+            with self.subTest(name):
+                got, want = self.deployment(name, "ds_config.json", "--devices",
+                                            "4")
+                self.assertEqual(got["grids"], [want["mesh"]["axes"]])
+                self.compare_ranks(got, want)
+
+    def test_parts_that_a_plan_cannot_state_are_refused(self):
+        got = run("import", "deepspeed",
+                  os.path.join(SAMPLES, "deepspeed-autotp4-kv2",
+                               "ds_config.json"), "--devices", "4")
+        self.assertEqual(got.rc, 2)
+        self.assertIn("which are 128, 128, 0, 0", got.err)
+
+    def test_vllm(self):
+        got, want = self.deployment("vllm-tp4", "serve.sh")
+        self.assertEqual({axis: size for axis, size in got["grids"][0].items()
+                          if axis in want["mesh"]["axes"]},
+                         want["mesh"]["axes"])
+        for rank, expected in want["ranks"].items():
+            held = self.held(got, int(rank))
+            layer = {re.sub(r"^model\.layers\.0\.", "", name): shape
+                     for name, shape in held.items()}
+            rows = [layer[f"self_attn.{one}_proj.weight"][0] for one in "qkv"]
+            self.assertEqual(
+                sum(rows), expected["qkv_proj.weight (8 heads, 2 KV heads of "
+                                    "32)"][0])
+            self.assertEqual(layer["self_attn.o_proj.weight"],
+                             expected["o_proj.weight"])
+            self.assertEqual(2 * layer["mlp.gate_proj.weight"][0],
+                             expected["gate_up_proj.weight"][0])
+            self.assertEqual(layer["mlp.down_proj.weight"],
+                             expected["down_proj.weight"])
+            self.assertEqual(held["model.embed_tokens.weight"],
+                             expected["embed_tokens.weight (vocab 1001)"])
+            self.assertEqual(held["lm_head.weight"],
+                             expected["lm_head.weight (vocab 1001)"])
+
+    def test_sglang(self):
+        got, want = self.deployment("sglang-dp-attention", "serve.sh")
+        self.assertEqual(got["world"], want["world"])
+        for name, size in want["derived"].items():
+            self.assertEqual(got["derived"][name], str(size))
+        expected = want["every rank"]
+        for rank in range(got["world"]):
+            held = self.held(got, rank)
+            rows = [held[f"model.layers.0.self_attn.{one}_proj.weight"][0]
+                    for one in "qkv"]
+            self.assertEqual(sum(rows), expected["qkv_proj.weight"][0])
+            self.assertEqual(held["model.layers.0.self_attn.o_proj.weight"],
+                             expected["o_proj.weight"])
+            experts = [held["model.layers.0.mlp.experts." + one]
+                       for one in ("gate_up_proj", "down_proj")]
+            self.assertEqual(experts,
+                             [expected["experts.w13"], expected["experts.w2"]])
+
+
+class Checks(Case):
+    """Each check finds its example, and not its right counterpart."""
+
+    def files_of(self, system, description, text, folder):
+        """Writes an example to files, and returns the configuration and the
+        further options."""
+        more, lines, environment = [], [], ""
+        for line in text.split("\n"):
+            found = re.match(r"(config|model_sizes)\.json: (.*)$", line)
+            if found:
+                with open(os.path.join(folder, found[1] + ".json"), "w",
+                          encoding="utf-8") as file:
+                    file.write(found[2])
+            elif line.startswith("devices: "):
+                more = ["--devices", line.removeprefix("devices: ")]
+            elif line.startswith("environment: "):
+                environment = line.removeprefix("environment: ") + " "
+            else:
+                lines.append(line)
+        text = "\n".join(lines)
+        if text.startswith("{"):
+            name = "example.json"
+        elif text.startswith("--"):
+            name = "example.sh"
+            text = f"{environment}{description['commands'][0]} {text}"
+            if system == "vllm":
+                text = text.replace("vllm serve", "vllm serve MODEL")
+        else:
+            name = "example.yaml"
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        return os.path.join(folder, name), more
+
+    def found(self, system, description, text):
+        with tempfile.TemporaryDirectory() as folder:
+            file, more = self.files_of(system, description, text, folder)
+            got = run("show", "config", file, "--system", system, *more)
+            self.assertIn(got.rc, (0, 1), got.err)
+            return got.err
+
+    def test_examples(self):
+        for system, description in described().items():
+            for check in description.get("checks", []):
+                with self.subTest(system=system, check=check["name"]):
+                    source = "source: " + check["source"]
+                    wrong = self.found(system, description, check["example"])
+                    code = "SHD702" if check.get("silent") else "SHD701"
+                    self.assertIn(code, wrong)
+                    self.assertIn(source, wrong)
+                    said = re.split(r"\{[^}]*\}", check["says"])
+                    self.assertTrue(all(one in wrong for one in said),
+                                    (said, wrong))
+                    right = self.found(system, description, check["right"])
+                    self.assertNotIn("SHD701", right)
+                    self.assertNotIn("SHD702", right)
+                    self.assertNotIn("SHD703", right)
+
+
+class Forms(Case):
+    """The same keys in a script, YAML, TOML, JSON and Python."""
+
+    TITAN = {"tensor_parallel_degree": 2, "pipeline_parallel_degree": 2}
+
+    def grids(self, name, text, *more):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            got = run("show", "config", path, "--format", "json", *more)
+            self.assertEqual(got.rc, 0, got.err + got.out)
+            return json.loads(got.out)["grids"]
+
+    def test_torchtitan(self):
+        flags = "torchrun -m torchtitan.train " + " ".join(
+            f"--parallelism.{key} {value}" for key, value in
+            self.TITAN.items())
+        toml = "[parallelism]\n" + "\n".join(
+            f"{key} = {value}  # a comment" for key, value in
+            self.TITAN.items())
+        python = ("def mine():\n    return Trainer.Config(\n"
+                  "        parallelism=ParallelismConfig(\n" + "".join(
+                      f"            {key}={value},\n" for key, value in
+                      self.TITAN.items()) + "        ),\n    )\n")
+        texts = [("a.sh", flags), ("a.toml", toml), ("a.py", python),
+                 ("a.json", json.dumps({"parallelism": self.TITAN})),
+                 ("a.yaml", yaml.safe_dump({"parallelism": self.TITAN}))]
+        for name, text in texts:
+            with self.subTest(name):
+                self.assertEqual(self.grids(name, text, "--devices", "8"), [
+                    {"pp": 2, "dp_replicate": 1, "dp_shard": 2, "cp": 1,
+                     "tp": 2}])
+
+    def test_python_that_follows_another_function(self):
+        text = ("def base():\n    return Trainer.Config(parallelism="
+                "ParallelismConfig(tensor_parallel_degree=4))\n\n"
+                "def mine():\n    config = base()\n"
+                "    config.parallelism.pipeline_parallel_degree = 2\n"
+                "    return config\n")
+        self.assertEqual(
+            self.grids("a.py", text, "--devices", "8", "--symbol", "mine"),
+            [{"pp": 2, "dp_replicate": 1, "dp_shard": 1, "cp": 1, "tp": 4}])
+
+    def test_scripts(self):
+        want = [{"pp": 2, "dp": 2, "cp": 1, "tp": 4}]
+        call = "torchrun --nproc-per-node 8 --nnodes 2 pretrain_gpt.py "
+        flags = ("--tensor-model-parallel-size {} "
+                 "--pipeline-model-parallel-size {}")
+        scripts = {
+            "plain": call + flags.format(4, 2),
+            "variables": "TP=4\nPP=$((TP / 2))\n" + call +
+                         flags.format("$TP", "${PP}"),
+            "array": "ARGS=(\n  " + flags.format(4, 2) +
+                     "  # tensor and pipeline\n)\n" + call + "${ARGS[@]}",
+            "quoted array": "ARGS=(" + flags.format(4, 2) + ")\n" + call +
+                            '"${ARGS[@]}"',
+            "string": 'ARGS="\n  ' + flags.format(4, 2).replace(
+                " --pipe", " \\\n  --pipe") + '"\n' + call + "$ARGS",
+            "default": call + flags.format("${TP:-4}", "${PP:-2}"),
+            "appended": "ARGS=(--tensor-model-parallel-size 4)\n"
+                        "ARGS+=(--pipeline-model-parallel-size 2)\n" + call +
+                        "${ARGS[*]}",
+            "equals": call + flags.format(4, 2).replace("size ", "size="),
+            "underscores": call + flags.format(4, 2).replace(
+                "-parallel-size", "_parallel_size").replace("-model", "_model"),
+        }
+        scripts["underscores"] = call + flags.format(4, 2)
+        for name, text in scripts.items():
+            with self.subTest(name):
+                self.assertEqual(self.grids("a.sh", text), want)
+
+    def test_arguments_of_a_script_are_not_known(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.sh")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("torchrun --nproc-per-node 8 pretrain_gpt.py \\\n"
+                           "  --tensor-model-parallel-size $1\n")
+            got = run("import", "megatron", path)
+            self.assertEqual(got.rc, 2)
+            self.assertIn("a.sh:2:3", got.err)
+            self.assertIn("`$1` is an argument of the script", got.err)
+            more = run("show", "config", path, "--format", "json", "--set",
+                       "tensor-model-parallel-size=4")
+            self.assertEqual(json.loads(more.out)["grids"],
+                             [{"pp": 1, "dp": 2, "cp": 1, "tp": 4}])
+
+    def test_branches_of_a_condition_are_not_known(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.sh")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("if [ $SIZE = 7b ]; then\n  TP=2\nelse\n  TP=8\nfi\n"
+                           "torchrun --nproc-per-node 8 pretrain_gpt.py "
+                           "--tensor-model-parallel-size $TP\n")
+            got = run("import", "megatron", path)
+            self.assertEqual(got.rc, 2)
+            self.assertIn("several branches", got.err)
+
+    def test_manifest_of_a_container(self):
+        text = ("apiVersion: apps/v1\nkind: Deployment\nspec:\n  containers:\n"
+                "    - image: vllm/vllm-openai:latest\n"
+                "      command: [vllm, serve, MODEL]\n      args:\n"
+                "        - --tensor-parallel-size\n        - '4'\n---\n"
+                "apiVersion: v1\nkind: Service\n")
+        self.assertEqual(self.grids("a.yaml", text), [
+            {"dp": 1, "pp": 1, "pcp": 1, "tp": 4}])
+
+
+class Targets(Case):
+    def folder_of(self, name):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        for file in os.listdir(os.path.join(SAMPLES, name)):
+            if file != "expect.json":
+                shutil.copy(os.path.join(SAMPLES, name, file), folder)
+        return folder
+
+    def test_import_and_target_agree(self):
+        for name, system, file, more in (
+                ("megatron-moe-mla", "megatron", "run.sh", []),
+                ("megatron-dense", "megatron", "run.sh", []),
+                ("torchtitan-moe-mla", "torchtitan", "run.sh", []),
+                ("accelerate-fsdp2", "accelerate", "accelerate.yaml",
+                 ["--manifest", "manifest.json"])):
+            with self.subTest(name):
+                folder = self.folder_of(name)
+                done = run("import", system, file, *more, "-o", "rules.yaml",
+                           "--mesh-output", "mesh.yaml", "--manifest-output",
+                           "all.json", "--project-output", "shardc.yaml",
+                           cwd=folder)
+                self.assertEqual(done.rc, 0, done.err)
+                files = run("plan", "--rules", "rules.yaml", "--mesh",
+                            "mesh.yaml", "--manifest", "all.json",
+                            "--no-project", cwd=folder)
+                self.assertEqual(files.rc, 0, files.err)
+                target = run("plan", cwd=folder)
+                self.assertEqual(target.rc, 0, target.err)
+                one, other = json.loads(files.out), json.loads(target.out)
+                self.assertEqual(
+                    {name: (param["spec"], param.get("shard_shape"))
+                     for name, param in one["params"].items()},
+                    {name: (param["spec"], param.get("shard_shape"))
+                     for name, param in other["params"].items()})
+                shown = json.loads(run("show", "config", file, "--format",
+                                       "json", *more, cwd=folder).out)
+                held = {}
+                for group in shown["ranks"]:
+                    for param, shape in group["params"].items():
+                        before = held.get(param, shape)
+                        held[param] = [max(a, b) for a, b in
+                                       zip(before, shape)]
+                self.assertEqual({name: param["shard_shape"] for name, param in
+                                  one["params"].items()}, held)
+
+    def test_check_of_a_target(self):
+        folder = self.folder_of("megatron-dense")
+        with open(os.path.join(folder, "shardc.yaml"), "w",
+                  encoding="utf-8") as file:
+            file.write("version: 1\ntargets:\n  t:\n"
+                       "    from: {megatron: run.sh}\n")
+        self.assertEqual(run("check", cwd=folder).rc, 0)
+        path = os.path.join(folder, "run.sh")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("--num-layers 6", "--num-layers 7"))
+        got = run("check", cwd=folder)
+        self.assertEqual(got.rc, 1, got.err)
+        self.assertIn("SHD701", got.out + got.err)
+        self.assertIn("run.sh:4", got.out + got.err)
+
+    def test_check_without_a_project(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        for name in sorted(os.listdir(SAMPLES)):
+            shutil.copytree(os.path.join(SAMPLES, name),
+                            os.path.join(folder, name))
+        with open(os.path.join(folder, "maxtext.yml"), "w",
+                  encoding="utf-8") as file:
+            file.write("base_num_layers: 2\nlogical_axis_rules: []\n")
+        with open(os.path.join(folder, "rules.py"), "w",
+                  encoding="utf-8") as file:
+            file.write("from jax.sharding import PartitionSpec as P\n"
+                       "partition_rules = [('w', P('tp'))]\n")
+        got = run("check", cwd=folder)
+        self.assertEqual(got.rc, 0, got.err + got.out)
+        for system in ("megatron", "torchtitan", "deepspeed", "accelerate",
+                       "vllm", "sglang", "maxtext"):
+            self.assertIn(f": {system}" if system != "maxtext" else "MaxText",
+                          got.err)
+        self.assertIn("rules in Python", got.err)
+        self.assertIn("AutoTP divides attention", got.out)
+        self.assertIn("splits nothing by itself", got.out)
+
+
+MEGATRON = ("torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 "
+            "--hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+            "--max-position-embeddings 64 --seq-length 64 --bf16")
+LLAMA = json.dumps({
+    "model_type": "llama", "vocab_size": 1024, "hidden_size": 256,
+    "intermediate_size": 642, "num_hidden_layers": 6,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "dtype": "bfloat16"})
+TARGET = "version: 1\ntargets:\n  t:\n    from: {}\n"
+# Files, a command, its exit status, and what it reports.
+REFUSED = [
+    ({"a.sh": MEGATRON}, "import megatron a.sh --format json", 2,
+     "the rules of a configuration are written as YAML"),
+    ({"a.sh": MEGATRON}, "import megatron a.sh -o x --mesh-output x", 2,
+     "two outputs are one file:"),
+    ({"a.yaml": "distributed_type: FSDP\nnum_processes: 4\n"},
+     "import accelerate a.yaml", 2, "what a rank holds is not known:"),
+    ({"a.sh": MEGATRON}, "init --format json", 2,
+     "the targets of found configurations are printed as text"),
+    ({"a.json": '{"zero_optimization": {"stage": 1}}'}, "init", 2,
+     "no plan follows from the configurations of the folder"),
+    ({"a.sh": MEGATRON, "shardc.yaml": TARGET.format("{megatron: a.sh}")},
+     "check --runtime nope", 2, "there is no system"),
+    ({"a.sh": MEGATRON, "shardc.yaml": TARGET.format("{nope: a.sh}")},
+     "plan", 2, "there is no system"),
+    ({"a.txt": "words"}, "show config a.txt", 2,
+     "no system has a configuration like this"),
+    ({"a.sh": MEGATRON,
+      "shardc.yaml": TARGET.format("{megatron: a.sh, vllm: a.sh}")}, "check", 2,
+     "`from` names two systems,"),
+    ({"shardc.yaml": TARGET.format("{devices: 8}")}, "check", 2,
+     "`from` names no system"),
+    ({"a.sh": MEGATRON, "shardc.yaml": TARGET.format(
+        "{megatron: a.sh}\n    mesh: tp:2")}, "check", 2,
+     "the target has `from`, from which `mesh` follows"),
+    ({"a.sh": MEGATRON}, "import megatron a.sh --set colour=red", 2,
+     "has no key `colour` that changes what a rank holds"),
+    ({"a.sh": MEGATRON + " --use-megatron-fsdp"}, "import megatron a.sh", 2,
+     "the effect of `--use-megatron-fsdp` is not computed:"),
+    ({"a.sh": MEGATRON, "config.json": "[]"}, "import megatron a.sh", 2,
+     "the sizes of the model are no object"),
+    ({"a.sh": MEGATRON}, "import megatron a.sh --devices 8388608", 2,
+     "the configuration has more than"),
+    ({"a.sh": MEGATRON + " --tensor-model-parallel-size 4 --num-experts 6 "
+      "--expert-model-parallel-size 3 --expert-tensor-parallel-size 1 "
+      "--pipeline-model-parallel-size 2 --sequence-parallel"},
+     "import megatron a.sh --devices 24", 2,
+     "no mesh of axes has both grids of ranks:"),
+    ({"a.sh": "vllm serve x --tensor-parallel-size 4", "config.json": LLAMA},
+     "import vllm a.sh", 2, "cannot divide dimension"),
+    ({"a.sh": "export VLLM_PP_LAYER_PARTITION=3,4\n"
+      "vllm serve x --pipeline-parallel-size 2", "config.json": LLAMA},
+     "import vllm a.sh", 2, "layers cannot be divided among"),
+    ({"a.py": "def f():\n    return C(tensor_parallel_degree=2)\n"},
+     "show config a.py --symbol g --devices 8", 2,
+     "there is no configuration `g`"),
+    ({"a.txt": "words"}, "show config a.txt --system megatron", 2,
+     "there is no configuration of Megatron-LM here"),
+    ({"a.py": "def f():\n    return C(tensor_parallel_degree=2)\n"
+      "def g():\n    return C(tensor_parallel_degree=4)\n"},
+     "show config a.py --devices 8", 2, "there are 2 configurations here"),
+    ({"a.json": '{"tensor_parallel": {"autotp_size": 8}}',
+      "config.json": LLAMA}, "import deepspeed a.json --devices 8", 2,
+     "a plan cannot state the parts of dimension"),
+    ({"a.toml": "[a\nb = 1\n"}, "show config a.toml --system torchtitan", 2,
+     "the name of a section does not end in `]`"),
+    ({"a.toml": "[a]\nb\n"}, "show config a.toml --system torchtitan", 2,
+     "a line of TOML has neither a section nor a key and a value"),
+    ({"a.toml": "[a]\nb = \"c\n"}, "show config a.toml --system torchtitan", 2,
+     "a string has no closing quote"),
+    ({"a.sh": MEGATRON, "shardc.yaml": TARGET.format("{megatron: a.sh}")},
+     "check --runtime accelerate", 1, "has no keys that state a plan"),
+    ({}, "plan --no-project --mesh tp:2 --rules config:x --manifest config:x",
+     2, "names no configuration"),
+]
+
+
+class Refused(Case):
+    def test_refused(self):
+        for files, command, status, words in REFUSED:
+            with self.subTest(command=command, words=words), \
+                    tempfile.TemporaryDirectory() as folder:
+                for name, text in files.items():
+                    with open(os.path.join(folder, name), "w",
+                              encoding="utf-8") as file:
+                        file.write(text)
+                got = run(*command.split(), cwd=folder)
+                self.assertEqual(got.rc, status, got.out + got.err)
+                self.assertIn(words, got.out + got.err)
+                self.assertEqual(sorted(os.listdir(folder)), sorted(files))
+
+
+class Exports(Case):
+    """The keys of a plan, and back."""
+
+    def test_import_and_export_agree(self):
+        for name, system in (("megatron-dense", "megatron"),
+                             ("megatron-moe-mla", "megatron"),
+                             ("torchtitan-moe-mla", "torchtitan")):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                file = os.path.join(SAMPLES, name, "run.sh")
+                done = run("import", system, file, "-o", "rules.yaml",
+                           "--mesh-output", "mesh.yaml", "--manifest-output",
+                           "all.json", cwd=folder)
+                self.assertEqual(done.rc, 0, done.err)
+                keys = run("export", system, "--rules", "rules.yaml", "--mesh",
+                           "mesh.yaml", "--manifest", "all.json",
+                           "--no-project", cwd=folder)
+                self.assertEqual(keys.rc, 0, keys.err)
+                back = "back.toml" if system == "torchtitan" else "back.sh"
+                with open(os.path.join(folder, back), "w",
+                          encoding="utf-8") as out:
+                    out.write(keys.out)
+                one = json.loads(run("show", "config", file, "--format",
+                                     "json").out)
+                other = json.loads(run(
+                    "show", "config", back, "--system", system, "--devices",
+                    str(one["world"]), "--format", "json", "--set",
+                    "num_experts=8" if "moe" in name and system == "megatron"
+                    else "tensor-model-parallel-size=4"
+                    if system == "megatron" else
+                    "parallelism.pipeline_parallel_degree=2",
+                    cwd=folder).out)
+                self.assertEqual(one["grids"], other["grids"])
+                if "stages" in one and "layout" in keys.out:
+                    self.assertIn("Ett|t|tt|L", keys.out)
+
+    def test_what_a_system_cannot_state(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "config.json"), "w",
+                      encoding="utf-8") as file:
+                file.write(LLAMA)
+            inputs = ["--mesh", "fsdp:2,tp:2", "--rules", "builtin:llama/hf",
+                      "--model", "config.json", "--no-project"]
+            got = run("export", "vllm", *inputs, cwd=folder)
+            self.assertEqual(got.rc, 2)
+            self.assertIn("weights are sharded over 2 data parallel ranks",
+                          got.err)
+            got = run("export", "torchtitan", *inputs, cwd=folder)
+            self.assertEqual(got.rc, 0, got.err)
+            self.assertIn("data_parallel_shard_degree = 2", got.out)
+            verdict = run("check", *inputs, "--runtime", "vllm,torchtitan",
+                          "--select", "SHD7", cwd=folder)
+            self.assertEqual(verdict.rc, 1, verdict.out + verdict.err)
+            self.assertIn("vLLM cannot run this plan", verdict.out)
+
+
+if __name__ == "__main__":
+    unittest.main()
