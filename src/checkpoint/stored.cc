@@ -485,14 +485,17 @@ class TreeInput {
   // whether it is one.
   bool ListOther(const stored::Array& array) {
     if (array.dtype && array.unreadable.empty()) return false;
+    AddOther(array, array.unreadable);
+    return true;
+  }
+
+  void AddOther(const stored::Array& array, const std::string& why) {
     out_.others.push_back(
         {array.name,
          "array " + ShapeText(array.shape) + " of " +
              (array.dtype ? std::string(DtypeName(*array.dtype))
                           : std::string("a data type of another library")) +
-             (array.unreadable.empty() ? "" : ", not readable: ") +
-             array.unreadable});
-    return true;
+             (why.empty() ? "" : ", not readable: ") + why});
   }
 
   void NoteLeaves() {
@@ -604,7 +607,14 @@ class TreeInput {
     PlacesDigest places;
     const int64_t chunks = array.Chunks();
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const auto place = tree_->reader->Find(index, chunk, findings_);
+      Findings missing;
+      const auto place = tree_->reader->Find(
+          index, chunk, options_.listing ? missing : findings_);
+      if (!place && options_.listing) {
+        AddOther(array, missing.all().empty() ? std::string("not readable")
+                                              : missing.all().front().message);
+        return true;
+      }
       if (!place) return false;
       if (place->file.empty() && place->bytes == 0) ++absent_;
       std::optional<uint32_t> file = 0;

@@ -52,28 +52,6 @@ def pickled_values(folder):
 
 class Listed(Base):
     def listed(self, sample):
-        done = subprocess.run(
-            [BIN, "checkpoint", "list", os.path.join(SAMPLES, sample), "--format",
-             "json"], capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, sample + done.stderr)
-        found = json.loads(done.stdout)
-        return ({one["name"]: one["dtype"] for one in found["tensors"]},
-                {one["name"]: one["what"] for one in found["others"]})
-
-    def test_a_list_has_what_no_output_can_store(self):
-        """Nothing is copied, so that no value and no data type is refused."""
-        for name in os.listdir(SAMPLES):
-            if name + ".want.json" in os.listdir(SAMPLES):
-                self.listed(name)
-        tensors, others = self.listed("dcp_4ranks")
-        self.assertEqual(others["step"], "pickled value")
-        self.assertIn("model.uneven", tensors)
-        self.assertNotIn("step", tensors)
-        self.assertEqual(self.listed("orbax_ocdbt")[0]["i4"], "I4")
-
-
-class Listed(Base):
-    def listed(self, sample):
         found = json.loads(self.shardc(
             "checkpoint", "list", os.path.join(SAMPLES, sample), "--format",
             "json").stdout)
@@ -83,8 +61,7 @@ class Listed(Base):
     def test_a_list_has_what_no_output_can_store(self):
         """Nothing is copied, so that no value and no data type is refused."""
         for name in sample_names():
-            if name != "ts_zarr2_codecs":  # a chunk of `hole` is missing
-                self.listed(name)
+            self.listed(name)
         tensors, others = self.listed("dcp_4ranks")
         self.assertEqual(others["step"], "pickled value")
         self.assertIn("model.uneven", tensors)
@@ -93,6 +70,25 @@ class Listed(Base):
         text = self.shardc("checkpoint", "list",
                            os.path.join(SAMPLES, "dcp_4ranks")).stdout
         self.assertIn("\n  step  pickled value\n", text)
+
+    def test_a_list_has_the_arrays_that_cannot_be_read(self):
+        tensors, others = self.listed("ts_zarr2_codecs")
+        self.assertIn("is missing", others["hole"])
+        self.assertIn("array [", others["hole"])
+        self.assertIn("`bz2`", others["bz"])
+        self.assertNotIn("hole", tensors)
+        self.assertGreater(len(tensors), 4)
+        # The chunks of a shard whose index is cut cannot be found.
+        folder = self.path("cut")
+        shutil.copytree(os.path.join(SAMPLES, "ts_zarr3_codecs"), folder)
+        whole = self.listed(folder)[0]
+        for at, _, files in os.walk(os.path.join(folder, "s_end", "c")):
+            for file in files:
+                with open(os.path.join(at, file), "r+b") as opened:
+                    opened.truncate(3)
+        tensors, others = self.listed(folder)
+        self.assertEqual(set(whole) - set(tensors), {"s_end"})
+        self.assertIn("not readable", others["s_end"])
 
 
 class OtherFormats(Base):
