@@ -202,10 +202,12 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
                 }
               });
   std::vector<uint32_t> order;
+  bool bounded = true;
   for (uint32_t i = 0; i < candidates.size(); ++i) {
     const Bound& bound = out.bounds[i];
     if (bound.bytes < 0) {
       ++out.left;
+      bounded = false;
     } else if (!bound.reasons.empty()) {
       ++out.illegal;
     } else if (!bound.fits) {
@@ -241,6 +243,10 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
     }
     if (deadline.IsOver() && begin > 0) {
       out.left += static_cast<int64_t>(block.size() + order.size() - next);
+      // The candidates are in the order of their bounds.
+      if (bounded && !block.empty()) {
+        out.left_bound = out.bounds[block.front()].seconds;
+      }
       break;
     }
     begin = next;

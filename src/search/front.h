@@ -90,8 +90,11 @@ struct Searched {
   // The number of illegal candidates, and the number of candidates that exceed
   // the device memory.
   int64_t illegal = 0, too_large = 0;
-  // The number of candidates that were not evaluated when the deadline passed.
+  // The number of candidates that were not evaluated when the deadline passed,
+  // and the least seconds that a step can take with one of them; nullopt if the
+  // deadline passed before all bounds were computed.
   int64_t left = 0;
+  std::optional<double> left_bound = {};
 };
 
 // Computes the bounds of each candidate, and then the points of the candidates

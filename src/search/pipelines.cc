@@ -89,6 +89,7 @@ class Finder {
                    [&](const PipelineDraft& one) { return PolicyOf(one); });
     if (fastest_ != nullptr)
       TakeDivision(Evaluate(*fastest_, Division::kTimes));
+    if (!out_.finished && drafted.finished) out_.left_bound = LeftBound();
     // If none of them can be divided, memory is not why no pipeline fits.
     if (refused_ > 0 && refused_ == out_.evaluated) {
       out_.why_not = std::move(why_refused_);
@@ -192,6 +193,17 @@ class Finder {
     if (first) out_.fastest = one;
     out_.fitting.push_back(std::move(*one));
     return first;
+  }
+
+  // Returns the least bound of the pipelines that were not evaluated; nullopt
+  // if all were.
+  std::optional<double> LeftBound() const {
+    std::optional<double> out;
+    for (const PipelineDraft& one : drafts_->all) {
+      if (evaluated_.contains(&one)) continue;
+      out = std::min(out.value_or(one.bound), one.bound);
+    }
+    return out;
   }
 
   bool IsOver() {

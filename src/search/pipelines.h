@@ -87,6 +87,9 @@ struct Pipelines {
   // stages of any of them; empty otherwise.
   std::string why_not;
   bool finished = true;  // false if the deadline stopped the search
+  // The least seconds of a step with a pipeline that was not evaluated before
+  // the deadline; nullopt if the deadline passed before all bounds were known.
+  std::optional<double> left_bound = {};
 };
 
 // Evaluates pipelines in ascending order of PipelineDraft::expected. The mesh

@@ -224,7 +224,8 @@ Found Search(const Request& request) {
                 searched.out_of_reach,
                 searched.illegal,
                 searched.too_large,
-                searched.left};
+                searched.left,
+                searched.left_bound};
   out.known = KnownChoices(request.model && request.model->experts);
   const std::vector<Point>& points = searched.points;
   if (points.empty()) {

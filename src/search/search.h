@@ -70,6 +70,8 @@ struct Counts {
   int64_t rules = 0;
   int64_t evaluated = 0, out_of_reach = 0, illegal = 0, too_large = 0;
   int64_t left = 0;  // number of shardings not evaluated before the deadline
+  // The least seconds of a step with one of these; nullopt if not known.
+  std::optional<double> left_bound = {};
 };
 
 struct Found {

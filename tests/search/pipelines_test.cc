@@ -283,6 +283,7 @@ TEST_CASE("a deadline ends the search for pipelines") {
   const Pipelines found = Find(*request, 0.0);
   CHECK_FALSE(found.finished);
   CHECK(found.evaluated == 0);
+  CHECK_FALSE(found.left_bound);
 }
 
 }  // namespace

@@ -4,12 +4,16 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "complete.h"
@@ -417,6 +421,49 @@ TEST_CASE("a deadline also ends the alternatives") {
   CHECK(none.tried == all.tried);
   CHECK(none.unfinished == none.tried);
   CHECK(none.all.empty());
+}
+
+TEST_CASE("a deadline cuts the search after the same points, with a bound") {
+  const auto request =
+      RequestFor({.layers = 4}, 64, "h100-sxm", 256, 4096, 80LL << 30);
+  const SettingsGrid grid(*request);
+  RuleOptions options(*request, grid);
+  const std::vector<Candidate> candidates = AllCandidates(*request, options);
+  const Pricer pricer(*request, grid, options, false);
+  const auto run = [&](std::optional<double> seconds, int of_threads) {
+    ThreadPool threads(of_threads);
+    return BranchAndBound(*request, pricer, candidates, Deadline(seconds),
+                          threads);
+  };
+  const Searched whole = run(std::nullopt, 1);
+  CHECK(whole.left == 0);
+  CHECK_FALSE(whole.left_bound);
+  // All bounds are computed in time. The deadline passes after the first block
+  // that reaches `stop` candidates, however long those took.
+  const double limit = 2;
+  for (const int64_t stop : {1, 5}) {
+    request->progress = [&](const Progress& progress) {
+      if (progress.done < stop) return;
+      std::this_thread::sleep_for(std::chrono::duration<double>(limit));
+    };
+    const Searched one = run(limit, 1), two = run(limit, 2);
+    CHECK(one.evaluated < whole.evaluated);
+    CHECK(one.left > 0);
+    CHECK(one.evaluated == two.evaluated);
+    CHECK(one.left == two.left);
+    CHECK(one.left_bound == two.left_bound);
+    REQUIRE(one.left_bound);
+    REQUIRE(one.points.size() == two.points.size());
+    for (size_t i = 0; i < one.points.size(); ++i) {
+      CHECK(Text(one.points[i]) == Text(two.points[i]));
+    }
+    std::set<std::string> seen;
+    for (const Point& point : one.points) seen.insert(Text(point));
+    for (const Point& point : whole.points) {
+      if (seen.contains(Text(point))) continue;
+      CHECK(point.seconds >= *one.left_bound);
+    }
+  }
 }
 
 TEST_CASE("a search that has no time leaves all shardings") {

@@ -186,7 +186,8 @@ std::string CountsText(const search::Counts& counts) {
          CountText(counts.too_large) + " too large, " +
          CountText(counts.illegal) + " illegal" +
          (counts.left > 0 ? ", " + CountText(counts.left) +
-                                " left because `--seconds` are over"
+                                " left because `--seconds` are over" +
+                                SearchLeftText(counts.left_bound)
                           : "") +
          "\n";
 }
@@ -281,12 +282,15 @@ void WriteWhyNot(JsonWriter& json, const WhyNot& one) {
 }
 
 void WriteCounts(JsonWriter& json, const search::Counts& counts) {
-  json.Member(
-      "counts",
-      Record("shardings", counts.shardings, "settings", counts.settings,
-             "rules", counts.rules, "evaluated", counts.evaluated,
-             "excluded_by_bounds", counts.out_of_reach, "too_large",
-             counts.too_large, "illegal", counts.illegal, "left", counts.left));
+  json.Key("counts");
+  json.BeginObject();
+  json.Members("shardings", counts.shardings, "settings", counts.settings,
+               "rules", counts.rules, "evaluated", counts.evaluated,
+               "excluded_by_bounds", counts.out_of_reach, "too_large",
+               counts.too_large, "illegal", counts.illegal, "left",
+               counts.left);
+  if (counts.left > 0) json.Member("left_bound_s", counts.left_bound);
+  json.EndObject();
 }
 
 }  // namespace
@@ -450,6 +454,11 @@ std::string SearchStagesText(const search::Pipelines& pipelines) {
   return out;
 }
 
+std::string SearchLeftText(std::optional<double> bound) {
+  if (!bound) return "; no bound of those is known";
+  return "; none of those takes less than " + SecondsText(*bound) + " a step";
+}
+
 std::string SearchPipelinesText(const SearchReport& report) {
   const search::Found& found = report.found;
   const search::Pipelines& pipelines = found.pipelines;
@@ -473,7 +482,11 @@ std::string SearchPipelinesText(const SearchReport& report) {
            SearchStagesText(pipelines);
   }
   return out + "\n            " + CountText(pipelines.evaluated) + " of " +
-         CountText(pipelines.bounded) + " evaluated, in the order of bounds\n";
+         CountText(pipelines.bounded) + " evaluated, in the order of bounds" +
+         (pipelines.finished ? ""
+                             : ", until `--seconds` were over" +
+                                   SearchLeftText(pipelines.left_bound)) +
+         "\n";
 }
 
 void WriteProved(JsonWriter& json, const SearchProof& proof) {
@@ -517,9 +530,14 @@ void WriteSearchPipelines(JsonWriter& json, const SearchReport& report) {
     }
     json.EndObject();
   }
-  json.Member("pipelines", Record("bounded", pipelines.bounded, "evaluated",
-                                  pipelines.evaluated, "why_not",
-                                  TextOrNull(pipelines.why_not)));
+  json.Key("pipelines");
+  json.BeginObject();
+  json.Members("bounded", pipelines.bounded, "evaluated", pipelines.evaluated,
+               "why_not", TextOrNull(pipelines.why_not));
+  if (!pipelines.finished) {
+    json.Member("left_bound_s", pipelines.left_bound);
+  }
+  json.EndObject();
 }
 
 }  // namespace shardc

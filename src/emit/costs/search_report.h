@@ -69,6 +69,10 @@ std::string SearchPipelineText(const search::Pipeline& one);
 // Adds the time of another division that is faster and that no measured run
 // has.
 std::string SearchStagesText(const search::Pipelines& pipelines);
+// Returns what is known of the shardings, or pipelines, that were left because
+// time was over: "; none of those takes less than 1.2 s a step". `bound` is
+// their Counts::left_bound or Pipelines::left_bound, in seconds.
+std::string SearchLeftText(std::optional<double> bound);
 // Returns the lines about pipelines in the text report. The first line has the
 // fastest pipeline that may win, or `none that fits`. The second line states
 // how its layers are divided, and the last line how many of the pipelines that

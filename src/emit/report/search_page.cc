@@ -667,6 +667,11 @@ class SearchPage {
       Sentence("None",
                pipelines.why_not.empty() ? "none fits" : pipelines.why_not);
     }
+    if (!pipelines.finished) {
+      Sentence("Cut", CountText(pipelines.evaluated) + " of " +
+                          CountText(pipelines.bounded) + " evaluated" +
+                          SearchLeftText(pipelines.left_bound));
+    }
     End();
   }
 
@@ -691,6 +696,7 @@ class SearchPage {
     html_.Count(counts.illegal).Raw(" illegal");
     if (counts.left > 0) {
       html_.Raw(", ").Count(counts.left).Raw(" left because time was over");
+      html_.Raw(SearchLeftText(counts.left_bound));
     }
     html_.Raw(".</p>\n");
     for (const std::string& text : found_.unfinished) {
