@@ -372,14 +372,28 @@ std::optional<Sent> ReadBy(const Table& table, const Task& task) {
       {needed->kind == TaskKind::kForward, needed->stage, needed->micro}, from};
 }
 
+// Returns the number of operations of a rank: its tasks, and what these send
+// and read.
+size_t OperationsOf(const Table& table, const std::vector<Cell>& row) {
+  size_t out = row.size();
+  for (const Cell& cell : row) {
+    ForEachTask(cell, [&](const Task& task) {
+      if (SentBy(table, task)) ++out;
+      if (ReadBy(table, task)) ++out;
+    });
+  }
+  return out;
+}
+
 Programs LowerAtUse(const Table& table, bool batched) {
   Programs out(table.rows.size());
   for (size_t rank = 0; rank < table.rows.size(); ++rank) {
     auto& program = out[rank];
+    program.reserve(OperationsOf(table, table.rows[rank]));
     const auto append = [&](OperationKind kind, const Sent& sent) {
       const bool joins = batched && !program.empty() &&
                          program.back().kind != OperationKind::kTask;
-      program.push_back({kind, sent.message, sent.to, 0, joins});
+      program.push_back({kind, joins, sent.message, sent.to, 0});
     };
     for (size_t i = 0; i < table.rows[rank].size(); ++i) {
       const Cell& cell = table.rows[rank][i];
@@ -416,7 +430,11 @@ class SendOrderLowering {
         next_(table.rows.size()),
         queued_(table.rows.size()),
         forward_(table.owners.size()),
-        back_(table.owners.size()) {}
+        back_(table.owners.size()) {
+    for (size_t rank = 0; rank < out_.size(); ++rank) {
+      out_[rank].reserve(OperationsOf(table, table.rows[rank]));
+    }
+  }
 
   Programs Run() {
     for (int32_t rank = 0; rank < table_.ranks(); ++rank) Visit(rank, later_);

@@ -47,14 +47,16 @@ struct Message {
 
 enum class OperationKind : uint8_t { kTask, kSend, kReceive };
 
+// A program has millions of operations, so that their members are in the order
+// that takes the fewest bytes.
 struct Operation {
   OperationKind kind = OperationKind::kTask;
+  // Whether the operation is in the same batch as the operation before it.
+  bool batched = false;
   Message message = {};  // the message of a send or a receive
   int32_t peer = 0;      // the other rank of a send or a receive
   // For a task: the index of its cell in the rank's row of the table.
   int32_t position = 0;
-  // Whether the operation is in the same batch as the operation before it.
-  bool batched = false;
 };
 
 // Indexed by rank: the rank's operations, in their order.

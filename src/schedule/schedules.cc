@@ -212,7 +212,9 @@ Table MakeTable(const Schedule& schedule, const Extent& extent) {
   out.placement = schedule.placement;
   out.rows.resize(static_cast<size_t>(extent.ranks));
   for (int32_t rank = 0; rank < extent.ranks; ++rank) {
-    schedule.fill(extent, rank, out.rows[static_cast<size_t>(rank)]);
+    auto& row = out.rows[static_cast<size_t>(rank)];
+    schedule.fill(extent, rank, row);
+    row.shrink_to_fit();
   }
   PlaceStages(out);
   return out;

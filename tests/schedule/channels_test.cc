@@ -180,9 +180,9 @@ TEST_CASE("a rank that waits in a batch is reported with what it waits for") {
   const Programs programs = {
       {{.kind = OperationKind::kSend, .message = activation, .peer = 1},
        {.kind = OperationKind::kReceive,
+        .batched = true,
         .message = gradient,
-        .peer = 1,
-        .batched = true}},
+        .peer = 1}},
       {{.kind = OperationKind::kSend, .message = gradient, .peer = 0}}};
   const ChannelRun run = RunChannels(programs, 0, ChannelScope::kPair);
   CHECK_FALSE(run.passes);

@@ -140,7 +140,6 @@ ScheduleReport MakeScheduleReport(schedule::Table table,
   ScheduleReport out;
   out.table = std::move(table);
   out.times = times;
-  out.timeline = schedule::Simulate(out.table, out.times);
   out.held = schedule::HeldByRank(out.table);
   for (const Receives receives :
        {Receives::kInSendOrder, Receives::kAtUse, Receives::kAtUseBatched}) {
@@ -162,6 +161,8 @@ ScheduleReport MakeScheduleReport(schedule::Table table,
       out.channels.push_back(std::move(need));
     }
   }
+  // The programs are as large as the timeline, and are no longer held.
+  out.timeline = schedule::Simulate(out.table, out.times);
   return out;
 }
 
