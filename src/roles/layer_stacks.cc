@@ -41,6 +41,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -298,14 +299,24 @@ class StackFinder {
     size_t members = 0;  // number of parameter groups in the innermost stack
   };
 
-  using Children = std::map<std::string_view, Indices>;
-
-  Children ChildrenOf(const Indices& members, size_t depth) const {
-    Children out;
+  // Returns the members below each part of names that several of them share,
+  // sorted by the part.
+  std::vector<Indices> ChildrenOf(const Indices& members, size_t depth) const {
+    std::unordered_map<std::string_view, uint32_t> counts;
+    counts.reserve(members.size());
     for (const uint32_t i : members) {
       const auto& parts = members_[i].parts;
-      if (depth + 1 < parts.size()) out[parts[depth]].push_back(i);
+      if (depth + 1 < parts.size()) ++counts[parts[depth]];
     }
+    std::map<std::string_view, Indices> shared;
+    for (const uint32_t i : members) {
+      const auto& parts = members_[i].parts;
+      if (depth + 1 >= parts.size() || counts[parts[depth]] < 2) continue;
+      shared[parts[depth]].push_back(i);
+    }
+    std::vector<Indices> out;
+    out.reserve(shared.size());
+    for (auto& [part, child] : shared) out.push_back(std::move(child));
     return out;
   }
 
@@ -318,7 +329,7 @@ class StackFinder {
       if (own.stacks < kMostNested) Visit(members, depth, own);
       return;
     }
-    for (const auto& [part, child] : ChildrenOf(members, depth)) {
+    for (const Indices& child : ChildrenOf(members, depth)) {
       Visit(child, depth + 1, outer);
     }
     if (outer.stacks > 0) return;
@@ -353,7 +364,7 @@ class StackFinder {
                   "or experts");
       return;
     }
-    for (const auto& [part, child] : ChildrenOf(left, depth)) {
+    for (const Indices& child : ChildrenOf(left, depth)) {
       VisitUndecided(child, depth + 1);
     }
   }
@@ -510,8 +521,8 @@ class StackFinder {
   // layers, but the width of square matrices.
   bool ChildHasFewer(const Indices& members, size_t depth,
                      const Candidate& best, const Outer& outer) const {
-    for (const auto& [part, child] : ChildrenOf(members, depth)) {
-      if (child.size() < 2 || child.size() == members.size()) continue;
+    for (const Indices& child : ChildrenOf(members, depth)) {
+      if (child.size() == members.size()) continue;
       for (const Candidate& one : CandidatesOf(child)) {
         if (one.size < best.size && one.dim != best.dim &&
             Judge(child, depth + 1, one, outer).confidence) {

@@ -21,9 +21,13 @@
 #include "roles/orientation.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 
 namespace shardc {
 namespace {
@@ -101,7 +105,7 @@ std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
 // scales that fit.
 std::optional<bool> ByScales(
     const ShapedParameter& entry,
-    const std::map<std::string_view, const Shape*>& scales) {
+    const std::unordered_map<std::string_view, const Shape*>& scales) {
   const auto at = scales.find(entry.role->module_path);
   if (at == scales.end() || entry.shape->size() != 2) return std::nullopt;
   const Sides sides = SidesOf(entry);
@@ -114,8 +118,9 @@ std::optional<bool> ByScales(
   return std::nullopt;
 }
 
-std::optional<bool> ByBias(const ShapedParameter& entry,
-                           const std::map<std::string_view, int64_t>& biases) {
+std::optional<bool> ByBias(
+    const ShapedParameter& entry,
+    const std::unordered_map<std::string_view, int64_t>& biases) {
   const auto at = biases.find(entry.role->module_path);
   const Sides sides = SidesOf(entry);
   if (at == biases.end() || sides.first == sides.last) return std::nullopt;
@@ -157,7 +162,9 @@ Widths::Widths(std::span<const ShapedParameter> entries,
   }
   for (const auto& [stack, sizes] : votes) {
     const bool given = hidden && sizes.count(*hidden) > 0;
-    by_stack_[stack] = given ? *hidden : MostVoted(sizes);
+    const int64_t width = given ? *hidden : MostVoted(sizes);
+    by_stack_[stack] = width;
+    by_width_[width].push_back(stack);
   }
 }
 
@@ -171,12 +178,26 @@ int64_t Widths::Of(std::string_view name, int64_t first, int64_t last,
     const auto at = by_stack_.find(own);
     return at != by_stack_.end() && has(at->second) ? at->second : 0;
   }
+  // The stack with the longest common prefix; of several, the first one. Of the
+  // sorted stacks of one width it is next to where the name would be.
   int64_t best = 0;
-  size_t nearest = 0;
-  for (const auto& [other, width] : by_stack_) {
-    const size_t common = CommonPrefix(other, name) + 1;
-    if (has(width) && common > nearest) {
-      nearest = common;
+  size_t longest = 0;
+  std::optional<std::string_view> chosen;
+  for (const int64_t width : {first, last}) {
+    const auto stacks = by_width_.find(width);
+    if (stacks == by_width_.end()) continue;
+    const auto& names = stacks->second;
+    const auto after = std::lower_bound(names.begin(), names.end(), name);
+    size_t common = 0;
+    if (after != names.end()) common = CommonPrefix(*after, name);
+    if (after != names.begin()) {
+      common = std::max(common, CommonPrefix(*std::prev(after), name));
+    }
+    const std::string_view one =
+        *std::lower_bound(names.begin(), names.end(), name.substr(0, common));
+    if (!chosen || common > longest || (common == longest && one < *chosen)) {
+      longest = common;
+      chosen = one;
       best = width;
     }
   }
@@ -185,14 +206,14 @@ int64_t Widths::Of(std::string_view name, int64_t first, int64_t last,
 
 std::vector<std::optional<bool>> OrientationsOf(
     std::span<const ShapedParameter> entries, const Widths& widths) {
-  std::map<std::string_view, int64_t> biases;
+  std::unordered_map<std::string_view, int64_t> biases;
   for (const ShapedParameter& entry : entries) {
     if (entry.role->leaf == Leaf::kBias && entry.shape != nullptr &&
         !entry.shape->empty()) {
       biases.try_emplace(entry.role->module_path, entry.shape->back());
     }
   }
-  std::map<std::string_view, const Shape*> scales;
+  std::unordered_map<std::string_view, const Shape*> scales;
   for (const ShapedParameter& entry : entries) {
     if (entry.role->leaf == Leaf::kScale && entry.shape != nullptr &&
         entry.shape->size() == 2) {

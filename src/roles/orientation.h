@@ -57,6 +57,8 @@ class Widths {
  private:
   // The width of each stack, keyed by its path.
   std::map<std::string_view, int64_t> by_stack_;
+  // The sorted paths of the stacks of each width.
+  std::map<int64_t, std::vector<std::string_view>> by_width_;
 };
 
 // Returns, for each parameter, true if its last two dimensions are [in, out]

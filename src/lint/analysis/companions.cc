@@ -11,10 +11,9 @@
 // them (`weight_g_idx`) only if the inputs are reordered.
 #include "lint/analysis/companions.h"
 
-#include <functional>
-#include <map>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "lint/analysis/groups.h"
@@ -53,22 +52,37 @@ int InputDim(const Facts& facts, const ParameterGroup& weight, int64_t inputs) {
   return known;
 }
 
+bool IsCompanion(Leaf leaf) {
+  return leaf == Leaf::kBias || leaf == Leaf::kScale ||
+         leaf == Leaf::kZeroPoint;
+}
+
 }  // namespace
 
 std::vector<Companion> CompanionsOf(const Facts& facts) {
   // The weights by the path of their module, with the numbers of `blocks`.
-  std::map<std::string, Companion, std::less<>> weights;
-  std::vector<ParameterRole> joined(facts.groups().size());
+  std::unordered_map<std::string_view, Companion> weights;
+  // Indexed by group; empty until a group's leaf is joined with its module.
+  std::vector<ParameterRole> joined;
   const auto role_of = [&](size_t g) -> const ParameterRole& {
     const ParameterRole& role = facts.groups()[g].role;
     return role.leaf == Leaf::kOther ? joined[g] : role;
   };
+  bool any = false;  // whether some group may be a companion
   for (size_t g = 0; g < facts.groups().size(); ++g) {
     const ParameterGroup& group = facts.groups()[g];
     if (group.role.leaf == Leaf::kOther) {
+      if (joined.empty()) joined.resize(facts.groups().size());
       joined[g] = Classify(group.name, facts.separator(), Confidence::kLikely,
                            facts.Rank(group));
     }
+    any = any || IsCompanion(role_of(g).leaf) ||
+          GroupIndicesAt(group, facts.separator()) != std::string::npos;
+  }
+  if (!any) return {};
+  weights.reserve(facts.groups().size());
+  for (size_t g = 0; g < facts.groups().size(); ++g) {
+    const ParameterGroup& group = facts.groups()[g];
     const ParameterRole& role = role_of(g);
     if (!IsWeight(role) || facts.Rank(group) < 2) continue;
     Companion& slot = weights[role.module_path];
@@ -83,10 +97,7 @@ std::vector<Companion> CompanionsOf(const Facts& facts) {
     const ParameterRole& role = role_of(g);
     const size_t indices = GroupIndicesAt(group, facts.separator());
     const bool indexes = indices != std::string::npos;
-    if (role.leaf != Leaf::kBias && role.leaf != Leaf::kScale &&
-        role.leaf != Leaf::kZeroPoint && !indexes) {
-      continue;
-    }
+    if (!IsCompanion(role.leaf) && !indexes) continue;
     const auto weight =
         weights.find(indexes ? std::string_view(group.name).substr(0, indices)
                              : std::string_view(role.module_path));

@@ -92,6 +92,23 @@ std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
   return out;
 }
 
+// Sorts by the rule, and joins the entries of each rule. The example is that of
+// the first entry.
+void JoinByRule(std::vector<LostTo>& lost) {
+  std::stable_sort(
+      lost.begin(), lost.end(),
+      [](const LostTo& a, const LostTo& b) { return a.rule < b.rule; });
+  size_t kept = 0;
+  for (size_t i = 0; i < lost.size(); ++i) {
+    if (kept > 0 && lost[kept - 1].rule == lost[i].rule) {
+      lost[kept - 1].count += lost[i].count;
+    } else {
+      lost[kept++] = lost[i];
+    }
+  }
+  lost.resize(kept);
+}
+
 }  // namespace
 
 Facts::Facts(const LintInputs& inputs)
@@ -220,6 +237,13 @@ const ConfigParts& Facts::config_parts() const {
   return *config_parts_;
 }
 
+const AdapterHalves& Facts::adapter_halves() const {
+  if (!adapter_halves_) {
+    adapter_halves_ = std::make_shared<AdapterHalves>(*this);
+  }
+  return *adapter_halves_;
+}
+
 const Towers& Facts::towers() const {
   if (!towers_) towers_ = std::make_shared<Towers>(*this);
   return *towers_;
@@ -302,7 +326,8 @@ AxisGroup Facts::TokenAxes() const {
   return out;
 }
 
-// Visits each pair of a parameter and a rule that matches it.
+// Visits each pair of a set of rules that match the same parameters and a rule
+// of this set.
 void Facts::FindRuleFacts() {
   rule_facts_.resize(rules().size());
   for (size_t r = 0; r < rules().size(); ++r) {
@@ -312,31 +337,30 @@ void Facts::FindRuleFacts() {
     facts.builtin = place.source != nullptr && IsPackName(place.source->name());
   }
   const Matches& matches = compiled().matches;
-  for (size_t i = 0; i < matches.first.size(); ++i) {
-    for (uint32_t rule : matches.Of(i)) {
+  // The number of parameters of each set, and the first of them.
+  struct SetMembers {
+    int64_t count = 0;
+    uint32_t first = 0;
+  };
+  std::vector<SetMembers> sets(matches.begin.size());
+  for (size_t i = 0; i < matches.set.size(); ++i) {
+    SetMembers& members = sets[matches.set[i]];
+    if (members.count++ == 0) members.first = static_cast<uint32_t>(i);
+  }
+  for (const SetMembers& members : sets) {
+    if (members.count == 0) continue;
+    const auto winner = static_cast<uint32_t>(matches.first[members.first]);
+    for (const uint32_t rule : matches.Of(members.first)) {
       RuleFacts& facts = rule_facts_[rule];
-      ++facts.found;
-      const auto winner = static_cast<uint32_t>(matches.first[i]);
+      facts.found += members.count;
       if (winner == rule) {
-        ++facts.won;
-        continue;
-      }
-      // Consecutive parameters mostly have the same first match, so the search
-      // starts at the rule that was added last.
-      auto at =
-          std::find_if(facts.lost.rbegin(), facts.lost.rend(),
-                       [&](const LostTo& lost) { return lost.rule == winner; });
-      if (at == facts.lost.rend()) {
-        facts.lost.push_back({winner, 1, static_cast<uint32_t>(i)});
+        facts.won += members.count;
       } else {
-        ++at->count;
+        facts.lost.push_back({winner, members.count, members.first});
       }
     }
   }
-  for (RuleFacts& facts : rule_facts_) {
-    std::sort(facts.lost.begin(), facts.lost.end(),
-              [](const LostTo& a, const LostTo& b) { return a.rule < b.rule; });
-  }
+  for (RuleFacts& facts : rule_facts_) JoinByRule(facts.lost);
   for (size_t k = 0; k < groups_.size(); ++k) {
     if (groups_[k].rule < 0) continue;
     RuleFacts& facts = rule_facts_[static_cast<size_t>(groups_[k].rule)];

@@ -72,6 +72,7 @@ std::vector<ZigZagRing> RingsOf(const VerifyInput& input,
                                 const OperationsFile& settings,
                                 std::span<const KnownOperation> operations);
 
+class AdapterHalves;
 struct BlockFacts;
 struct ConfigParts;
 struct PlannedStages;
@@ -189,6 +190,8 @@ class Facts {
   // Returns what the shapes of the parameters of each block show, such as
   // matrices that hold several parts. They are found at the first call.
   const BlockFacts& blocks() const;
+  // Returns the halves of the adapters. They are found at the first call.
+  const AdapterHalves& adapter_halves() const;
   // Returns which parameters belong to a tower. They are found at the first
   // call.
   const Towers& towers() const;
@@ -331,6 +334,7 @@ class Facts {
   mutable std::optional<LayerStacks> stacks_;
   mutable std::shared_ptr<const BlockFacts> blocks_;
   mutable std::shared_ptr<const ConfigParts> config_parts_;
+  mutable std::shared_ptr<const AdapterHalves> adapter_halves_;
   mutable std::shared_ptr<const Towers> towers_;
   mutable std::shared_ptr<const StepFacts> step_;
   mutable bool step_known_ = false;

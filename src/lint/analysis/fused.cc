@@ -30,6 +30,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -84,7 +85,12 @@ enum class Use : uint8_t { kUnknown, kAttention, kMlp };
 class FusedReader {
  public:
   FusedReader(const Facts& facts, const Blocks& blocks)
-      : facts_(facts), blocks_(blocks) {}
+      : facts_(facts), blocks_(blocks) {
+    for (const ParameterGroup& group : facts.groups()) {
+      if (group.role.role != Role::kOutput) continue;
+      outputs_[group.role.block_path].push_back(&group);
+    }
+  }
 
   std::optional<Fused> Of(const ParameterGroup& group) const {
     auto out = ByName(group);
@@ -138,16 +144,14 @@ class FusedReader {
   // block, which equals the size of the block's queries. Returns 0 if the block
   // has no such projection.
   int64_t QueriesOf(const ParameterGroup& group) const {
-    for (const ParameterGroup& output : facts_.groups()) {
-      if (output.role.role != Role::kOutput ||
-          output.role.block_path != group.role.block_path ||
-          !blocks_.Meet(group, output)) {
-        continue;
-      }
-      const auto dims = MatrixDimsOf(facts_, facts_.stacks(), output);
-      const int side = InDim(output.role, 2);
+    const auto of_block = outputs_.find(group.role.block_path);
+    if (of_block == outputs_.end()) return 0;
+    for (const ParameterGroup* const output : of_block->second) {
+      if (!blocks_.Meet(group, *output)) continue;
+      const auto dims = MatrixDimsOf(facts_, facts_.stacks(), *output);
+      const int side = InDim(output->role, 2);
       if (!dims || side < 0) continue;
-      return (*facts_.TypeOf(output).shape)[AsIndex((*dims)[AsIndex(side)])];
+      return (*facts_.TypeOf(*output).shape)[AsIndex((*dims)[AsIndex(side)])];
     }
     return 0;
   }
@@ -559,6 +563,9 @@ class FusedReader {
 
   const Facts& facts_;
   const Blocks& blocks_;
+  // The output projections of attention, by the path of their block.
+  std::unordered_map<std::string_view, std::vector<const ParameterGroup*>>
+      outputs_;
 };
 
 }  // namespace
@@ -569,18 +576,19 @@ const Fused* BlockFacts::Of(const ParameterGroup& group) const {
 }
 
 const Mixer* BlockFacts::MixerOf(const ParameterGroup& group) const {
-  for (const Mixer& mixer : mixers) {
-    for (const Sized& input : mixer.inputs) {
-      if (input.group == &group) return &mixer;
-    }
-  }
-  return nullptr;
+  const auto at = mixer_of.find(&group);
+  return at == mixer_of.end() ? nullptr : &mixers[at->second];
 }
 
 BlockFacts BlockFactsOf(const Facts& facts) {
   const Blocks blocks(facts);
   BlockFacts out;
   AddMixers(facts, blocks, out);
+  for (size_t i = 0; i < out.mixers.size(); ++i) {
+    for (const Sized& input : out.mixers[i].inputs) {
+      out.mixer_of.emplace(input.group, i);
+    }
+  }
   const FusedReader reader(facts, blocks);
   for (const ParameterGroup& group : facts.groups()) {
     if (out.fused.contains(&group) || out.MixerOf(group) != nullptr) continue;
@@ -747,7 +755,7 @@ void Blocks::Add(const Facts& facts, const ParameterGroup& group) {
     to.insert(to.end(), from.begin(), from.end());
   };
   for (const std::string_view path : PathsOf(group.name)) {
-    Block& block = blocks_[std::string(path)];
+    Block& block = blocks_[path];
     append(block.matrices, one.matrices);
     append(block.vectors, one.vectors);
     append(block.convolutions, one.convolutions);

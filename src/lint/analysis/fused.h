@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "lint/analysis/facts.h"
@@ -71,7 +72,8 @@ class Blocks {
 
   const ParameterGroup* first_ = nullptr;
   char separator_ = '.';
-  std::map<std::string, Block, std::less<>> blocks_;
+  // By paths, which are views of the names of groups.
+  std::unordered_map<std::string_view, Block> blocks_;
   // The numbers of the layers of each group, in ascending order.
   std::vector<std::vector<int64_t>> layers_;
 };
@@ -111,6 +113,8 @@ struct Mixer {
 struct BlockFacts {
   std::map<const ParameterGroup*, Fused> fused;
   std::vector<Mixer> mixers;
+  // The index of the first mixer into which a group is a projection.
+  std::unordered_map<const ParameterGroup*, size_t> mixer_of;
 
   // Returns the parts of a group, or null if it is not known to have several.
   const Fused* Of(const ParameterGroup& group) const;

@@ -31,19 +31,27 @@ std::optional<Adapter> AdapterOf(std::string_view name, char separator) {
   return std::nullopt;
 }
 
-const ParameterGroup* OtherHalf(const Facts& facts,
-                                const ParameterGroup& group) {
+AdapterHalves::AdapterHalves(const Facts& facts) {
+  for (const ParameterGroup& group : facts.groups()) {
+    if (!IsAdapter(group.role.role)) continue;
+    const auto half = AdapterOf(group.name, facts.separator());
+    if (!half) continue;
+    halves_.try_emplace({half->base, half->down, facts.Rank(group)}, &group);
+  }
+}
+
+const ParameterGroup* AdapterHalves::OtherOf(
+    const Facts& facts, const ParameterGroup& group) const {
   if (!IsAdapter(group.role.role)) return nullptr;
   const auto own = AdapterOf(group.name, facts.separator());
-  for (const ParameterGroup& other : facts.groups()) {
-    if (!own || !IsAdapter(other.role.role)) continue;
-    const auto half = AdapterOf(other.name, facts.separator());
-    if (half && half->base == own->base && half->down != own->down &&
-        facts.Rank(other) == facts.Rank(group)) {
-      return &other;
-    }
-  }
-  return nullptr;
+  if (!own) return nullptr;
+  const auto at = halves_.find({own->base, !own->down, facts.Rank(group)});
+  return at == halves_.end() ? nullptr : at->second;
+}
+
+const ParameterGroup* OtherHalf(const Facts& facts,
+                                const ParameterGroup& group) {
+  return facts.adapter_halves().OtherOf(facts, group);
 }
 
 bool IsReplicatedHalf(const Facts& facts, const ParameterGroup& group) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "lint/analysis/facts.h"
@@ -38,6 +39,21 @@ struct Adapter {
   bool down = false;
 };
 std::optional<Adapter> AdapterOf(std::string_view name, char separator);
+// The halves of all adapters, by their module.
+class AdapterHalves {
+ public:
+  explicit AdapterHalves(const Facts& facts);
+
+  // Returns the first other half of the same rank; null if there is none, or if
+  // the group is no half of an adapter.
+  const ParameterGroup* OtherOf(const Facts& facts,
+                                const ParameterGroup& group) const;
+
+ private:
+  // The first half that reads the module's input (`down`) or gives its output,
+  // of each rank: keyed by the path of the module, `down` and the rank.
+  std::map<std::tuple<std::string, bool, int>, const ParameterGroup*> halves_;
+};
 // Returns the other half of an adapter, or null.
 const ParameterGroup* OtherHalf(const Facts& facts,
                                 const ParameterGroup& group);

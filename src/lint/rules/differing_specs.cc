@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "comm/reshard.h"
@@ -32,11 +33,17 @@ namespace shardc {
 //   up/kernel: one rule for layers 0 and 1, another for layers 2 to 31
 //     ->  layers 0 and 1 are reported
 void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
+  // Nearly all names are those of one group, which need not be sorted.
+  std::unordered_map<std::string_view, uint32_t> groups_of_name;
+  groups_of_name.reserve(facts.groups().size());
+  for (const ParameterGroup& group : facts.groups()) {
+    ++groups_of_name[group.name];
+  }
   std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>>
       of_one_type;
   for (size_t k = 0; k < facts.groups().size(); ++k) {
     const ParameterGroup& group = facts.groups()[k];
-    if (!facts.Judged(group)) continue;
+    if (groups_of_name[group.name] < 2 || !facts.Judged(group)) continue;
     of_one_type[{group.name, facts.LayoutOf(group).type}].push_back(k);
   }
   FindingSink found;
