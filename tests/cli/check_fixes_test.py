@@ -2,11 +2,16 @@
 
 import gzip
 import json
+import os
+import random
+import shutil
+import signal
 import subprocess
+import time
 import unittest
 
 from check_case import RULES, Folder
-from driver import run
+from driver import BIN, run
 
 
 class Fixes(Folder):
@@ -379,6 +384,57 @@ class Separators(Folder):
             "explain", "layers.0.attn.wq.weight", "--no-project", "--mesh",
             "tp:4", "--rules", "r.yaml", "--manifest", "m.json")
         self.assertIn("SHD113", result.err)
+
+
+
+class KilledFixes(Folder):
+    """Runs of --fix that are killed beside other runs of it. SHARDC_FIX_KILLS is the
+    number of kills."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("r.yaml", Fixes.SAFE)
+
+    def start(self, *before):
+        return subprocess.Popen(
+            [*before, BIN, "check", "--no-project", "--mesh", "fsdp:2,tp:4", "--rules",
+             "r.yaml", "--manifest", "m.json", "--fix"], cwd=self.folder.name,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def next_run_cleans(self):
+        self.assertIn(self.read("r.yaml"), (Fixes.SAFE, Fixes.SAFE_MENDED))
+        self.check(self.lint("--fix"), 0)
+        self.assertEqual(self.read("r.yaml"), Fixes.SAFE_MENDED)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["m.json", "r.yaml"])
+
+    @unittest.skipUnless(shutil.which("strace"), "no strace")
+    def test_killed_before_the_rename(self):
+        """With `other`, another run has fixed the file meanwhile, so that the next one
+        has nothing to fix."""
+        for other in (False, True):
+            with self.subTest(other=other):
+                self.write("r.yaml", Fixes.SAFE)
+                killed = self.start("strace", "-f", "-o", "/dev/null", "-e",
+                                    "inject=rename:signal=KILL").wait()
+                if killed not in (-signal.SIGKILL, 128 + signal.SIGKILL):
+                    self.skipTest("strace cannot trace here")
+                self.assertIn(".r.yaml.new.tmp", os.listdir(self.folder.name))
+                self.assertEqual(self.read("r.yaml"), Fixes.SAFE)
+                if other:
+                    self.write("r.yaml", Fixes.SAFE_MENDED)
+                self.next_run_cleans()
+
+    def test_killed_at_any_time(self):
+        rng = random.Random(98)
+        for _ in range(int(os.environ.get("SHARDC_FIX_KILLS", "20"))):
+            self.write("r.yaml", Fixes.SAFE)
+            runs = [self.start() for _ in range(3)]
+            time.sleep(rng.uniform(0, 0.03))
+            for one in runs[:2]:
+                one.kill()
+            for one in runs:
+                one.wait()
+            self.next_run_cleans()
 
 
 if __name__ == "__main__":
