@@ -3,14 +3,14 @@
     growth.py PROGRAM [--most 100000] [--only TEXT] [--limit SECONDS] [-o FILE]
 
 The cases are those of tests/cli/growth_test.py, which counts instructions at small
-sizes. Here each size is doubled up to --most, or until a run takes --limit seconds, and
-the last three that were accepted give the exponent:
+sizes. Here each size is doubled up to --most, or until a run takes --limit seconds. Of
+each, the least of three runs counts. The exponent is that between the largest size and
+a quarter of it, without what a run of the smallest size takes:
 
-    exponent = log2((time(4n) - time(2n)) / (time(2n) - time(n)))
+    exponent = log4((time(n) - time(smallest)) / (time(n / 4) - time(smallest)))
 
-It is 1 for linear work. What every run costs is left out by the differences, and a case
-whose times differ by less than a twentieth of a second does not grow. Exits with 1 if
-an exponent is above 1.2.
+It is 1 for linear work. A case whose times differ by less than a twentieth of a second
+does not grow. Exits with 1 if an exponent is above 1.2.
 """
 
 import argparse
@@ -25,10 +25,11 @@ import tempfile
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 LIMIT = 1.2
 LEAST_SECONDS = 0.05
+RUNS = 3
 
 
 def seconds(arguments, stdin):
-    """Processor time of a run in user mode, its greatest memory in MB and its status."""
+    """Processor time of a run in user mode, and its status."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(arguments, input=stdin, stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, check=False)
@@ -44,7 +45,11 @@ def measure(program, inputs, case, most, limit):
         with tempfile.TemporaryDirectory() as folder:
             files = inputs(folder)
             arguments = [program, *map(str, make(files, n))]
-            took, status = seconds(arguments, files.stdin)
+            try:
+                runs = [seconds(arguments, files.stdin) for _ in range(RUNS)]
+            except OSError:  # more arguments than a process may have
+                break
+        took, status = min(runs)
         if status not in (0, 1):
             refused = n
             break
@@ -56,13 +61,13 @@ def measure(program, inputs, case, most, limit):
 
 
 def exponent(times):
-    """Of the last three sizes; None if the work does not grow."""
-    if len(times) < 3:
+    """None if the work does not grow."""
+    if len(times) < 4:
         return None
-    first, second, third = list(times.values())[-3:]
-    if third - second < LEAST_SECONDS or second - first < LEAST_SECONDS / 4:
+    smallest, *_, quarter, _, largest = times.values()
+    if largest - smallest < LEAST_SECONDS:
         return None
-    return math.log2((third - second) / (second - first))
+    return math.log((largest - smallest) / max(quarter - smallest, 1e-3), 4)
 
 
 def main():

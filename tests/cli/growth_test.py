@@ -236,7 +236,7 @@ def of_plan(command, *more):
 
 
 def distinct(command, *more):
-    return lambda files, n: [command, "--manifest", files.distinct(n), *MESH,
+    return lambda files, n: [*command.split(), "--manifest", files.distinct(n), *MESH,
                              "--rules", files.rules([ALL]), "--no-project",
                              *more]
 
@@ -346,6 +346,144 @@ def tokens(files, n):
          files.config("llama-3-8b", num_hidden_layers=2), "-q", "-o", plan], check=True)
     return ["kv", "--from", plan, "--to", plan, "--tokens", n, "--interleave", "16:7",
             "--page", "16:16"]
+
+
+def named(command, names, *more):
+    """Parameters of which `names` returns n, each with its shape. The rules shard some
+    of their dimensions."""
+    return lambda files, n: [
+        *command.split(), "--manifest", files.manifest(names(n)), *MESH, "--no-project",
+        *(["--force"] if command == "suggest" else
+          ["--rules", files.write("rules.yaml", NAMED_RULES)]), *more]
+
+
+NAMED_RULES = """version: 1
+separator: "."
+rules:
+  - {match: '(q|k|v|qkv|up|gate|gate_up|in)_proj', spec: [TP, FSDP], illegal: drop}
+  - {match: 'lora_A|norm|bias$|scales$', spec: []}
+  - {match: 'weight$', spec: [FSDP, TP], illegal: drop}
+  - {match: '.', spec: [], illegal: drop}
+"""
+
+
+def modules(count, text, **parts):
+    """Names of n / count modules: `text` with a word, and the shape of each part."""
+    return lambda n: [(text.format(word(i)) + part.replace("__", "."), shape)
+                      for i in range(n // count) for part, shape in parts.items()]
+
+
+SQUARE = [64, 64]
+# Parameters whose names fold to no template, of modules that lints compare.
+NAMED = {
+    "attention": modules(4, "layers.{}.attn.", q_proj__weight=SQUARE,
+                         k_proj__weight=SQUARE, v_proj__weight=SQUARE,
+                         o_proj__weight=SQUARE),
+    "fused attention": modules(2, "layers.{}.attn.", qkv_proj__weight=[96, 64],
+                               o_proj__weight=SQUARE),
+    "fused mlps": modules(2, "layers.{}.mlp.", gate_up_proj__weight=[256, 64],
+                          down_proj__weight=[64, 128]),
+    "biases": modules(2, "b_{}.", weight=SQUARE, bias=[64]),
+    "quantised weights": modules(3, "b_{}.", qweight=[8, 64], scales=[2, 64],
+                                 g_idx=[64]),
+    "adapters": modules(3, "layers.{}.q_proj.", weight=SQUARE, lora_A__weight=[8, 64],
+                        lora_B__weight=[64, 8]),
+    "mixers": modules(4, "layers.{}.mixer.", in_proj__weight=[256, 64],
+                      conv1d__weight=[128, 1, 4], A_log=[8], out_proj__weight=[64, 128]),
+    "stacks": modules(2, "{}.", query__kernel=[12, 64, 64], norm__scale=[12, 64]),
+    "matrices of one block": lambda n: [
+        (f"layers.0.mlp.{word(i)}.weight", [8 * (i % 500 + 1), 64][::1 - i % 2 * 2])
+        for i in range(n)],
+    "towers": lambda n: [(f"{word(i)}_model.{part}.weight", SQUARE) for i in range(n // 2)
+                         for part in ("layers.0.q_proj", "patch_embed")],
+}
+
+
+def alike_rules(command):
+    """n rules that all match each of n names."""
+    return lambda files, n: [
+        command, "--manifest", files.distinct(n), *MESH, "--no-project", "--rules",
+        files.rules([f"^block_.*t$|^no_{word(i)}" for i in range(n)])]
+
+
+def chain(command, *more):
+    """A traced program of n matmuls one after the other, of n weights."""
+    def arguments(files, n):
+        values = [{"shape": [8, 8], "dtype": "F32"} for _ in range(2 * n + 1)]
+        ops = [{"op": "dot", "in": [n + i, i], "out": [n + 1 + i], "at": [0, i + 1],
+                "lhs_contract": [1], "rhs_contract": [0], "lhs_batch": [],
+                "rhs_batch": []} for i in range(n)]
+        program = files.write("program.json", json.dumps({
+            "schema": "shardc.program/v1",
+            "traced": {"by": "jax 0.10.2", "function": "m:f"}, "files": ["a.py"],
+            "values": values, "inputs": [
+                {"value": i, "kind": "param", "name": f"w{i}"} for i in range(n)]
+            + [{"value": n, "kind": "data", "name": "x"}], "ops": ops,
+            "outputs": [2 * n], "assumptions": [], "unknown": []}))
+        rules = [] if command == "suggest" else ["--rules", files.write(
+            "rules.yaml", "version: 1\nrules:\n  - {match: ., spec: [TP, FSDP]}\n")]
+        return [*command.split(), "--program", program, *rules, *MESH, "--no-project",
+                *more]
+    return arguments
+
+
+def targets(*command):
+    """A project of n targets."""
+    def arguments(files, n):
+        files.distinct(8)
+        files.rules([ALL])
+        return [*command, "--project", files.write("shardc.yaml", json.dumps({
+            "version": 1, "targets": {word(i): {
+                "mesh": "fsdp:4,tp:2", "rules": ["rules.yaml"],
+                "manifest": "manifest.json"} for i in range(n)}}))]
+    return arguments
+
+
+def baseline(files, n):
+    """n findings, all of which a baseline has."""
+    check = ["check", "--manifest", files.indivisible(n), *MESH, "--no-project", "--rules",
+             files.rules([ALL])]
+    path = files.path("baseline.json")
+    subprocess.run([BIN, *check, "--write-baseline", path], check=False,
+                   capture_output=True)
+    return [*check, "--baseline", path]
+
+
+def exported(name, *more):
+    """What `import` reads, of n parameters, as `export` writes it."""
+    def arguments(files, n):
+        out = files.path("exported")
+        subprocess.run([BIN, "export", name, "--manifest", files.distinct(n), *MESH,
+                        "--no-project", "--rules", files.rules([ALL]), "-o", out,
+                        *(["--format", "json"] if name == "dtensor" else [])],
+                       check=True, capture_output=True)
+        return ["import", name, out, *more]
+    return arguments
+
+
+def checkpoint(*command):
+    """A checkpoint of n tensors of four bytes."""
+    def arguments(files, n):
+        header = json.dumps({f"block_{word(i)}.weight": {
+            "dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]}
+            for i in range(n)}).encode()
+        path = files.path("model.safetensors")
+        with open(path, "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header + bytes(4 * n))
+        if command[1] == "list":
+            return [*command, path]
+        if command[1] == "merge":
+            return [*command, path, "-o", files.path("merged.safetensors")]
+        plan = files.plan_of(path, files.write(
+            "rules.yaml", "version: 1\nrules:\n  - {match: ., spec: []}\n"))
+        return [*command, "--checkpoint", path, "--plan", plan, "--per", "shard", "-o",
+                files.path("shards")]
+    return arguments
+
+
+def created(files, n):
+    """A new project for n parameters of layers."""
+    return ["init", files.llama(n), "--folder", files.path("project"), "--devices", "8"]
 
 
 # What grows, the command, the smallest n, and its arguments.
@@ -480,6 +618,29 @@ CASES = [
     ("rules in one line", "lsp", 500, hints_in_one_line),
     ("weights of a loop", "audit", 100,
      lambda files, n: ["audit", files.loop(n), "--mesh", "fsdp:2"]),
+    *((what, command, 1000, named(command, names, *more))
+      for what, names in NAMED.items()
+      for command, *more in (("plan",), ("check",), ("cost", "--batch", "16"),
+                             ("suggest",))),
+    ("attention", "show memory", 1000, named("show memory", NAMED["attention"])),
+    ("attention", "report", 1000, named("report", NAMED["attention"], "-o", "/dev/null")),
+    ("rules that match all names", "plan", 500, alike_rules("plan")),
+    ("rules that match all names", "check", 500, alike_rules("check")),
+    *(("ops", command, 250, chain(command, *more)) for command, *more in (
+        ("cost",), ("check",), ("suggest",), ("verify step",),
+        ("explain", "w0", "--facts"))),
+    ("targets", "check", 32, targets("check")),
+    ("targets", "plan", 32, targets("plan", "--target", word(0))),
+    ("findings of a baseline", "check", 1000, baseline),
+    *(("parameters", f"import {name}", 1000, exported(name, *more))
+      for name, *more in (("hlo", *MESH), ("shardy",), ("dtensor",))),
+    *(("parameters", f"export {name}", 1000, distinct(f"export {name}"))
+      for name in ("jax-json", "shardy", "hlo", "dtensor", "megatron", "vllm", "csv",
+                   "markdown", "tree", "dot", "orbax")),
+    *(("tensors", " ".join(command), 1000, checkpoint(*command))
+      for command in (("checkpoint", "list"), ("checkpoint", "merge"),
+                      ("checkpoint", "split"))),
+    ("parameters", "init", 1000, created),
     ("devices", "plan", 32, devices("plan")),
     ("devices", "check", 32, devices("check")),
     ("devices", "cost", 32, devices("cost", "--batch", "65536")),
