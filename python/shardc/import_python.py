@@ -30,7 +30,7 @@ from shardc import files
 from shardc.files import printable
 from shardc.logical_axes import rule_of, token_of
 from shardc.command import find_program, findings_of_text, run
-from shardc.source_reader import MOST_BYTES, SourceError
+from shardc.source_reader import MOST_BYTES, MOST_PARTS, PART, SourceError
 from shardc.source_rules import (
     ImportError_,
     Name,
@@ -78,6 +78,12 @@ def read(
         line = before.count("\n") + 1
         column = len(before) - before.rfind("\n")
         raise Failure("this byte is not UTF-8", line, column, code="encoding") from None
+    if (parts := sum(1 for _ in PART.finditer(text))) > MOST_PARTS:
+        raise Failure(
+            f"this file has {parts:,} words and signs, and at most {MOST_PARTS:,} are read",
+            help="move the rule set to a file of its own",
+            code="limit",
+        )
     for name in settings or {}:
         if not name.isidentifier() or not re.search(rf"\b{name}\b", text):
             raise Failure(

@@ -30,6 +30,9 @@ from shardc.source_values import (
 )
 
 MOST_BYTES = 4 << 20
+# Words, signs and ends of lines, of which each takes up to 900 bytes in Python's tree.
+MOST_PARTS = 300_000
+PART = re.compile(r"\w+|[^\w \t\f\r]")
 # Decorators of other files that keep what a function returns.
 _KEEPING = frozenset(
     """staticmethod classmethod property abstractmethod override final wraps jit compact
@@ -704,14 +707,14 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def _check_jumps(tree: ast.Module) -> None:
-    """Refuses what only the compiler of Python refuses: `return` outside of a function,
-    and `break` and `continue` outside of a loop."""
+    """Refuses what only the compiler of Python refuses: `return` and `nonlocal` outside
+    of a function, and `break` and `continue` outside of a loop."""
     waiting: list[tuple[Any, bool, bool]] = [(tree, False, False)]
     while waiting:
         node, in_function, in_loop = waiting.pop()
         word = ""
-        if isinstance(node, ast.Return) and not in_function:
-            word = "'return' outside function"
+        if isinstance(node, (ast.Return, ast.Nonlocal)) and not in_function:
+            word = f"'{type(node).__name__.lower()}' outside function"
         elif isinstance(node, (ast.Break, ast.Continue)) and not in_loop:
             word = f"'{type(node).__name__.lower()}' outside loop"
         if word:

@@ -611,11 +611,17 @@ class Sources(unittest.TestCase):
                 self.assertEqual(command(import_python.main, path), 2)
         return said.getvalue()
 
+    def test_what_takes_much_memory_is_counted_before_it_is_parsed(self):
+        said = self.refused("R = [" + 490_000 * "1," + "]\n")
+        self.assertIn("this file has 980,005 words and signs, and at most 300,000 are read",
+                      said)
+
     def test_jumps_that_only_the_compiler_of_python_refuses(self):
         for source, word, place in (
                 ("return\n", "'return' outside function", "1:1"),
                 ("class A:\n    return 1\n", "'return' outside function", "2:5"),
                 ("if x:\n    break\n", "'break' outside loop", "2:5"),
+                ("nonlocal x\n", "'nonlocal' outside function", "1:1"),
                 ("for x in y: pass\nelse: continue\n", "'continue' outside loop", "2:7"),
                 ("while 1:\n    def f(): break\n", "'break' outside loop", "2:14")):
             said = self.refused(source)
