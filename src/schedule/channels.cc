@@ -35,7 +35,9 @@ std::string MessageText(const Message& message) {
 // one rank. The lists are therefore known before a run, and a run only counts.
 struct Channel {
   int32_t from = 0, to = 0;
-  std::vector<Message> sends, receives;
+  // The positions of the sends in the program of `from`, and of the receives in
+  // that of `to`.
+  std::vector<uint32_t> sends, receives;
 };
 
 // The channels of the programs.
@@ -92,20 +94,21 @@ Wiring Wire(const Programs& programs, ChannelScope scope) {
   const auto each = [&](size_t rank, OperationKind kind, const auto& visit) {
     const auto& program = programs[rank];
     for (size_t i = 0; i < program.size(); ++i) {
-      if (program[i].kind == kind) visit(program[i], out.channel_of[rank][i]);
+      if (program[i].kind != kind) continue;
+      visit(program[i], static_cast<uint32_t>(i), out.channel_of[rank][i]);
     }
   };
   for (size_t rank = 0; rank < programs.size(); ++rank) {
     out.channel_of[rank].resize(programs[rank].size(), Peers::kNone);
     each(rank, OperationKind::kSend,
-         [&](const Operation& operation, uint32_t& channel) {
+         [&](const Operation& operation, uint32_t position, uint32_t& channel) {
            uint32_t& known = peers.At(operation.peer, operation.message);
            if (known == Peers::kNone) {
              known = add(static_cast<int32_t>(rank), operation.peer,
                          operation.message);
            }
            channel = known;
-           out.channels[channel].sends.push_back(operation.message);
+           out.channels[channel].sends.push_back(position);
          });
     peers.Clear();
   }
@@ -114,14 +117,14 @@ Wiring Wire(const Programs& programs, ChannelScope scope) {
       peers.At(out.channels[channel].from, forward) = channel;
     }
     each(rank, OperationKind::kReceive,
-         [&](const Operation& operation, uint32_t& channel) {
+         [&](const Operation& operation, uint32_t position, uint32_t& channel) {
            uint32_t& known = peers.At(operation.peer, operation.message);
            if (known == Peers::kNone) {
              known = add(operation.peer, static_cast<int32_t>(rank),
                          operation.message);
            }
            channel = known;
-           out.channels[channel].receives.push_back(operation.message);
+           out.channels[channel].receives.push_back(position);
          });
     peers.Clear();
   }
@@ -166,6 +169,16 @@ class Runner {
     int64_t sends = 0, receives = 0, met = 0, complete = 0;
   };
 
+  // Return the message of the send, or of the receive, number k of a channel.
+  const Message& SentAs(const Channel& channel, size_t k) const {
+    return programs_[static_cast<size_t>(channel.from)][channel.sends[k]]
+        .message;
+  }
+  const Message& ReceivedAs(const Channel& channel, size_t k) const {
+    return programs_[static_cast<size_t>(channel.to)][channel.receives[k]]
+        .message;
+  }
+
   // Posts one batch of the rank after the other, until the rank must wait for
   // an operation of a batch.
   void Advance(int32_t rank) {
@@ -202,13 +215,15 @@ class Runner {
   void Match(const Channel& channel, Counts& counts) {
     while (counts.met < std::min(counts.sends, counts.receives)) {
       const auto at = static_cast<size_t>(counts.met);
-      if (!(channel.sends[at] == channel.receives[at])) {
+      const Message& sent = SentAs(channel, at);
+      const Message& received = ReceivedAs(channel, at);
+      if (!(sent == received)) {
         out_.mismatch = true;
         out_.rank = channel.to;
         out_.text = "rank " + std::to_string(channel.to) + " receives " +
-                    MessageText(channel.sends[at]) + " from rank " +
+                    MessageText(sent) + " from rank " +
                     std::to_string(channel.from) + " where it expects " +
-                    MessageText(channel.receives[at]);
+                    MessageText(received);
         return;
       }
       if (counts.complete == counts.met++) {
@@ -238,7 +253,7 @@ class Runner {
     const auto begin = all.begin();
     return std::find(begin + (sends ? counts.complete : counts.met),
                      begin + (sends ? counts.sends : counts.receives),
-                     operation.message) !=
+                     static_cast<uint32_t>(position)) !=
            begin + (sends ? counts.sends : counts.receives);
   }
 
@@ -268,7 +283,8 @@ class Runner {
     for (size_t i = 0; i < counts_.size(); ++i) {
       if (counts_[i].sends == counts_[i].met) continue;
       const Channel& channel = wiring_.channels[i];
-      const Message& left = channel.sends[static_cast<size_t>(counts_[i].met)];
+      const Message& left =
+          SentAs(channel, static_cast<size_t>(counts_[i].met));
       const auto order = [](const Channel& one, const Message& sent) {
         return std::tuple(one.from, one.to, sent.forward);
       };
