@@ -135,6 +135,13 @@ const DeviceProfile* FindDeviceProfile(std::string_view name) {
   for (const DeviceProfile& one : DeviceProfiles()) {
     if (one.alias == name) return &one;
   }
+  const std::string folded = FoldCase(name);
+  for (const DeviceProfile& one : DeviceProfiles()) {
+    for (const std::string& reported :
+         KnownProfiles::Get().FileOf(one).device_names) {
+      if (FoldCase(reported) == folded) return &one;
+    }
+  }
   return nullptr;
 }
 
@@ -180,9 +187,10 @@ namespace {
 
 using Name = std::string_view;
 
-constexpr std::array<Name, 13> kProfileKeys = {
-    "schema", "base",  "name",  "alias",    "peaks",   "memory", "efficiency",
-    "chips",  "links", "scale", "measured", "sources", "serving"};
+constexpr std::array<Name, 14> kProfileKeys = {
+    "schema", "base",     "name",       "alias",  "device_names",
+    "peaks",  "memory",   "efficiency", "chips",  "links",
+    "scale",  "measured", "sources",    "serving"};
 constexpr std::array<Name, 4> kPeaksKeys = {"bf16", "fp8", "int8", "fp4"};
 constexpr std::array<Name, 2> kProfileMemoryKeys = {"bytes", "bandwidth"};
 constexpr std::array<Name, 6> kEfficiencyKeys = {
@@ -388,6 +396,10 @@ class ProfileReader {
     if (const YamlNode* alias = fields.Find("alias")) {
       out_.alias =
           ReadText(context_, *alias, "`alias`", true).value_or(std::string());
+    }
+    if (const YamlNode* names = fields.Find("device_names")) {
+      out_.device_names = ReadTexts(context_, *names, "`device_names`")
+                              .value_or(std::vector<std::string>());
     }
   }
 

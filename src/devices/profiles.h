@@ -178,7 +178,9 @@ std::span<const ProfileSource> ProfileSources();
 inline constexpr std::array<std::string_view, 4> kFabricNames = {
     "switch", "mesh", "torus2d", "torus3d"};
 std::string_view FabricName(Fabric fabric);
-// Returns the profile with this name or alias, or null if there is none.
+// Returns the profile with this name or alias, or that of the device for which
+// drivers and frameworks report this name, such as `NVIDIA H100 80GB HBM3` of
+// nvidia-smi. Returns null if there is none.
 const DeviceProfile* FindDeviceProfile(std::string_view name);
 // Returns all names and aliases, for suggestions in messages.
 std::vector<std::string_view> DeviceNames();
@@ -217,6 +219,8 @@ std::span<const EmbeddedFile> EmbeddedProfiles();
 // texts to which the profile's name and alias refer.
 struct OwnProfile {
   std::string text, alias;
+  // The names that drivers and frameworks report for the device.
+  std::vector<std::string> device_names;
   DeviceProfile profile;  // profile.name is a view of `text`
   // The texts that the file cites as the sources of its figures, by
   // FigureGroup.
