@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -10,10 +11,16 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
-from shardc.inputs import mesh_value, model_flags, rules_value, written
+from shardc.inputs import (
+    FIRST_RULE,
+    mesh_value,
+    model_flags,
+    rules_value,
+    written,
+)
 
 Path = Union[str, "os.PathLike[str]"]
 Paths = Union[Path, Iterable[Path]]
@@ -51,6 +58,8 @@ class ShardcError(RuntimeError):
     ) -> None:
         self.returncode = returncode
         self.stderr = stderr
+        # Whether the findings are given, and not read from the text.
+        self.stated = findings is not None
         self.findings = tuple(
             findings_of_text(stderr) if findings is None else findings
         )
@@ -70,6 +79,62 @@ class Verification:
 
     def __bool__(self) -> bool:
         return self.failed == 0 and self.passed > 0
+
+
+# The arguments whose data input_flags writes, by the names of the files.
+_ARGUMENTS = {
+    "mesh.json": "mesh",
+    "rules.json": "rules",
+    "manifest.json": "manifest",
+    "config.json": "model",
+}
+
+
+def _argument(name: str, line: str | int | None) -> str:
+    """What a caller calls the place of a written file: `rules[3]`."""
+    out = _ARGUMENTS.get(name, name)
+    if out != "rules" or line is None or int(line) < FIRST_RULE:
+        return f"the argument `{out}`"
+    return f"rules[{int(line) - FIRST_RULE}]"
+
+
+@contextlib.contextmanager
+def scratch_inputs() -> Iterator[str]:
+    """A folder for inputs that are no files (input_flags). Errors that leave the
+    block name the caller's argument, and not a file that is gone."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            yield folder
+        except ShardcError as error:
+            raise ShardcError(
+                error.returncode,
+                _in_callers_words(error.stderr, folder),
+                _named(error.findings, folder) if error.stated else None,
+            ) from None
+
+
+def _in_callers_words(text: str, folder: str) -> str:
+    def place(found: re.Match[str]) -> str:
+        return _argument(found["name"], found["line"])
+
+    return re.sub(
+        re.escape(folder + os.sep)
+        + r"(?P<name>[\w.]+)(?::(?P<line>\d+)(?::\d+)?)?",
+        place,
+        text,
+    )
+
+
+def _named(findings: Iterable[Finding], folder: str) -> list[Finding]:
+    """The findings with the caller's arguments in place of written files."""
+    out = []
+    for one in findings:
+        head, name = os.path.split(one.file or "")
+        if head == folder:
+            file = _argument(name, one.line)
+            one = dataclasses.replace(one, file=file, line=None, column=None)
+        out.append(one)
+    return out
 
 
 _HEAD = re.compile(r"(error|warning|note)\[(SHD\d+) ([a-z0-9-]+)\]: (.*)")
@@ -228,7 +293,7 @@ def suggest(
     if subject is not None:
         given = model_flags(subject)
         manifest, model = given.get("manifest", manifest), given.get("model", model)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_inputs() as folder:
         out = os.path.join(folder, "rules.yaml")
         inputs = input_flags(folder, mesh, None, manifest, model)
         done = run(["suggest", *inputs, *flags_of(settings), "-o", out], check=False)
@@ -245,12 +310,12 @@ def resolve(
 
     resolve("[BATCH, [FSDP, SP], _]", "decode") -> (("fsdp", "dp"), ...)"""
     text = axes if isinstance(axes, str) else json.dumps(list(axes))
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_inputs() as folder:
         inputs = input_flags(folder, mesh, rules)
         more = [] if mode is None else ["--mode", mode]
         done, found = json_of(["resolve", text, *more, *inputs])
-    if done.returncode not in (0, 1):
-        raise ShardcError(done.returncode, done.stderr)
+        if done.returncode not in (0, 1):
+            raise ShardcError(done.returncode, done.stderr)
     return tuple(tuple(e) if isinstance(e, list) else e for e in found["spec"])
 
 
@@ -287,12 +352,12 @@ def check(
     arguments: Sequence[str] = (),
 ) -> list[Finding]:
     """What `shardc check` finds: errors, warnings and notes."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_inputs() as folder:
         inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
         done, found = json_of(["check", *inputs, *arguments])
-    out = findings_of_json(found)
-    if done.returncode not in (0, 1):
-        raise ShardcError(done.returncode, done.stderr, out or None)
+        out = _named(findings_of_json(found), folder)
+        if done.returncode not in (0, 1):
+            raise ShardcError(done.returncode, done.stderr, out or None)
     return out
 
 
@@ -307,7 +372,7 @@ def verify(
     arguments: Sequence[str] = (),
 ) -> Verification:
     """Runs `shardc verify`; true where all that can run passes."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_inputs() as folder:
         inputs = input_flags(folder, mesh, rules, None, model, target, project)
         inputs += _listed("--attention", attention)
         _, report = json_of(["verify", *inputs, *arguments])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shardc import files
@@ -90,23 +90,33 @@ def rules_value(rules: Any) -> Any:
     a list, or the name of a bundle) as a rules file's data, in their order."""
     if rules is None or _is_path(rules) or isinstance(rules, Mapping):
         return rules
+    if not isinstance(rules, Iterable):
+        raise TypeError(
+            f"rules are a file, a pack, or pairs of a pattern and a spec, not {rules!r}"
+        )
     given = list(rules)
     if all(_is_path(one) for one in given):
         return given
-    out = []
-    for one in given:
-        if _is_path(one) or len(one) != 2:
-            raise TypeError(f"{one!r} is no pair of a pattern and a spec")
-        pattern, spec = one
-        out.append(
-            {
-                "match": pattern,
-                "spec": spec
-                if isinstance(spec, str)
-                else [_entry(entry, pattern) for entry in spec],
-            }
+    return {"version": 1, "rules": [_rule(one, i) for i, one in enumerate(given)]}
+
+
+def _rule(pair: Any, at: int) -> dict[str, Any]:
+    """A pair of a pattern and a spec as a rule of a file. TypeError: it is none;
+    the message names its place in the list."""
+    if _is_path(pair) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise TypeError(f"rules[{at}] is {pair!r}, no pair of a pattern and a spec")
+    pattern, spec = pair
+    pattern = getattr(pattern, "pattern", pattern)  # of re.compile
+    if not isinstance(pattern, str):
+        raise TypeError(f"the pattern of rules[{at}] is {pattern!r}, no text")
+    if isinstance(spec, str):
+        return {"match": pattern, "spec": spec}
+    if not isinstance(spec, Iterable):
+        raise TypeError(
+            f"the spec of rules[{at}] ({pattern!r}) is {spec!r}: write (None, 'tp'),"
+            " one entry a dimension, or () for a replicated parameter"
         )
-    return {"version": 1, "rules": out}
+    return {"match": pattern, "spec": [_entry(entry, pattern) for entry in spec]}
 
 
 def model_flags(model: Any) -> dict[str, Any]:
@@ -134,8 +144,21 @@ def model_flags(model: Any) -> dict[str, Any]:
     return {"manifest": path}
 
 
+# The line of a written rules file on which the first rule stands, from 1.
+FIRST_RULE = 2
+
+
+def _text(value: Mapping[str, Any]) -> str:
+    """The data as JSON. Each rule has a line of its own, so that the line of a
+    finding is the rule's place in the caller's list."""
+    if set(value) != {"version", "rules"}:
+        return json.dumps(value)
+    rules = ",\n".join(json.dumps(rule) for rule in value["rules"])
+    return f'{{"version": {value["version"]}, "rules": [\n{rules}\n]}}'
+
+
 def written(value: Any, folder: str, name: str) -> Any:
     """Data as the path of a file in the folder; anything else as it is."""
     if not isinstance(value, Mapping):
         return value
-    return files.scratch(folder, name, json.dumps(value))
+    return files.scratch(folder, name, _text(value))

@@ -6,12 +6,19 @@ The frameworks are imported only by the methods that need them.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shardc import files, notebook, results
-from shardc.command import Manifest, Path, ShardcError, input_flags, run, suggest
+from shardc.command import (
+    Manifest,
+    Path,
+    ShardcError,
+    input_flags,
+    run,
+    scratch_inputs,
+    suggest,
+)
 from shardc.inputs import model_flags, rules_value
 from shardc.mesh import Spec
 from shardc.plan_data import Difference, Folded, PlanData, Summary
@@ -169,7 +176,7 @@ def compile(
         given = model_flags(subject)
         manifest, model = given.get("manifest", manifest), given.get("model", model)
     rules = rules_value(rules)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_inputs() as folder:
         out = os.path.join(folder, "plan.json")
         inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
         command = ["plan", *inputs, *arguments, "-o", out]

@@ -6,12 +6,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from shardc import files
-from shardc.command import Path, flags_of, input_flags, json_of, run
+from shardc.command import (
+    Path,
+    flags_of,
+    input_flags,
+    json_of,
+    run,
+    scratch_inputs,
+)
 from shardc.inputs import model_flags
 from shardc.mesh import PlanError
 from shardc.plan_data import PlanData
@@ -42,9 +48,14 @@ class Result(Mapping[str, Any]):
 
 
 def plan_file(plan: PlanOrPath, folder: str, name: str) -> str:
-    """The path of a plan, which is written to the folder if it is an object."""
+    """The path of a plan, which is written to the folder if it is an object.
+    TypeError: it is neither."""
     if isinstance(plan, (str, os.PathLike)):
         return os.fspath(plan)
+    if not hasattr(plan, "data"):
+        raise TypeError(
+            f"{plan!r} is no plan: give what shardc.compile returns, or a plan's path"
+        )
     return files.scratch(folder, name, json.dumps(plan.data))
 
 
@@ -58,7 +69,7 @@ def cost(
 ) -> Result:
     """`shardc cost`. Keywords are its flags: `batch=64` is `--batch 64`. `plan` is a
     plan, or a model in any form of shardc.inputs with its mesh and rules."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_inputs() as folder:
         if mesh is not None:
             inputs = input_flags(folder, mesh, rules, **model_flags(plan))
             return _result(["cost", *inputs, *flags_of(settings)])
@@ -72,7 +83,7 @@ def cost(
 def search(subject: Any, *, devices: int, rules: Any = None, **settings: Any) -> Result:
     """`shardc search`: the cheapest sharding of a model, in any form of
     shardc.inputs, on so many devices. Keywords are its flags."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_inputs() as folder:
         inputs = input_flags(folder, None, rules, **model_flags(subject))
         return _result(
             ["search", *inputs, "--devices", str(devices), *flags_of(settings)]
@@ -87,7 +98,7 @@ def _scope(settings: Mapping[str, Any]) -> list[str]:
 
 def diff(plan: PlanData, other: PlanOrPath) -> Result:
     """`shardc diff`: what changes from the plan to the other."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_inputs() as folder:
         before = plan_file(plan, folder, "before.plan.json")
         after = plan_file(other, folder, "after.plan.json")
         return _result(["diff", before, after, "--allow-edited", "--no-project"])
@@ -100,7 +111,7 @@ def report(
     **settings: Any,
 ) -> str:
     """`shardc report`: the page's HTML, which is also written to `path`."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_inputs() as folder:
         arguments = ["report", "--plan", plan_file(plan, folder, "plan.json")]
         if base is not None:
             arguments += ["--base", plan_file(base, folder, "base.plan.json")]
@@ -117,7 +128,7 @@ def explain(plan: PlanData, name: str, inputs: Mapping[str, Any]) -> Result:
     the plan names. They must give the parameter the plan's spec."""
     wanted = plan[name]
     given = {**(plan.inputs or {}), **{k: v for k, v in inputs.items() if v}}
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_inputs() as folder:
         if not given.get("target") and not given.get("project"):
             given.setdefault("mesh", plan.mesh)
             given.setdefault("manifest", _manifest(plan))

@@ -364,6 +364,35 @@ class Program(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, kind):
                 shardc.compile(tree, **wrong)
 
+    def test_errors_name_the_callers_arguments(self):
+        """Not a file of a folder that is gone."""
+        tree = {"up": array(64, 256)}
+        pairs = [(re.compile("/down$"), ("tp",)), ("up(", ("fsdp", "tp"))]
+        for call in (lambda: shardc.compile(tree, mesh="fsdp:4,tp:2",
+                                            rules=pairs),
+                     lambda: shardc.check(mesh="fsdp:4,tp:2", rules=pairs,
+                                          manifest=LLAMA)):
+            try:
+                found = call()
+            except shardc.ShardcError as error:
+                found = error.findings
+                self.assertNotIn(tempfile.gettempdir(), str(error))
+            self.assertEqual([one.file for one in found], ["rules[1]"])
+        with self.assertRaisesRegex(shardc.ShardcError, "argument `mesh`"):
+            shardc.compile(tree, mesh={"axes": {"tp": 2}, "device": "nope"},
+                           rules=[(".*", ())])
+        for rules, said in (
+                ([("a", ()), ("b", None)], r"rules\[1\] \('b'\) is None"),
+                ([("a", ()), 7], r"rules\[1\] is 7"),
+                ([(3, ())], r"pattern of rules\[0\] is 3"),
+                (7, "not 7")):
+            with self.assertRaisesRegex(TypeError, said):
+                shardc.compile(tree, mesh="tp:2", rules=rules)
+        plan = plan_of({"tp": 2}, {})
+        for call in (plan.diff, shardc.cost):
+            with self.assertRaisesRegex(TypeError, "None is no plan"):
+                call(None)
+
     def test_rules_are_suggested_for_a_model_of_ones_own(self):
         config = {"model_type": "llama", "hidden_size": 64,
                   "intermediate_size": 128, "num_hidden_layers": 2,
