@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "match/automaton/pattern_tree.h"
+#include "match/globs.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -694,8 +695,13 @@ PatternFault ExplainFault(std::string_view pattern, std::string_view error,
   if (error.find("repetition size") != std::string_view::npos) {
     fault.help = RepetitionHelp(argument);
   } else if (error.find("no argument for repetition") !=
-             std::string_view::npos) {
-    fault.help = "put something before it, or escape it: `\\*`";
+                 std::string_view::npos ||
+             error.find("bad repetition") != std::string_view::npos) {
+    const auto regex = RegexOfGlob(pattern);
+    fault.help = regex ? "a pattern is a regular expression and not a glob: "
+                         "write `" +
+                             *regex + "`"
+                       : "put something before it, or escape it: `\\*`";
   } else if (error.find("missing )") != std::string_view::npos) {
     fault.help = "close the group, or escape the parenthesis: `\\(`";
   } else if (error.find("unexpected )") != std::string_view::npos) {

@@ -16,6 +16,7 @@
 #include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
+#include "match/globs.h"
 #include "match/sketch.h"
 #include "source/list.h"
 #include "source/wording.h"
@@ -61,11 +62,18 @@ void CheckOtherNaming(const Facts& facts, FindingSink& sink) {
                     (whole > 0 ? ": " + BytesText(whole) +
                                      " are replicated on " + EveryDevice(facts)
                                : "");
+  const std::string& pattern = facts.rules()[static_cast<size_t>(first)].match;
+  if (const auto regex = RegexOfGlob(pattern)) {
+    finding.help = "a pattern is a regular expression and not a glob: write " +
+                   Quoted(*regex) + " for " + Quoted(pattern);
+    sink.push_back(std::move(finding));
+    return;
+  }
   finding.help =
       "use rules for these names; the rules seem to be written for another "
       "framework's: a parameter here is " +
       Quoted(facts.plan().names.front()) + ", the first rule has " +
-      Quoted(facts.rules()[static_cast<size_t>(first)].match);
+      Quoted(pattern);
   sink.push_back(std::move(finding));
 }
 
@@ -386,10 +394,13 @@ void CheckDeadRule(const Facts& facts, FindingSink& sink) {
     finding.place = facts.RulePlace(static_cast<int32_t>(r));
     finding.message = "rule " + Quoted(pattern) + " matches no parameter";
     const auto near = near_names.find(static_cast<int32_t>(r));
+    const auto regex = RegexOfGlob(pattern);
     finding.help =
-        bounded ? "RE2 matches a repetition without a lower bound literally, "
-                  "unlike Python's `re`: write " +
-                      Quoted(*bounded)
+        regex ? "a pattern is a regular expression and not a glob: write " +
+                    Quoted(*regex)
+        : bounded ? "RE2 matches a repetition without a lower bound literally, "
+                    "unlike Python's `re`: write " +
+                        Quoted(*bounded)
         : optional ? "remove it if none of your models has such a parameter"
         : near == near_names.end() ? "correct the path, or remove the rule"
                                    : HelpFor(facts, near->second);
