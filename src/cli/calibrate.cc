@@ -20,6 +20,7 @@
 #include "parse/operations.h"
 #include "source/file.h"
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -52,8 +53,8 @@ void SetFlags(const MeasuredRun& run, CostFlags& flags, StageFlags& stages,
       }
       const auto known = option.Choices();
       if (option.checked && !IsAmong(value, known)) {
-        findings.Add(code::kUsage, run.places.at(name),
-                     ShortQuote(value) + " is none of: " + Join(known, ", "));
+        const std::vector<std::string_view> words(known.begin(), known.end());
+        RefuseWord(run.places.at(name), name, value, words, findings);
       }
     }
     const bool on = IsAmong(option.name, run.flags);

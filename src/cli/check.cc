@@ -364,7 +364,7 @@ bool OnlyWritesBaseline(const CheckFlags& flags, Findings& findings) {
 }
 
 // Checks the configurations of the folder. Returns nullopt if there is a
-// project or no configuration, or after a finding.
+// project or no configuration.
 std::optional<int> CheckWithoutProject(const CheckFlags& flags,
                                        const Common& common,
                                        Findings& findings) {
@@ -373,9 +373,9 @@ std::optional<int> CheckWithoutProject(const CheckFlags& flags,
     return std::nullopt;
   }
   LintSettings settings;
-  if (!ApplyFlags(flags, settings, findings)) return std::nullopt;
+  if (!ApplyFlags(flags, settings, findings)) return kFailed;
   const auto selection = Selection::Make(settings, flags.preview, findings);
-  if (!selection) return std::nullopt;
+  if (!selection) return kFailed;
   auto found = CheckFolder(flags, *selection);
   if (!found) return std::nullopt;
   PrintMessage(common, found->text);

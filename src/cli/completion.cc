@@ -3,19 +3,20 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "source/other_words.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
 
 int RunCompletion(const std::string& shell, const Common&, Findings& findings) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (const EmbeddedFile& file : EmbeddedCompletions()) {
     if (file.name == shell)
       return PutOut(file.text, findings) ? kDone : kFailed;
-    AppendItem(known, ", ", file.name);
+    known.push_back(file.name);
   }
-  findings.Add(code::kUsage, {}, "`" + shell + "` is none of: " + known);
+  RefuseWord({}, "shell", shell, known, findings);
   return kFailed;
 }
 

@@ -30,6 +30,7 @@
 #include "program/sharding.h"
 #include "source/file.h"
 #include "source/json.h"
+#include "source/other_words.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/build.h"
@@ -59,8 +60,16 @@ const exports::Exporter* FindExporter(const std::string& format,
     names.push_back(exporter->name);
     known += (known.empty() ? "`" : ", `") + std::string(exporter->name) + "`";
   }
-  findings.Add(code::kUsage, {}, "there is no export to `" + format + "`",
-               DidYouMean(format, names, "the formats are " + known));
+  std::string help = HelpForOtherWord("export", format);
+  if (help.empty() && IsThere(format, nullptr)) {
+    help = "write the format before the file: `shardc export jax " +
+           Printable(format) + "`";
+  }
+  if (help.empty())
+    help = DidYouMean(format, names, "the formats are " + known);
+  findings.Add(code::kUsage, {},
+               "there is no export to `" + Printable(format) + "`",
+               std::move(help));
   return nullptr;
 }
 

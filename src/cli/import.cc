@@ -16,6 +16,7 @@
 #include "source/config_codes.h"
 #include "source/file.h"
 #include "source/json_writer.h"
+#include "source/other_words.h"
 #include "source/wording.h"
 #include "systems/deployment.h"
 #include "systems/system.h"
@@ -56,8 +57,12 @@ const imports::Importer* FindImporter(const std::string& format,
                                          : "`"));
     return nullptr;
   }
+  std::string help = HelpForOtherWord("import", format);
+  if (help.empty()) {
+    help = DidYouMean(format, names, "the importers are " + known);
+  }
   findings.Add(code::kUsage, {}, "there is no importer `" + format + "`",
-               DidYouMean(format, names, "the importers are " + known));
+               std::move(help));
   return nullptr;
 }
 

@@ -327,6 +327,13 @@ bool HoldsCheckpoint(const fs::path& folder) {
 std::optional<InitInputs> ReadInputs(const InitFlags& flags,
                                      Findings& findings) {
   InitInputs out;
+  if (!IsThere(flags.source, nullptr)) {
+    findings.Add(code::kMissing, {},
+                 "there is no file or folder " + ShortQuote(flags.source),
+                 "give the folder of a checkpoint, a config.json, or a "
+                 "manifest that the Python package of shardc wrote");
+    return std::nullopt;
+  }
   out.name = NameOf(flags.source);
   out.model_path = flags.inputs.asked.model;
   std::error_code error;

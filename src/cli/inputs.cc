@@ -21,6 +21,7 @@
 #include "schedule/schedules.h"
 #include "source/finding.h"
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/wording.h"
 #include "target/choose.h"
 
@@ -29,21 +30,21 @@ namespace {
 
 // Parses a value that must be one of the names in `known`. Returns what `known`
 // pairs with the name. If the value is none of the names, returns nullopt and
-// adds a finding that suggests the nearest name. The finding is placed at the
-// value of `flag`, or has no place if `flag` is empty.
+// adds a finding that suggests the name that was meant. The finding is placed
+// at the value of `flag`, or has no place if `flag` is `mode`.
 template <typename T>
 std::optional<T> OneOf(std::string_view flag, const std::string& value,
                        std::initializer_list<std::pair<const char*, T>> known,
                        Findings& findings) {
-  std::vector<std::string> names;
-  std::string list;
+  std::vector<std::string_view> names;
   for (const auto& [name, result] : known) {
     if (value == name) return result;
     names.emplace_back(name);
-    AppendItem(list, ", ", name);
   }
-  findings.Add(code::kUsage, flag.empty() ? Place{} : FlagPlace(flag, value),
-               "`" + value + "` is none of: " + list, DidYouMean(value, names));
+  // Several options take a mode, so their finding cannot name one of them.
+  const bool many = flag == "mode";
+  RefuseWord(many ? Place{} : FlagPlace(flag, value), flag, value, names,
+             findings);
   return std::nullopt;
 }
 
@@ -454,9 +455,7 @@ std::optional<std::vector<Mode>> ParseModes(const Strings& given,
 
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings) {
   if (const auto mode = ParseMode(text)) return mode;
-  // Several options (`--mode`, `--between`, ...) are parsed here, so the
-  // finding cannot name one of them.
-  return OneOf<Mode>("", text,
+  return OneOf<Mode>("mode", text,
                      {{"train", Mode::kTrain},
                       {"prefill", Mode::kPrefill},
                       {"decode", Mode::kDecode},

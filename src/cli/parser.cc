@@ -21,6 +21,7 @@
 #include "cli/output.h"
 #include "cli/version.h"
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -344,8 +345,13 @@ bool IsCommand(std::string_view word) {
   });
 }
 
-void UnknownCommand(const std::string& word, Findings& findings) {
-  const StrayWord unknown = AboutCommand(word);
+// Reports that the first word is no command. If there are only options, the
+// first one may be misspelt.
+void UnknownCommand(const std::string& word, const Strings& words,
+                    Findings& findings) {
+  const StrayWord unknown = word.empty() && !words.empty()
+                                ? AboutLoneOption(words[0])
+                                : AboutCommand(word);
   findings.Add(code::kUsage, {}, unknown.message, unknown.help);
 }
 
@@ -434,6 +440,37 @@ std::string MessageOf(const CLI::ParseError& error) {
   return text;
 }
 
+// Returns the advice for an error of CLI11. For a value that is none of the
+// choices of its option, this is the choice that was meant; such a message is
+// "--format: `sarrif` is none of: text, json".
+std::string HelpFor(const CLI::ParseError& error, const Parser::Entry& entry) {
+  const std::string text = error.what();
+  const std::string name = text.substr(0, text.find(": "));
+  const std::string prefix = name + ": `";
+  const size_t end = text.find("` is none of: ");
+  const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  for (const Option& option : entry.options) {
+    if (lacks && text == option.name + " is required") {
+      const std::string what = option.IsArgument()
+                                   ? option.name
+                                   : Quote(option.name + " " + option.value);
+      return "write " + what + ": " + option.help;
+    }
+    if (option.name != name || end == std::string::npos ||
+        !text.starts_with(prefix)) {
+      continue;
+    }
+    const std::string value = text.substr(prefix.size(), end - prefix.size());
+    const std::string other =
+        HelpForOtherWord(std::string_view(name).substr(2), value);
+    const std::string meant =
+        other.empty() ? DidYouMean(value, option.Choices()) : other;
+    if (!meant.empty()) return meant;
+  }
+  return "`shardc " + std::string(entry.command->name) +
+         " --help` shows its options";
+}
+
 // Reports the first word that the command does not accept. Later words are not
 // reported, because they may be values of an option that is the first word.
 void ReportStray(const Parser::Entry& entry, Findings& findings) {
@@ -463,7 +500,7 @@ std::optional<Strings> WithOptionsOfFiles(const Parser::Entry& entry,
   bool found = false;
   Strings words = given;
   for (const std::string& word : plain) {
-    const auto flag = OptionOfFile(word, entry.options);
+    const auto flag = OptionOfFile(word, entry.options, words);
     // An option of one value that is given already has another file.
     if (flag && *flag != "--rules" && IsAmong(*flag, words)) {
       continue;
@@ -518,7 +555,7 @@ std::optional<Parsed> ParseWords(const Strings& words, bool recognises,
     parser.app.parse(Strings(words.rbegin(), words.rend()));
   } catch (const CLI::Success& asked) {  // for --help and --version
     if (!word.empty() && !IsCommand(word)) {
-      UnknownCommand(word, findings);
+      UnknownCommand(word, words, findings);
       return std::nullopt;
     }
     if (dynamic_cast<const CLI::CallForVersion*>(&asked) != nullptr) {
@@ -543,7 +580,7 @@ std::optional<Parsed> ParseWords(const Strings& words, bool recognises,
     if (word.empty() && parser.app.count(kLibraries) > 0) {
       LibrariesWithoutVersion(findings);
     } else if (entry == nullptr || !IsCommand(word)) {
-      UnknownCommand(word, findings);
+      UnknownCommand(word, words, findings);
     } else if (StrayFollowsDashes(*entry, words, error)) {
       findings.Add(code::kUsage, {},
                    "the words after `--` are arguments, and `" +
@@ -555,9 +592,7 @@ std::optional<Parsed> ParseWords(const Strings& words, bool recognises,
     } else if (const Strings early = parser.app.remaining(); !early.empty()) {
       ReportEarly(early.front(), *entry, findings);
     } else {
-      findings.Add(code::kUsage, {}, MessageOf(error),
-                   "`shardc " + std::string(entry->command->name) +
-                       " --help` shows its options");
+      findings.Add(code::kUsage, {}, MessageOf(error), HelpFor(error, *entry));
     }
     return std::nullopt;
   }

@@ -37,11 +37,16 @@ struct StrayWord {
 // The first word is not a command. The help names the command of the same
 // purpose or the nearest one.
 StrayWord AboutCommand(const std::string& word);
+// There is no command, and the first word is this option.
+StrayWord AboutLoneOption(const std::string& word);
 // Returns the option of which the word is the value, if its contents or its
-// form leave no doubt: `--plan` for a file with a plan. Returns nullopt for
-// other words, and if `options` lacks the option.
+// form leave no doubt: `--plan` for a file with a plan, or `--from` and then
+// `--to` for the two plans of a command that has a pair. `given` are the words
+// of the command line. Returns nullopt for other words, and if `options` lacks
+// the option.
 std::optional<std::string> OptionOfFile(const std::string& word,
-                                        std::span<const Option> options);
+                                        std::span<const Option> options,
+                                        std::span<const std::string> given);
 StrayWord AboutStray(const std::string& word, const Command& command,
                      std::span<const Option> options);
 

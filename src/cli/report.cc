@@ -2,6 +2,8 @@
 // first, and then written in one pass:
 //
 //   shardc report --target llama3-8b-64 --base main.plan.json -o report.html
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -40,6 +42,9 @@
 
 namespace shardc::cli {
 namespace {
+
+// The file of a page for which a user at a terminal gave no name.
+constexpr const char* kPageOfTerminal = "shardc-report.html";
 
 // Reads a file of results of `shardc verify` for the report page. The member
 // `schema` of the file determines whether the file has attention cases or
@@ -543,7 +548,12 @@ int RunReport(const ReportCommand& command, const Common& common,
     if (common.format == "json") return WriteReportJson(all.page, out);
     out.Append(report::ReportHtml(all.page));
   };
-  if (!PutResult(write, command.output, findings)) return kFailed;
+  // A page on a terminal would be 100 KB of HTML that nobody reads.
+  const bool named = !command.output.empty() || common.format == "json" ||
+                     isatty(STDOUT_FILENO) != 1;
+  const std::string path = named ? command.output : kPageOfTerminal;
+  if (!PutResult(write, path, findings)) return kFailed;
+  if (!named) PrintMessage(common, "wrote       " + path + "\n");
   // Without the roles of parameters there is no verdict on a step whose sizes
   // and device are given.
   const bool over =
@@ -595,7 +605,8 @@ Options OptionsOf(ReportCommand& command) {
   Append(options,
          {OutputOption(
              &command.output,
-             "file to write the page or the JSON to (default: stdout)")});
+             "file to write the page or the JSON to (default: stdout; on a "
+             "terminal, a page is written to shardc-report.html)")});
   return options;
 }
 

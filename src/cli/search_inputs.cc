@@ -21,6 +21,7 @@
 #include "plan/lowered_step.h"
 #include "source/json_writer.h"
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/process.h"
 #include "source/wording.h"
 #include "target/choose.h"
@@ -92,8 +93,8 @@ bool ReadKeep(const SearchFlags& flags, bool& mesh, bool& rules,
     } else if (one == "rules") {
       rules = true;
     } else {
-      findings.Add(code::kUsage, FlagPlace("--keep", one),
-                   ShortQuote(one) + " is none of: mesh, rules");
+      static constexpr std::string_view kKept[] = {"mesh", "rules"};
+      RefuseWord(FlagPlace("--keep", one), "--keep", one, kKept, findings);
       return false;
     }
   }
@@ -237,11 +238,11 @@ Options OptionsOfServe(ServeFlags& flags) {
       {.name = "--ttft",
        .to = &flags.first,
        .value = "T",
-       .help = "most time to the first token: milliseconds, or 800ms, 2s"},
+       .help = "most time to the first token, such as 800ms or 2s"},
       {.name = "--tpot",
        .to = &flags.token,
        .value = "T",
-       .help = "most time of each further token: milliseconds, or 20ms, 0.1s"},
+       .help = "most time of each further token, such as 20ms or 0.1s"},
       {.name = "--requests",
        .to = &flags.arriving,
        .value = "R",

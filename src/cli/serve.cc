@@ -68,8 +68,14 @@ std::optional<double> ReadTime(std::string_view flag, const std::string& text,
                                        : "of each further token"));
     return std::nullopt;
   }
-  static constexpr Unit kUnits[] = {
-      {"", 1e-3}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+  static constexpr Unit kUnits[] = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+  // A bare number may be seconds or milliseconds, as the systems differ.
+  if (text.find_first_not_of("0123456789.") == std::string::npos) {
+    findings.Add(code::kUsage, FlagPlace(flag, text),
+                 Quote(flag) + " is " + ShortQuote(text) + ", of what unit?",
+                 "write " + Quote(text + "ms") + " or " + Quote(text + "s"));
+    return std::nullopt;
+  }
   return ReadQuantity(flag, text, kUnits, kMostSeconds,
                       "a positive time such as 20ms or 1.5s", findings);
 }

@@ -12,6 +12,7 @@
 #include "model/option_value.h"
 #include "source/file.h"
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -33,9 +34,8 @@ std::shared_ptr<const EngineProfile> ReadEngine(const std::string& name,
     return {std::shared_ptr<const void>(), known};
   }
   if (name.find_first_of("./") == std::string::npos) {
-    findings.Add(code::kUsage, FlagPlace("--engine", name),
-                 ShortQuote(name) + " is none of: " + Listed(EngineNames()),
-                 DidYouMean(name, EngineNames()));
+    RefuseWord(FlagPlace("--engine", name), "--engine", name, EngineNames(),
+               findings);
     return nullptr;
   }
   SourceRef source = ReadSource(name, findings);
@@ -62,9 +62,8 @@ std::optional<ServedFormat> ReadFormat(const std::string& text,
   if (found != kServedFormats.end()) {
     return static_cast<ServedFormat>(found - kServedFormats.begin());
   }
-  findings.Add(code::kUsage, FlagPlace("--served-dtype", text),
-               ShortQuote(name) + " is none of: " + Listed(kServedFormats),
-               DidYouMean(name, kServedFormats));
+  RefuseWord(FlagPlace("--served-dtype", text), "--served-dtype", name,
+             kServedFormats, findings);
   return std::nullopt;
 }
 

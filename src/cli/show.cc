@@ -24,6 +24,7 @@
 #include "picture/array.h"
 #include "picture/fold.h"
 #include "plan/staged_plan.h"
+#include "source/file.h"
 #include "source/json_writer.h"
 #include "source/list.h"
 #include "source/sink.h"
@@ -267,9 +268,18 @@ Draw FindPicture(const std::string& name, Findings& findings) {
     names.push_back(picture.name);
   }
   names.insert(names.end(), {"mesh", "manifest", "rules"});
+  // A word with a `.` or a `/` is the name of a file; a file that is there was
+  // recognised, or is of no kind that can be drawn.
+  if (name.find_first_of("./") != std::string::npos &&
+      !IsThere(name, nullptr)) {
+    findings.Add(code::kMissing, {}, "there is no file " + ShortQuote(name),
+                 "give a plan, which `shardc plan -o FILE` writes");
+    return nullptr;
+  }
   findings.Add(code::kUsage, {}, ShortQuote(name) + " is not a picture",
                DidYouMean(name, names,
-                          "the pictures are: layout, mesh, memory, rules, kv"));
+                          "the pictures are: " + Join(names, ", ") +
+                              "; a plan file is also taken"));
   return nullptr;
 }
 

@@ -16,6 +16,9 @@
 
 #include "model/name.h"
 #include "parse/mesh.h"
+#include "source/file.h"
+#include "source/input_file.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -33,19 +36,43 @@ struct OtherName {
 
 // Commands of linters, compilers and infrastructure tools.
 constexpr OtherName kOtherCommands[] = {
-    {"lint", "check"},         {"validate", "check"},
-    {"fmt", "check --fix"},    {"format", "check --fix"},
-    {"fix", "check --fix"},    {"compile", "plan"},
-    {"build", "plan"},         {"apply", "plan"},
-    {"estimate", "cost"},      {"memory", "show memory"},
-    {"profile", "cost"},       {"tune", "search"},
-    {"autotune", "search"},    {"optimize", "search"},
-    {"new", "init"},           {"prove", "verify"},
-    {"test", "verify"},        {"simulate", "verify"},
-    {"run", "verify step"},    {"inspect", "show"},
-    {"view", "show"},          {"convert", "export"},
-    {"fit", "search --all"},   {"list", "checkpoint list"},
-    {"ls", "checkpoint list"}, {"save", "checkpoint split"},
+    {"lint", "check"},
+    {"validate", "check"},
+    {"fmt", "check --fix"},
+    {"format", "check --fix"},
+    {"fix", "check --fix"},
+    {"compile", "plan"},
+    {"build", "plan"},
+    {"apply", "plan"},
+    {"estimate", "cost"},
+    {"memory", "show memory"},
+    {"profile", "cost"},
+    {"tune", "search"},
+    {"autotune", "search"},
+    {"optimize", "search"},
+    {"new", "init"},
+    {"prove", "verify"},
+    {"test", "verify"},
+    {"simulate", "verify"},
+    {"run", "verify step"},
+    {"inspect", "show"},
+    {"view", "show"},
+    {"convert", "export"},
+    {"fit", "search --all"},
+    {"list", "checkpoint list"},
+    {"ls", "checkpoint list"},
+    {"save", "checkpoint split"},
+    // These are looked for after the command `checkpoint` alone.
+    {"inspect", "checkpoint list"},
+    {"view", "checkpoint list"},
+    {"show", "checkpoint list"},
+    {"info", "checkpoint list"},
+    {"shard", "checkpoint split"},
+    {"consolidate", "checkpoint merge"},
+    {"join", "checkpoint merge"},
+    {"combine", "checkpoint merge"},
+    {"convert", "checkpoint reshard"},
+    {"redistribute", "checkpoint reshard"},
 };
 
 // Options of Megatron-LM, DeepSpeed, MaxText, vLLM and transformers, in lower
@@ -118,14 +145,15 @@ constexpr OtherName kParallelOptions[] = {
     {"--ici-sequence-parallelism", "sp"},
 };
 
-// Returns what shardc has for a name of another program; empty if the table
-// does not have the name.
+// Returns what shardc has for a name of another program, if that begins with
+// `prefix`; empty if the table does not have the name.
 std::string_view OwnName(std::span<const OtherName> table,
-                         std::string_view other) {
+                         std::string_view other, std::string_view prefix = {}) {
   std::string folded = FoldCase(other);
   std::replace(folded.begin(), folded.end(), '_', '-');
   for (const OtherName& row : table) {
-    if (row.other == folded) return row.own;
+    const std::string_view own = row.own;
+    if (row.other == folded && own.starts_with(prefix)) return own;
   }
   return {};
 }
@@ -350,12 +378,33 @@ StrayWord AboutCommand(const std::string& word) {
   return out;
 }
 
+StrayWord AboutLoneOption(const std::string& word) {
+  const std::string flag = word.substr(0, word.find('='));
+  static const Strings kOwn = {"--version", "--help"};
+  if (const auto near = Nearest(flag, kOwn)) {
+    return {"`shardc` has no option `" + flag + "`",
+            "did you mean `" + *near + "`?"};
+  }
+  for (const Command& command : Commands()) {
+    if (!Has(command.declare().options, flag)) continue;
+    return {"no command is given", "`shardc " + std::string(command.name) +
+                                       "` has the option `" + flag +
+                                       "`, which stands after the command"};
+  }
+  return {"no command is given", "`shardc --help` lists the commands"};
+}
+
 std::optional<std::string> OptionOfFile(const std::string& word,
-                                        std::span<const Option> options) {
+                                        std::span<const Option> options,
+                                        std::span<const std::string> given) {
   if (word.empty() || word.starts_with('-')) return std::nullopt;
   const Recognised recognised = Recognise(word);
   for (const std::string_view flag : recognised.flags) {
     if (recognised.sure && Has(options, flag)) return std::string(flag);
+    const bool pair = flag == "--plan" && Has(options, "--from");
+    if (pair && Has(options, "--to")) {
+      return IsAmong("--from", given) ? "--to" : "--from";
+    }
   }
   return std::nullopt;
 }
@@ -377,6 +426,31 @@ StrayWord AboutStray(const std::string& word, const Command& command,
   }
   if (const auto near = Nearest(word, seconds)) {
     out.help = "did you mean `shardc " + prefix + *near + "`?";
+    return out;
+  }
+  const std::string_view own = OwnName(kOtherCommands, word, prefix);
+  if (!own.empty()) {
+    out.help = "did you mean `shardc " + std::string(own) + "`?";
+    return out;
+  }
+  if (word == "help") {
+    out.help =
+        "did you mean `shardc " + std::string(command.name) + " --help`?";
+    return out;
+  }
+  if (!seconds.empty() && Recognise(word).flags.empty()) {
+    out.help = "the commands are " + ListInWords(seconds, [&](const auto& one) {
+                 return "`shardc " + prefix + one + "`";
+               });
+    return out;
+  }
+  if (word.find('.') != std::string::npos && !IsThere(word, nullptr)) {
+    out.message = "there is no file " + ShortQuote(word);
+    Findings missing;
+    InputFile::Open(word, missing);
+    for (const Finding& one : missing.all()) {
+      if (!one.help.empty()) out.help = one.help;
+    }
     return out;
   }
   for (const std::string_view flag : Recognise(word).flags) {

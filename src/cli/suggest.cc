@@ -4,6 +4,8 @@
 // reports no error or warning about the rules.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 #include "cli/commands.h"
 #include "cli/compared_program.h"
@@ -168,8 +170,23 @@ std::string LayoutAdvice(const program::TracedProgram& traced,
          std::to_string(std::lround(saving * 100)) + " % less)\n";
 }
 
+// Returns false, after a finding, if the output is a file that is there. Rules
+// are what a user writes by hand, so they are not replaced unasked.
+bool MayWrite(const SuggestFlags& flags, Findings& findings) {
+  std::error_code error;
+  if (flags.force || flags.output.empty() ||
+      !std::filesystem::is_regular_file(flags.output, error)) {
+    return true;
+  }
+  findings.Add(code::kWrite, {},
+               "`" + Printable(flags.output) + "` exists already",
+               "write another name, or `--force` to replace it");
+  return false;
+}
+
 int RunSuggest(const SuggestFlags& flags, const Common& common,
                Findings& findings) {
+  if (!MayWrite(flags, findings)) return kFailed;
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return kFailed;
   suggest::Preferences preferences;
@@ -269,7 +286,8 @@ Options OptionsOf(SuggestFlags& flags) {
                 "and megatron"},
        {.name = "--force",
         .to = &flags.force,
-        .help = "write the rules even if findings are left"}});
+        .help = "write the rules even if findings are left, and replace a "
+                "file that is there"}});
   return options;
 }
 

@@ -27,6 +27,7 @@
 #include "parse/project.h"
 #include "resolve/resolve.h"
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/sink.h"
 #include "source/wording.h"
 #include "verify/cases/matrix.h"
@@ -45,7 +46,7 @@ bool ParseEach(const std::vector<std::string>& texts, std::vector<T>& out,
     if (!value) {
       findings.Add(code::kUsage, {},
                    "`" + text + "` is none of: " + std::string(known),
-                   DtypeHelp(text));
+                   HelpForOtherWord("dtype", text));
       return false;
     }
     AddOnce(out, *value);
@@ -271,7 +272,7 @@ bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
       findings.Add(code::kUsage, {},
                    "`" + flags.kv_dtype +
                        "` is none of: float32, bfloat16, float16, int8",
-                   DtypeHelp(flags.kv_dtype));
+                   HelpForOtherWord("dtype", flags.kv_dtype));
       return false;
     }
     request.kv_dtype = dtype;

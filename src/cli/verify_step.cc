@@ -43,6 +43,7 @@
 #include "source/file.h"
 #include "source/finding.h"
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/process.h"
 #include "source/sink.h"
 #include "source/size.h"
@@ -68,10 +69,10 @@ bool ReadProofDtypes(const Strings& texts, std::vector<Dtype>& out,
       findings.Add(
           code::kUsage, {},
           ShortQuote(text) + " is none of: float64, float32, bfloat16, float16",
-          DtypeHelp(text).empty()
+          HelpForOtherWord("dtype", text).empty()
               ? "a step is proved in these; its bytes are those of the "
                 "parameters' dtype"
-              : DtypeHelp(text));
+              : HelpForOtherWord("dtype", text));
       return false;
     }
     out.push_back(*dtype);

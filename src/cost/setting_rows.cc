@@ -16,6 +16,7 @@
 #include "cost/rates.h"
 #include "model/option_value.h"
 #include "source/file.h"
+#include "source/other_words.h"
 #include "source/wording.h"
 #include "step/recompute.h"
 
@@ -47,9 +48,7 @@ using Member =
 
 void RefuseName(Given given, std::span<const std::string_view> known,
                 Findings& findings) {
-  findings.Add(code::kUsage, given.place,
-               ShortQuote(given.text) + " is none of: " + Join(known, ", "),
-               DidYouMean(given.text, known));
+  RefuseWord(given.place, given.flag, given.text, known, findings);
 }
 
 // A count from 1 on.
@@ -78,7 +77,7 @@ void ReadType(Given given, const std::string& text, std::optional<Dtype>& to,
                ShortQuote(text) +
                    " is not a dtype of at least one byte per element, such as "
                    "bfloat16",
-               DtypeHelp(text));
+               HelpForOtherWord("dtype", text));
 }
 template <auto kMember>
 void ReadDtype(Given given, Settings& to, Findings& findings) {
@@ -150,9 +149,16 @@ Text ShowMoments(const Settings& of) {
 }
 
 void ReadZero(Given given, Settings& to, Findings& findings) {
+  const std::string help = HelpForOtherWord("zero", given.text);
+  if (!help.empty()) {
+    findings.Add(code::kUsage, given.place,
+                 ShortQuote(given.text) + " is no stage of ZeRO", help);
+    return;
+  }
   const auto stage = ParseInteger(given.place, given.text, 0, findings);
   if (stage && *stage > kMostZero) {
-    findings.Add(code::kUsage, given.place, "ZeRO has the stages 0 to 3");
+    findings.Add(code::kUsage, given.place, "ZeRO has the stages 0 to 3",
+                 "write `3`, which shards all");
   } else if (stage) {
     to.zero = static_cast<int>(*stage);
   }

@@ -512,6 +512,24 @@ class TreeBuilder {
   ManifestBuilder builder_;
 };
 
+// Returns the advice for a configuration without `model_type`, which may be a
+// file of another kind.
+std::string HelpForOtherFile(const JsonValue& config) {
+  const auto schema = config.Find("schema");
+  if (schema && schema->IsString() &&
+      schema->string().starts_with("shardc.plan/")) {
+    return "this is a plan, which is given with `--plan`";
+  }
+  for (const std::string_view key :
+       {"weight_map", "parameters", "params", "tensors"}) {
+    if (!config.Find(key)) continue;
+    return "it has " + Quote(key) +
+           ", as a manifest or the index of a checkpoint has, which is given "
+           "with `--manifest`";
+  }
+  return "a config.json of transformers has one, such as `llama`";
+}
+
 // Returns the description for the `model_type` of the config. Returns null
 // after a finding.
 std::unique_ptr<const Description> FindFamily(const JsonValue& config,
@@ -522,7 +540,7 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
     Place place = (type ? *type : config).place();
     if (!type) place.end = place.begin + 1;
     findings.Add(code::kSchema, place, "the configuration has no `model_type`",
-                 "a config.json of transformers has one, such as `llama`");
+                 HelpForOtherFile(config));
     return nullptr;
   }
   return FindFamily(type->string(), library, type->place(), findings);

@@ -503,12 +503,17 @@ std::optional<Selection::Pick> Selection::ParsePick(
   }
   const auto at = settings.places.find(text);
   const bool in_file = at != settings.places.end();
+  // A number is not misspelt: the nearest one would be of another diagnostic.
+  const bool is_number =
+      FoldCase(text).starts_with("shd") &&
+      text.find_first_not_of("0123456789", 3) == std::string::npos;
+  const std::string otherwise =
+      "`shardc explain --codes` lists them: give a code such as `SHD101`, a "
+      "name, or a family such as `SHD1`";
   findings.Add(in_file ? code::kReference : code::kUsage,
                in_file ? at->second : Place{},
                "`" + text + "` in `" + std::string(flag) + "` is no diagnostic",
-               DidYouMean(text, names,
-                          "give a code such as `SHD101`, a name, or a family"
-                          " such as `SHD1`"));
+               is_number ? otherwise : DidYouMean(text, names, otherwise));
   return std::nullopt;
 }
 

@@ -3,15 +3,48 @@
 //   --memory 1.5GiB  ->  1,610,612,736     --memory 1.5  ->  a finding
 #include "model/option_value.h"
 
-#include <array>
 #include <charconv>
 #include <system_error>
-#include <utility>
 
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {
+namespace {
+
+// Returns how to write a number that has a suffix or separators: "write `4096`"
+// for `4,096` and for `4096s`, and both meanings of `4k`. Returns an empty text
+// for any other text.
+std::string HelpForNumber(std::string_view text, int64_t least) {
+  std::string digits;
+  while (!text.empty() && (IsDigit(text.front()) || text.front() == ',' ||
+                           text.front() == '_')) {
+    if (IsDigit(text.front())) digits += text.front();
+    text.remove_prefix(1);
+  }
+  int64_t value = 0;
+  const auto [stop, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || value < least || error != std::errc()) return {};
+  if (text.empty() || text == ".0" || text == "s")
+    return "write `" + std::to_string(value) + "`";
+  const std::string suffix = FoldCase(text);
+  const int power = suffix == "k" || suffix == "ki"   ? 1
+                    : suffix == "m" || suffix == "mi" ? 2
+                    : suffix == "g" || suffix == "b"  ? 3
+                                                      : 0;
+  std::optional<int64_t> binary = value, decimal = value;
+  for (int i = 0; i < power && binary && decimal; ++i) {
+    binary = CheckedMul(*binary, 1024);
+    decimal = CheckedMul(*decimal, 1000);
+  }
+  if (power == 0 || !binary || !decimal) return {};
+  return "write `" + std::to_string(*binary) + "` or `" +
+         std::to_string(*decimal) + "`: a number has no suffix here";
+}
+
+}  // namespace
 
 Place FlagPlace(std::string_view flag, const std::string& value) {
   return {MakeSource(std::string(flag), value), 0, value.size()};
@@ -34,7 +67,8 @@ std::optional<int64_t> ParseInteger(const Place& place, const std::string& text,
                                std::to_string(INT64_MAX) +
                                ", the largest number that is read"
                          : "`" + text + "` is not a whole number from " +
-                               std::to_string(least) + " on");
+                               std::to_string(least) + " on",
+               too_large ? "" : HelpForNumber(text, least));
   return std::nullopt;
 }
 
@@ -58,31 +92,6 @@ std::optional<int64_t> ParseBytes(const Place& place, std::string_view flag,
 std::optional<int64_t> ParseBytes(std::string_view flag,
                                   const std::string& text, Findings& findings) {
   return ParseBytes(FlagPlace(flag, text), flag, text, findings);
-}
-
-// Explains short names of dtypes. Options accept the names of NumPy and JAX.
-// Configurations of PyTorch and of inference engines use shorter names, in
-// lower or upper case:
-//
-//   bf16 -> bfloat16     FP16 -> float16     fp8 -> float8_e4m3fn
-
-std::string DtypeHelp(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 10>
-      kNames = {{{"bf16", "bfloat16"},
-                 {"f16", "float16"},
-                 {"fp16", "float16"},
-                 {"half", "float16"},
-                 {"f32", "float32"},
-                 {"fp32", "float32"},
-                 {"float", "float32"},
-                 {"f8", "float8_e4m3fn"},
-                 {"fp8", "float8_e4m3fn"},
-                 {"i8", "int8"}}};
-  const std::string folded = FoldCase(text);
-  for (const auto& [written, name] : kNames) {
-    if (folded == written) return "write `" + std::string(name) + "`";
-  }
-  return {};
 }
 
 }  // namespace shardc

@@ -34,10 +34,6 @@ std::optional<int64_t> ParseBytes(const Place& place, std::string_view flag,
 std::optional<int64_t> ParseBytes(std::string_view flag,
                                   const std::string& text, Findings& findings);
 
-// Returns "write `bfloat16`" for `bf16`. Returns an empty string for a word
-// that is not a dtype's short name.
-std::string DtypeHelp(std::string_view text);
-
 }  // namespace shardc
 
 #endif  // SHARDC_MODEL_OPTION_VALUE_H_

@@ -77,7 +77,10 @@ class ProjectReader {
     if (!node.IsNull()) {
       context_.Add(
           code::kSchema, node,
-          std::string(what) + " is " + Describe(node) + ", not a mapping");
+          std::string(what) + " is " + Describe(node) + ", not a mapping",
+          what == "`targets`" ? "give each target a name: `targets: {main: "
+                                "{mesh: ..., rules: ..., model: ...}}`"
+                              : "");
     }
     return false;
   }

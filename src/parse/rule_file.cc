@@ -351,6 +351,16 @@ struct PatternSeparators {
   }
 };
 
+// Returns the text as a YAML scalar in single quotes.
+std::string SingleQuoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    out += c;
+    if (c == '\'') out += c;
+  }
+  return out + "'";
+}
+
 class RuleFileReader {
  public:
   RuleFileReader(const YamlContext& context, const ModelBase& base)
@@ -358,6 +368,7 @@ class RuleFileReader {
 
   std::optional<RuleFile> Read() {
     const YamlNode& root = context_.document.root();
+    if (RefusedPairs(root)) return std::nullopt;
     const auto fields = Fields::Read(context_, root, keys::kRules);
     if (!fields) return std::nullopt;
     file_.source = context_.document.source();
@@ -402,6 +413,53 @@ class RuleFileReader {
  private:
   Place PlaceOf(const YamlNode& node) const {
     return context_.document.PlaceOf(node);
+  }
+
+  // Returns whether the file has the pairs of a pattern and a spec that rules
+  // have in Python: a list of `[pattern, spec]`, or a mapping of patterns to
+  // specs. Then a finding shows the first pair as a rule.
+  bool RefusedPairs(const YamlNode& root) {
+    const YamlNode* pattern = nullptr;
+    const YamlNode* spec = nullptr;
+    if (root.IsSequence() && !root.items.empty()) {
+      const YamlNode& first = root.items.front();
+      if (first.IsMapping()) {
+        context_.Add(code::kSchema, root, "a rules file is a list of mappings",
+                     "write `rules:` in a line above the list");
+        return true;
+      }
+      if (!first.IsSequence() || first.items.size() != 2) return false;
+      pattern = &first.items[0];
+      spec = &first.items[1];
+    } else if (root.IsMapping() && !root.members.empty()) {
+      const YamlMember& first = root.members.front();
+      if (!first.value.IsSequence() || !first.key.IsScalar() ||
+          first.key.text.find_first_of("*./\\$") == std::string::npos) {
+        return false;
+      }
+      pattern = &first.key;
+      spec = &first.value;
+    }
+    if (pattern == nullptr || !pattern->IsScalar()) return false;
+    const std::string_view text = context_.document.source()->text();
+    const Place place = PlaceOf(*spec);
+    const bool one_line =
+        place.end - place.begin < 60 &&
+        text.substr(place.begin, place.end - place.begin).find('\n') ==
+            std::string_view::npos;
+    const std::string written =
+        !one_line
+            ? "[...]"
+            : std::string(text.substr(place.begin, place.end - place.begin));
+    context_.Add(code::kSchema, *pattern,
+                 root.IsSequence()
+                     ? "a rules file is a list of patterns and specs"
+                     : "a rules file is a mapping of patterns to specs, whose "
+                       "order would not be stated",
+                 "write the pairs as a list of rules under `rules:`, such as "
+                 "`- {match: " +
+                     SingleQuoted(pattern->text) + ", spec: " + written + "}`");
+    return true;
   }
 
   // Returns whether the node is a mapping. Also returns false for null, which

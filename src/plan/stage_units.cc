@@ -35,6 +35,7 @@
 #include "schedule/table.h"
 #include "source/file.h"
 #include "source/finding.h"
+#include "source/other_words.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/role_uses.h"
@@ -578,9 +579,13 @@ std::optional<int32_t> StageRanks(const Mesh& mesh, const std::string& axis,
   if (!mesh.Find(axis)) {
     std::vector<std::string> names;
     for (const MeshAxis& one : mesh.axes) names.push_back(one.name);
-    findings.Add(code::kUsage, place,
-                 "the mesh has no axis " + ShortQuote(axis),
-                 DidYouMean(axis, names, "its axes are " + MeshText(mesh)));
+    findings.Add(
+        code::kUsage, place, "the mesh has no axis " + ShortQuote(axis),
+        axis.find_first_not_of("0123456789") == std::string::npos
+            ? "name the axis whose devices hold one stage each, such "
+              "as `pp`; its axes are " +
+                  MeshText(mesh)
+            : DidYouMean(axis, names, "its axes are " + MeshText(mesh)));
     return std::nullopt;
   }
   const int64_t ranks = mesh.SizeOf(axis);
@@ -713,15 +718,18 @@ class TableMaker {
     if (schedule != nullptr) return schedule;
     std::vector<std::string_view> names;
     for (const Schedule& one : schedule::Schedules()) names.push_back(one.name);
-    findings_.Add(request_.declared ? code::kUnknownName : code::kUsage,
-                  request_.place,
-                  "there is no schedule " + ShortQuote(request_.name),
-                  DidYouMean(request_.name, names,
-                             request_.declared
-                                 ? "`shardc schedule` lists the schedules; a "
-                                   "file is written `{file: schedule.csv}`"
-                                 : "`shardc schedule` lists the schedules; the "
-                                   "name of a file has a `.` or a `/`"));
+    std::string help = HelpForOtherWord("schedule", request_.name);
+    if (help.empty()) {
+      help = DidYouMean(request_.name, names,
+                        request_.declared
+                            ? "`shardc schedule` lists the schedules; a file "
+                              "is written `{file: schedule.csv}`"
+                            : "`shardc schedule` lists the schedules; the name "
+                              "of a file has a `.` or a `/`");
+    }
+    findings_.Add(
+        request_.declared ? code::kUnknownName : code::kUsage, request_.place,
+        "there is no schedule " + ShortQuote(request_.name), std::move(help));
     return nullptr;
   }
 

@@ -51,19 +51,25 @@ namespace shardc {
 namespace {
 
 // Returns the list that stands for a spec in Python's form: `[tp, null]` for
-// `P("tp", None)`. Returns nullopt for any other text.
+// `P("tp", None)`, and for entries that are written as one text, such as `"tp,
+// fsdp"`. Returns nullopt for any other text.
 std::optional<std::string> ListOfPartitionSpec(std::string_view text) {
   const size_t open = text.find('(');
   const std::string_view name = text.substr(0, open);
-  if (open == std::string_view::npos || !text.ends_with(')') ||
-      (name != "P" && name != "PS" && !name.ends_with("PartitionSpec"))) {
-    return std::nullopt;
-  }
-  std::string out;
-  for (const char c : text.substr(open)) {
+  const bool is_call = open != std::string_view::npos && text.ends_with(')') &&
+                       (name.empty() || name == "P" || name == "PS" ||
+                        name.ends_with("PartitionSpec"));
+  // A list in quotes, or the entries of a list without brackets.
+  const bool is_list = text.starts_with('[') && text.ends_with(']');
+  const bool is_bare =
+      text.find(',') != text.npos && text.find_first_of("()[]{}") == text.npos;
+  if (!is_call && !is_list && !is_bare) return std::nullopt;
+  std::string out = is_bare ? "[" : "";
+  for (const char c : text.substr(is_call ? open : 0)) {
     if (c == '"' || c == '\'') continue;
     out += c == '(' ? '[' : c == ')' ? ']' : c;
   }
+  if (is_bare) out += ']';
   constexpr std::string_view kNone = "None";
   for (size_t at = out.find(kNone); at != std::string::npos;
        at = out.find(kNone, at)) {

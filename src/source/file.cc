@@ -21,6 +21,7 @@
 
 #include "source/input_file.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -321,6 +322,18 @@ constexpr std::array<Format, 13> kFormats = {{
     {"\x89PNG", "this is a picture", kDownload},
 }};
 
+// Returns whether the first bytes are no text: not UTF-8, with control
+// characters among them.
+bool IsBinary(std::string_view text) {
+  constexpr size_t kPeeked = 512;
+  const std::string_view head = text.substr(0, kPeeked);
+  const bool controls = std::any_of(head.begin(), head.end(), [](char c) {
+    return (c >= 0 && c < ' ' && c != '\t' && c != '\n' && c != '\r');
+  });
+  size_t bad = 0;
+  return controls && !IsUtf8(text, &bad) && bad < kPeeked;
+}
+
 // Returns the offset of the first line that begins with `marker`, from `from`
 // on, or npos.
 size_t FindLine(std::string_view text, std::string_view marker, size_t from) {
@@ -340,6 +353,12 @@ bool ReportOtherText(const SourceRef& source, Findings& findings,
     if (!text.starts_with(format.head)) continue;
     findings.Add(code, {source, 0, format.head.size()},
                  std::string(format.message), std::string(format.help));
+    return true;
+  }
+  if (IsBinary(text)) {
+    findings.Add(code, {source, 0, 0},
+                 "this is a binary file of no kind that is read",
+                 std::string(kConvert));
     return true;
   }
   const size_t begin = FindLine(text, "<<<<<<< ", 0);

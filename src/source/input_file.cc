@@ -115,7 +115,17 @@ std::string HelpForMissing(const std::string& path) {
   }
   if (names->size() > kMostNames) return "";
   const auto similar = SimilarName(name, *names);
-  return similar ? "did you mean " + Quote(PathIn(folder, *similar)) + "?" : "";
+  if (similar) return "did you mean " + Quote(PathIn(folder, *similar)) + "?";
+  constexpr size_t kMostListed = 4;
+  const size_t dot = name.rfind('.');
+  std::vector<std::string> alike;
+  for (const std::string& one : *names) {
+    if (dot != std::string::npos && one.ends_with(name.substr(dot))) {
+      alike.push_back(PathIn(folder, one));
+    }
+  }
+  if (alike.empty() || alike.size() > kMostListed) return "";
+  return "the folder has " + ListInWords(alike, Quote);
 }
 
 void AddOpenFinding(const std::string& path, int error, Findings& findings) {

@@ -439,6 +439,33 @@ std::string SyntaxErrorText(std::string_view what) {
 }  // namespace
 
 // The SAX handler; nlohmann requires these member names.
+// Returns the advice for a text that is not JSON at the byte `at`, where it has
+// a habit of Python, JavaScript or YAML.
+std::string HelpForSyntax(std::string_view text, size_t at) {
+  if (at >= text.size()) return {};
+  const char c = text[at];
+  if (c == '\'') return "JSON has double quotes around texts";
+  if (c == '#' || (c == '/' && text.substr(at, 2) == "//")) {
+    return "JSON has no comments";
+  }
+  const size_t before = text.find_last_not_of(" \t\r\n", at == 0 ? 0 : at - 1);
+  if ((c == '}' || c == ']') && at > 0 && before < at && text[before] == ',') {
+    return "remove the comma before it";
+  }
+  for (const std::string_view word : {"True", "False", "None"}) {
+    // The reader stops inside of the word.
+    const size_t begin = at >= word.size() ? at - word.size() : 0;
+    if (text.substr(begin, 2 * word.size()).find(word) != text.npos) {
+      return "JSON writes `true`, `false` and `null`";
+    }
+  }
+  const size_t colon = text.find(": ");
+  if (at <= 1 && colon < text.find('\n') && c >= 'a' && c <= 'z') {
+    return "this may be YAML, and JSON is expected here";
+  }
+  return {};
+}
+
 class JsonReader : public nlohmann::json_sax<Json> {
  public:
   JsonReader(JsonDocument& document, size_t begin, size_t end,
@@ -502,7 +529,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
       --at;
     }
     findings_.Add(code::kJsonSyntax, PlaceOf(at, at + 1),
-                  "not well-formed JSON " + SyntaxErrorText(error.what()));
+                  "not well-formed JSON " + SyntaxErrorText(error.what()),
+                  HelpForSyntax(text_, at));
     return false;
   }
 

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "source/utf8.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -97,7 +98,8 @@ std::optional<int64_t> ParseSize(std::string_view text, SizeFault& fault) {
   }
   while (text.starts_with(' ')) text.remove_prefix(1);
   for (const ByteUnit& unit : kUnits) {
-    if (text != unit.name) continue;
+    // `gb` is GB, but `Gb` may be gigabits.
+    if (text != unit.name && text != FoldCase(unit.name)) continue;
     if (!places.empty() && unit.bytes == 1) return std::nullopt;
     const auto whole = ValueOf(digits);
     const auto bytes = whole ? CheckedMul(*whole, unit.bytes) : std::nullopt;

@@ -104,10 +104,11 @@ constexpr size_t AsIndex(int64_t i) { return static_cast<size_t>(i); }
 // Parses a size such as `80GiB`, `80G`, `1.5 GB`, `512B` or `1048576`. A size
 // is a decimal number with at most six decimal places (none for bytes),
 // optional spaces, and a unit. Units are powers of 1024 (`G`, `Gi`, `GiB`),
-// powers of 1000 (`GB`), or `B`. A number without a unit is a number of bytes
-// and must be at least 1 MiB: in a smaller number, the unit was probably
-// forgotten. Fractions of a byte are rounded down. Returns nullopt for any
-// other text, for sizes below one byte, and for sizes that int64_t cannot hold.
+// powers of 1000 (`GB`), or `B`; a unit may be in lower case. A number without
+// a unit is a number of bytes and must be at least 1 MiB: in a smaller number,
+// the unit was probably forgotten. Fractions of a byte are rounded down.
+// Returns nullopt for any other text, for sizes below one byte, and for sizes
+// that int64_t cannot hold.
 std::optional<int64_t> ParseByteSize(std::string_view text);
 
 // Returns the message for a text `seen` that ParseByteSize rejects, with the

@@ -4,8 +4,8 @@
 //
 // Nearest() returns the candidate with the smallest edit distance to a word. A
 // distance of more than a third of the word's length does not count; then it
-// returns the first candidate of which the word is the first part. Swapping two
-// neighbouring letters counts as one edit. For example:
+// returns the first candidate of which the word is the first part, or the last.
+// Swapping two neighbouring letters counts as one edit. For example:
 //
 //   1536 -> 1.5 KiB     50257 -> 50,257     Nearest(kernle) -> kernel
 #include "source/wording.h"
@@ -194,6 +194,28 @@ std::optional<std::string> Nearest(std::string_view word,
   // The first part of a name, such as `h100` of `h100-sxm`.
   for (const std::string& candidate : candidates) {
     if (wanted.size() > 2 && FoldCase(candidate).starts_with(wanted + "-")) {
+      return candidate;
+    }
+  }
+  // The first letters of a name, such as `catchall` of `catch-all-replicates`.
+  const auto letters = [](std::string_view name) {
+    std::string out;
+    for (const char c : FoldCase(name)) {
+      if (c != '-' && c != '_') out += c;
+    }
+    return out;
+  };
+  const std::string bare = letters(word);
+  for (const std::string& candidate : candidates) {
+    if (bare.size() > 4 && letters(candidate).starts_with(bare)) {
+      return candidate;
+    }
+  }
+  // The last parts of a name, such as `tp_plan` of `hf-tp-plan`.
+  std::string last = "-" + wanted;
+  std::replace(last.begin(), last.end(), '_', '-');
+  for (const std::string& candidate : candidates) {
+    if (wanted.size() > 2 && FoldCase(candidate).ends_with(last)) {
       return candidate;
     }
   }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/size.h"
 #include "source/wording.h"
 #include "step/op_def.h"
@@ -394,10 +395,11 @@ std::optional<Remat> ParseRematPolicy(std::string_view text, int depth,
                  PolicyList()};
       return std::nullopt;
     }
-    const std::string near = DidYouMean(name, kNames);
+    const std::string other = HelpForOtherWord("remat", name);
+    const std::string near = other.empty() ? DidYouMean(name, kNames) : "";
     refusal = {
         ShortQuote(name) + " is no policy" + (near.empty() ? "" : "; " + near),
-        PolicyList()};
+        other.empty() ? PolicyList() : other};
     return std::nullopt;
   }
   if (open != text.size() && text.back() != ')') {

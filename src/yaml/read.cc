@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
@@ -473,6 +474,10 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
         fields.meant_.push_back(*nearest);
       }
 
+      if (help.empty()) {
+        // "a rule" has the words of "rule".
+        help = HelpForOtherWord(AfterLast(table.what, ' '), member.key.text);
+      }
       if (help.empty()) {
         help = HelpForOwnKey(member.key.text) + "the keys of " +
                std::string(table.what) + " are " + Listed(table.keys);
