@@ -1,5 +1,5 @@
 // One table: a row is a word, the systems that write it, and what is written
-// here for the same. A row without a value says why there is none. For example:
+// here for the same. For example:
 //
 //   --remat full            ->  write `nothing_saveable`
 //   --optimizer adamw_8bit  ->  write `adamw` with `--moments-dtype int8`

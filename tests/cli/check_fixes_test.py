@@ -388,7 +388,7 @@ class Separators(Folder):
 
 
 class KilledFixes(Folder):
-    """Runs of --fix that are killed beside other runs of it. SHARDC_FIX_KILLS is the
+    """Runs of --fix that are killed next to other runs of it. SHARDC_FIX_KILLS is the
     number of kills."""
 
     def setUp(self):

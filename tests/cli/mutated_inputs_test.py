@@ -59,7 +59,7 @@ class Mutated(unittest.TestCase):
         return done.stdout
 
     def copy(self, folder, name):
-        """Makes a folder anew, empty or as a copy."""
+        """Makes an empty folder, or a copy of one."""
         to = os.path.join(self.folder, name)
         if os.path.isdir(to):
             shutil.rmtree(to)

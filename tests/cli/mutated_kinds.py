@@ -64,7 +64,7 @@ class Session(Kind):
 
 
 def messages(rules):
-    """Of a session that changes a rules file and asks about it."""
+    """Of a session that changes a rules file and requests facts about it."""
     document = {"uri": "file:///none/rules.yaml"}
     place = {"textDocument": document, "position": {"line": 3, "character": 14}}
     out = [("initialize", {"processId": None, "rootUri": None, "capabilities": {}}),

@@ -78,7 +78,7 @@ class Listed(Base):
         self.assertIn("`bz2`", others["bz"])
         self.assertNotIn("hole", tensors)
         self.assertGreater(len(tensors), 4)
-        # The chunks of a shard whose index is cut cannot be found.
+        # The chunks of a shard whose index lacks its end cannot be found.
         folder = self.path("cut")
         shutil.copytree(os.path.join(SAMPLES, "ts_zarr3_codecs"), folder)
         whole = self.listed(folder)[0]

@@ -15,7 +15,7 @@ struct Row {
   std::string_view regex;  // empty if the pattern is no glob
 };
 
-TEST_CASE("globs are told from regular expressions") {
+TEST_CASE("globs are distinguished from regular expressions") {
   constexpr Row kRows[] = {
       {"*.q_proj.weight", ".*\\.q_proj\\.weight"},
       {"*/kernel", ".*/kernel"},
