@@ -418,6 +418,31 @@ class Figures(KvCase):
         self.assertIn("the heads and bytes of the states",
                       out["not_known"][0]["what"])
 
+    def test_states_of_layers_that_also_have_attention(self):
+        """Each layer of Falcon-H1 has attention and a mixer."""
+        report = os.path.join(TESTDATA, "reports", "hybrid-state-missing")
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for tensor in (1, 2):
+                paths.append(os.path.join(folder, f"{tensor}.json"))
+                done = run("plan", "--no-project", "--mesh", f"tp:{tensor}",
+                           "--rules", os.path.join(report, "r.yaml"),
+                           "--model", os.path.join(report, "config.json"),
+                           "-o", paths[-1])
+                self.assertEqual(done.rc, 0, done.err)
+            done = run("kv", "--from", paths[0], "--to", paths[1], "--tokens",
+                       "64", "--page", "16", "--order", "HND")
+            self.assertEqual(done.rc, 1, done.err)
+            self.assertIn("state  0-3", done.out)
+            self.assertIn("not known: the heads and bytes of the states that "
+                          "4 layers keep", done.out)
+            self.assertNotIn("proved", done.out)
+            out = run("kv", "--from", paths[0], "--to", paths[1], "--tokens",
+                      "64", "--page", "16", "--order", "HND", "--format",
+                      "json").json()
+            self.assertIsNone(out["proof"])
+            self.assertIn("checked  each of 512 elements", done.out)
+
     def test_text(self):
         source = self.plans.plan(llama(), "tp:4")
         destination = self.plans.plan(llama(), "tp:8")

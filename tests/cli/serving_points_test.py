@@ -127,7 +127,7 @@ class ServingPoints(unittest.TestCase):
     def test_first_tokens_with_the_defaults_of_engines(self):
         ratios = self.first_tokens(self.results)
         inside = sum(least <= 1 <= most for least, _, most in ratios)
-        self.assertGreater(inside / len(ratios), 0.9 if ALL else 0.86)
+        self.assertGreater(inside / len(ratios), 0.89 if ALL else 0.86)
 
     def test_tokens_of_short_outputs(self):
         ratios = [self.tpot(*one) for one in self.stated

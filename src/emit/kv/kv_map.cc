@@ -166,7 +166,7 @@ void WriteKvMapJson(const KvMapReport& report, Sink& out) {
   }
   json.Member("idle_sources", mapped ? std::optional(map.idle) : std::nullopt);
   json.Key("proof");
-  if (mapped) {
+  if (mapped && map.complete) {
     json.Object("elements", map.proved, "enumerated", map.enumerated);
   } else {
     json.Null();
@@ -347,8 +347,10 @@ std::string KvMapText(const KvMapReport& report) {
   if (report.settings.convert) {
     out += "bytes are those of the source's dtypes\n";
   }
-  out += "proved   each of " + Counted(map.proved, "element") +
-         " of the destination" +
+  // It is a proof only of all that layers keep.
+  out += map.complete ? "proved   " : "checked  ";
+  out += "each of " + Counted(map.proved, "element") + " of the destination" +
+         (map.complete ? "" : " whose size is known") +
          (report.settings.tokens ? "" : ", of one token,") +
          " is sent exactly once" + (map.enumerated ? ", by counting" : "") +
          "\n";
