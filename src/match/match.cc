@@ -1,6 +1,8 @@
 // Checks and compiles the patterns of a list one by one. RE2 limits the memory
 // of each single pattern. The memory that all patterns of a list use together
 // is limited here. match/automaton matches names against all patterns at once.
+// In names beyond ASCII, `\w`, `\d`, `\s` and `\b` mean what they mean in
+// Python (unicode_pattern.h).
 #include "match/match.h"
 
 #include <re2/re2.h>
@@ -14,6 +16,7 @@
 #include "match/automaton/automaton.h"
 #include "match/automaton/nfa.h"
 #include "match/re2_finder.h"
+#include "match/unicode_pattern.h"
 #include "source/process.h"
 #include "source/text_order.h"
 #include "source/utf8.h"
@@ -319,7 +322,9 @@ std::optional<Matcher> Matcher::Compile(std::span<const Pattern> patterns,
       }
     }
     if (findings.errors() - before >= Findings::kErrorLimit) break;
-    state->patterns.push_back({std::move(re), pattern.separator});
+    auto unicode = re->ok() ? UnicodePattern::Of(*re) : nullptr;
+    state->patterns.push_back(
+        {std::move(re), pattern.separator, std::move(unicode)});
   }
   if (findings.errors() > before) return std::nullopt;
   std::vector<uint32_t> numbers(patterns.size());
@@ -346,14 +351,19 @@ Matches Matcher::Match(Texts names, char separator,
 std::optional<std::pair<size_t, size_t>> Matcher::Find(size_t index,
                                                        std::string_view name,
                                                        char separator) const {
+  const CompiledPattern& pattern = state_->patterns[index];
   std::string scratch;
   const std::string_view text =
-      Convert(name, separator, state_->patterns[index].separator, scratch);
+      Convert(name, separator, pattern.separator, scratch);
+  const UnicodePattern* const unicode = pattern.UnicodeFor(text);
+  if (unicode != nullptr && !unicode->Found(text)) return std::nullopt;
   re2::StringPiece match;
-  if (!state_->patterns[index].re->Match(
-          re2::StringPiece(text.data(), text.size()), 0, text.size(),
-          RE2::UNANCHORED, &match, 1)) {
-    return std::nullopt;
+  if (!pattern.For(text).Match(re2::StringPiece(text.data(), text.size()), 0,
+                               text.size(), RE2::UNANCHORED, &match, 1)) {
+    // RE2 does not find the ends of a match whose `\b` is next to a character
+    // beyond ASCII.
+    return unicode != nullptr ? std::optional(std::pair(size_t{0}, text.size()))
+                              : std::nullopt;
   }
   const size_t begin = static_cast<size_t>(match.data() - text.data());
   return std::pair(begin, begin + match.size());
@@ -362,10 +372,10 @@ std::optional<std::pair<size_t, size_t>> Matcher::Find(size_t index,
 std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
                                             char separator,
                                             std::string_view rewrite) const {
-  const RE2& re = *state_->patterns[index].re;
   const char wanted = state_->patterns[index].separator;
   std::string scratch;
   const std::string_view text = Convert(name, separator, wanted, scratch);
+  const RE2& re = state_->patterns[index].For(text);
   constexpr int kGroups = 10;
   std::array<re2::StringPiece, kGroups> groups;
   const int count = std::min(kGroups, re.NumberOfCapturingGroups() + 1);
@@ -399,8 +409,17 @@ std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
 struct Regex::State {
   explicit State(std::string_view text)
       : re(re2::StringPiece(text.data(), text.size()), PatternOptions()),
+        unicode(re.ok() ? UnicodePattern::Of(re) : nullptr),
         begin(LiteralBegin(text)) {}
+
+  const UnicodePattern* UnicodeFor(std::string_view text) const {
+    return unicode && UnicodePattern::IsNeededFor(text) ? unicode.get()
+                                                        : nullptr;
+  }
+
   RE2 re;
+  // How Python reads the pattern in texts beyond ASCII; null if as RE2 does.
+  std::shared_ptr<const UnicodePattern> unicode;
   std::string begin;  // The text with which every match begins.
 };
 
@@ -417,6 +436,9 @@ std::optional<Regex> Regex::Compile(const Pattern& pattern,
 }
 
 bool Regex::Found(std::string_view text) const {
+  if (const UnicodePattern* unicode = state_->UnicodeFor(text)) {
+    return unicode->Found(text);
+  }
   return RE2::PartialMatch(re2::StringPiece(text.data(), text.size()),
                            state_->re);
 }
@@ -424,9 +446,11 @@ bool Regex::Found(std::string_view text) const {
 std::optional<std::string_view> Regex::Group1(std::string_view text) const {
   if (groups() < 1) return std::nullopt;
   std::array<re2::StringPiece, 2> found;
+  const UnicodePattern* const unicode = state_->UnicodeFor(text);
+  const RE2& re = unicode != nullptr ? unicode->Expression() : state_->re;
   const auto matches = [&](size_t at, RE2::Anchor anchor) {
-    return state_->re.Match(re2::StringPiece(text.data(), text.size()), at,
-                            text.size(), anchor, found.data(), 2);
+    return re.Match(re2::StringPiece(text.data(), text.size()), at, text.size(),
+                    anchor, found.data(), 2);
   };
   const std::string_view begin = state_->begin;
   bool any = begin.empty() && matches(0, RE2::UNANCHORED);

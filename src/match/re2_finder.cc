@@ -391,15 +391,19 @@ struct Re2Finder::Groups {
         : separator_(separator), method_(method) {}
 
     char separator() const { return separator_; }
-    void Add(uint32_t number, std::shared_ptr<const RE2> pattern) {
+    void Add(uint32_t number, const CompiledPattern& pattern) {
       numbers_.push_back(number);
-      patterns_.push_back(std::move(pattern));
+      patterns_.push_back(pattern.re);
+      if (pattern.unicode) unicode_.emplace_back(number, pattern.unicode);
     }
     void Compile();
     void Find(re2::StringPiece text, Scratch& scratch,
               std::vector<uint32_t>& out) const;
 
    private:
+    void FindPlain(re2::StringPiece text, Scratch& scratch,
+                   std::vector<uint32_t>& out) const;
+
     char separator_;
     Method method_;
     // The set; null if it is not used or was not compiled.
@@ -409,6 +413,10 @@ struct Re2Finder::Groups {
     // numbers_[i] is the index of patterns_[i] in the constructor's `patterns`.
     std::vector<uint32_t> numbers_;
     std::vector<std::shared_ptr<const RE2>> patterns_;
+    // The patterns that mean something else in texts beyond ASCII, each with
+    // its number in numbers_. Compile() sorts them by number.
+    std::vector<std::pair<uint32_t, std::shared_ptr<const UnicodePattern>>>
+        unicode_;
   };
 
   std::vector<Group> all;
@@ -416,6 +424,8 @@ struct Re2Finder::Groups {
 };
 
 void Re2Finder::Groups::Group::Compile() {
+  std::sort(unicode_.begin(), unicode_.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
   if (method_ == Method::kFiltered) {
     filter_.emplace(patterns_);
     return;
@@ -431,6 +441,26 @@ void Re2Finder::Groups::Group::Compile() {
 
 void Re2Finder::Groups::Group::Find(re2::StringPiece text, Scratch& scratch,
                                     std::vector<uint32_t>& out) const {
+  const auto before = static_cast<std::ptrdiff_t>(out.size());
+  FindPlain(text, scratch, out);
+  const std::string_view view(text.data(), text.size());
+  if (unicode_.empty() || !UnicodePattern::IsNeededFor(view)) return;
+  const auto is_unicode = [&](uint32_t number) {
+    const auto at = std::lower_bound(
+        unicode_.begin(), unicode_.end(), number,
+        [](const auto& one, uint32_t wanted) { return one.first < wanted; });
+    return at != unicode_.end() && at->first == number;
+  };
+  out.erase(std::remove_if(out.begin() + before, out.end(), is_unicode),
+            out.end());
+  for (const auto& [number, pattern] : unicode_) {
+    if (pattern->Found(view)) out.push_back(number);
+  }
+}
+
+void Re2Finder::Groups::Group::FindPlain(re2::StringPiece text,
+                                         Scratch& scratch,
+                                         std::vector<uint32_t>& out) const {
   if (filter_) {
     scratch.filtered.clear();
     filter_->Find({text.data(), text.size()}, scratch.filter, scratch.filtered);
@@ -459,6 +489,15 @@ std::string_view Convert(std::string_view name, char separator, char wanted,
   return scratch;
 }
 
+const UnicodePattern* CompiledPattern::UnicodeFor(std::string_view text) const {
+  return unicode && UnicodePattern::IsNeededFor(text) ? unicode.get() : nullptr;
+}
+
+const RE2& CompiledPattern::For(std::string_view text) const {
+  const UnicodePattern* const other = UnicodeFor(text);
+  return other != nullptr ? other->Expression() : *re;
+}
+
 Re2Finder::~Re2Finder() = default;
 Re2Finder::Re2Finder(Re2Finder&&) noexcept = default;
 Re2Finder& Re2Finder::operator=(Re2Finder&&) noexcept = default;
@@ -476,7 +515,7 @@ Re2Finder::Re2Finder(std::span<const CompiledPattern> patterns,
     if (group == all.end()) {
       group = all.insert(all.end(), Groups::Group(pattern.separator, method));
     }
-    group->Add(number, pattern.re);
+    group->Add(number, pattern);
   }
 }
 

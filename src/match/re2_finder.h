@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "match/match.h"
+#include "match/unicode_pattern.h"
 #include "source/finding.h"
 
 // Finds the patterns that match a name. A pattern is tried only if the name
@@ -91,6 +92,13 @@ std::vector<AnyOfTexts> RequiredTexts(std::string_view pattern);
 struct CompiledPattern {
   std::shared_ptr<const re2::RE2> re;
   char separator = 0;
+  // How Python reads the pattern in texts beyond ASCII; null if as RE2 does.
+  std::shared_ptr<const UnicodePattern> unicode;
+
+  // Returns `unicode` if it is needed for `text`, and null otherwise.
+  const UnicodePattern* UnicodeFor(std::string_view text) const;
+  // Returns the expression that finds a match in `text`, and its groups.
+  const re2::RE2& For(std::string_view text) const;
 };
 
 // Returns `name` with `separator` replaced by `wanted`. Returns `name` itself

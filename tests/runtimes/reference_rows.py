@@ -99,11 +99,12 @@ def attention_shardings(given):
 # -- Trees, patterns and names ----------------------------------------------------
 
 WORDS = ["a", "b", "kernel", "bias", "attn", "mlp", "layers", "0", "1", "10",
-         "q_proj", "norm", "embed", "w.x", "é"]
+         "q_proj", "norm", "embed", "w.x", "é", "٣", "éa"]
 PATTERNS = WORDS + [
     "^a", "kernel$", "(q|k)_proj", ".*", "[a-m]", r"\d+", "attn/.*/kernel",
     "layers/[0-9]+", "", "^$", "(?i)KERNEL", "a|b", "bias$|norm", "w.x", "w\\.x",
-    "/", "^(?!a)", "(?=kernel)", r"\bkernel\b", "é", "(", "[a", "k{1,2}", "e.b"]
+    "/", "^(?!a)", "(?=kernel)", r"\bkernel\b", "é", "(", "[a", "k{1,2}", "e.b",
+    r"\w+/kernel", r"^\w+$", r"\W", r"[^\W\d]", r"\b\w\b", r"\Ba", r"\ba", r"\s"]
 
 
 def draw_tree(rng):

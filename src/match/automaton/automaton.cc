@@ -15,9 +15,9 @@
 // 12. Its next eight bytes are then compared at once with the expected bytes of
 // eight states. Any other step is one lookup in the table.
 //
-// The result is always equal to that of RE2. Names and patterns for which this
-// is not certain are matched by RE2. tests/match/differential_test.cc compares
-// the results.
+// The result is always equal to that of RE2 with the classes of Python
+// (match/unicode_pattern.h). Names and patterns for which this is not certain
+// are matched by RE2. tests/match/differential_test.cc compares the results.
 #include "match/automaton/automaton.h"
 
 #include <algorithm>
@@ -88,12 +88,7 @@ bool IsContinuation(char c) {
 
 Automaton::Automaton(const Nfa& nfa, RuleSets& sets,
                      const AutomatonLimits& limits)
-    : nfa_(nfa),
-      limits_(limits),
-      // If a pattern has `\B`, the automaton matches only ASCII names, because
-      // RE2 also tests `\B` between the bytes of one code point.
-      ascii_only_(nfa.Uses(kNoWordEdge)),
-      table_(nfa, sets, limits) {
+    : nfa_(nfa), limits_(limits), table_(nfa, sets, limits) {
   Begin();
 }
 
@@ -130,7 +125,7 @@ StateTable::State Automaton::StepOver(State from, std::string_view name,
                                       size_t at, size_t& length) {
   const CodePoint point = DecodeUtf8(name, at);
   length = point.length;
-  if (length == 0 || (length > 1 && ascii_only_)) return StateTable::kNotMade;
+  if (length == 0) return StateTable::kNotMade;
   const uint32_t symbol = nfa_.alphabet.SymbolOf(point.value);
   const State known = table_.Known(from, symbol);
   if (known != StateTable::kNotMade) return known;

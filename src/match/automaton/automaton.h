@@ -212,9 +212,8 @@ class Automaton {
 
   // Returns the set of patterns that match `name`, as the number of this set
   // (RuleSets::Number). The bytes of `name` must stay valid until the next
-  // call. Returns nullopt if the caller must match the name by RE2, for one of
-  // three reasons: the bytes that decide the result are not UTF-8, they are not
-  // ASCII and a pattern has `\B`, or a limit was reached.
+  // call. Returns nullopt if the caller must match the name by RE2: the bytes
+  // that decide the result are not UTF-8, or a limit was reached.
   std::optional<uint32_t> Find(std::string_view name);
 
   // Returns the number of states that are in memory.
@@ -239,7 +238,6 @@ class Automaton {
 
   const Nfa& nfa_;
   const AutomatonLimits limits_;
-  const bool ascii_only_;
   StateTable table_;
 
   std::string_view last_;

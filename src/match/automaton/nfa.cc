@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "match/automaton/classes.h"
 #include "match/automaton/pattern_tree.h"
 
 namespace shardc {
@@ -31,6 +32,8 @@ namespace {
 // of the three other limits is exceeded, RE2 matches all patterns.
 constexpr int64_t kPatternNodes = 5'000;
 constexpr int64_t kAllNodes = 400'000;
+// The largest number of ranges of the classes of all patterns together.
+constexpr size_t kAllRanges = 4'000'000;
 constexpr size_t kMostBeginnings = 4'000'000;
 constexpr size_t kMostSymbols = 250;
 constexpr size_t kMostSets = 5'000;
@@ -271,9 +274,16 @@ void Builder::PlaceAll(const Rests& rests, size_t depth,
   for (Rests& same : others) place(same);
 }
 
+size_t RangesOf(const PatternTree& tree) {
+  size_t ranges = tree.set.size();
+  for (const PatternTree& part : tree.parts) ranges += RangesOf(part);
+  return ranges;
+}
+
 // Parses the patterns, and returns those that the automaton supports.
 Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   int64_t all = 0;
+  size_t ranges = 0;
   trees_.resize(patterns.size());
   Rests rests;
   for (uint32_t p = 0; p < patterns.size(); ++p) {
@@ -286,7 +296,10 @@ Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
     TrimEnds(*tree);
     const int64_t nodes = NodesOf(*tree);
     if (nodes > kPatternNodes || all + nodes > kAllNodes) continue;
+    const size_t own = RangesOf(*tree);
+    if (ranges + own > kAllRanges) continue;
     all += nodes;
+    ranges += own;
     nfa_.inside[p] = true;
     nfa_.begins_at_start[p] = IsAnchored(*tree);
     nfa_.begins_anywhere[p] = !nfa_.begins_at_start[p];
@@ -370,11 +383,6 @@ std::optional<Nfa> Nfa::Build(std::span<const NfaPattern> patterns,
   return Builder(separator, prefixes).Build(patterns);
 }
 
-bool Nfa::Uses(Assertion assertion) const {
-  return std::any_of(asserts.begin(), asserts.end(),
-                     [&](uint8_t bits) { return (bits & assertion) != 0; });
-}
-
 // Computes the symbols of an alphabet: classes of code points that no pattern
 // distinguishes. The code points are divided into stretches wherever a
 // character set of a pattern begins or ends. At first all stretches have the
@@ -387,7 +395,7 @@ bool Nfa::Uses(Assertion assertion) const {
 namespace {
 
 const CharSet& WordSet() {
-  static const CharSet set = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+  static const CharSet set(WordRanges().begin(), WordRanges().end());
   return set;
 }
 
@@ -452,7 +460,11 @@ Alphabet::Alphabet(std::span<const CharSet> sets, unsigned assertions) {
   }
   kinds_.assign(number.size(), Neighbour::kOther);
   holds_.assign(sets.size() * kinds_.size(), 0);
+  // A set has all stretches of a symbol or none, so one of them is enough.
+  std::vector<bool> known(number.size());
   for (const Stretch& stretch : stretches_) {
+    if (known[stretch.symbol]) continue;
+    known[stretch.symbol] = true;
     for (size_t s = 0; s < sets.size(); ++s) {
       if (Contains(sets[s], stretch.low)) {
         holds_[s * kinds_.size() + stretch.symbol] = 1;

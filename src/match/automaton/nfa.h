@@ -127,7 +127,6 @@ struct Nfa {
                                   char separator, Prefixes prefixes);
 
   size_t patterns() const { return inside.size(); }
-  bool Uses(Assertion assertion) const;
 };
 
 using NodeKind = Nfa::Node::Kind;

@@ -10,8 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <span>
 #include <string>
 #include <utility>
+
+#include "match/automaton/classes.h"
 
 namespace shardc {
 namespace {
@@ -134,17 +137,19 @@ using Ranges = std::vector<CodeRange>;
 
 constexpr int kDeepest = 100;
 // The largest number of ranges of a character class that this parser supports.
-constexpr size_t kMostRanges = 64;
+// `\w` alone has 734.
+constexpr size_t kMostRanges = 1024;
+// The largest number of ranges of all classes of a pattern together.
+constexpr size_t kMostRangesTogether = 64 * kMostRanges;
 constexpr int kMostRepeats = 1000;  // The largest repetition that RE2 accepts.
 
 struct NamedClass {
   std::string_view name;
   std::string_view pairs;  // The first and the last character of each range.
 };
+// The classes that RE2 names between brackets. They are ASCII in RE2, and
+// Python does not have them.
 constexpr std::array kNamedClasses = {
-    NamedClass{"\\d", "09"},
-    NamedClass{"\\s", "\t\n\f\r  "},
-    NamedClass{"\\w", "09AZ__az"},
     NamedClass{"[:alnum:]", "09AZaz"},
     NamedClass{"[:alpha:]", "AZaz"},
     NamedClass{"[:ascii:]", {"\0\x7f", 2}},
@@ -220,6 +225,8 @@ class PatternParser {
   std::string_view text_;
   size_t at_ = 0;
   Flags flags_;
+  // The number of ranges of all classes so far.
+  mutable size_t ranges_ = 0;
 };
 
 bool PatternParser::AddRange(CodeRange range, Ranges& out) const {
@@ -232,7 +239,10 @@ std::optional<PatternTree> PatternParser::OneOf(Ranges ranges) const {
   PatternTree tree;
   tree.kind = TreeKind::kSet;
   tree.set = Canonical(std::move(ranges));
-  if (tree.set.size() > kMostRanges) return std::nullopt;
+  ranges_ += tree.set.size();
+  if (tree.set.size() > kMostRanges || ranges_ > kMostRangesTogether) {
+    return std::nullopt;
+  }
   return tree;
 }
 
@@ -477,9 +487,14 @@ std::optional<uint32_t> PatternParser::ReadEscapedPoint() {
   return static_cast<uint32_t>(c);
 }
 
+std::span<const CodeRange> PythonClass(char letter) {
+  if (letter == 'd') return DigitRanges();
+  return letter == 's' ? SpaceRanges() : WordRanges();
+}
+
 // Reads a named class such as `\d`, `\W`, `[:alpha:]` or `[:^alpha:]`. Sets
 // `known` to whether the text begins with a named class. Returns false if the
-// class is not supported.
+// class is not supported. `\d`, `\s` and `\w` are those of Python.
 bool PatternParser::ReadNamedClass(Ranges& out, bool& known) {
   known = false;
   std::string name;
@@ -498,8 +513,13 @@ bool PatternParser::ReadNamedClass(Ranges& out, bool& known) {
       return true;
     }
     negated = letter < 'a';
-    length = 2;
-    name = {'\\', static_cast<char>(letter | 0x20)};
+    const auto of_python = PythonClass(static_cast<char>(letter | 0x20));
+    const CharSet set(of_python.begin(), of_python.end());
+    const CharSet wanted = negated ? Complement(set) : set;
+    out.insert(out.end(), wanted.begin(), wanted.end());
+    known = true;
+    at_ += 2;
+    return true;
   } else {
     return true;
   }
