@@ -49,11 +49,13 @@ except ImportError:
 from shardc import manifest
 from shardc.arrays import is_array, is_nnx_object, key_text
 from shardc.manifest import ManifestError, imported, is_factory
+from shardc.program_complex import on_parts
 from shardc.program_ops import WRITERS, Body, Op, Path, Recorder
 from shardc.program_places import Places, bodies_of, set_phases
 from shardc.program_windows import WINDOWS
 
 WRITERS.update(WINDOWS)
+WRITERS.update(on_parts(WRITERS))
 
 SCHEMA = "shardc.program/v1"
 

@@ -63,6 +63,8 @@ class Recorder:
         self.constants: dict[int, np.ndarray[Any, Any]] = {}
         # Elements of integers that are known, at most ELEMENTS each.
         self.known: dict[int, np.ndarray[Any, Any]] = {}
+        # The real and the imaginary part of complex values (program_complex.py).
+        self.parts: dict[int, tuple[int, int]] = {}
         self.unknown: collections.Counter[str] = collections.Counter()
         self.first: dict[str, list[int] | None] = {}
         self.assumptions: list[str] = []

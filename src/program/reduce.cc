@@ -373,6 +373,12 @@ class Reducer {
     if (got > want) Grow(from, got - more);
   }
 
+  // Makes two dimensions equal in size that are equal in the traced program,
+  // although nothing ties them: 1 + 5 rows and 1 + 1 + 4 rows.
+  void RepairSame(DimOf one, DimOf other) {
+    if (Traced(one) == Traced(other)) Follow(one, other, 0);
+  }
+
   void Repair() {
     for (const auto& [factor, parts] : needs_) {
       if (Reduced(factor) % parts == 0) continue;
@@ -396,6 +402,13 @@ class Reducer {
 
   void RepairOp(const Op& op) {
     switch (op.kind) {
+      case OpKind::kMap:
+        for (const ValueId id : op.in) {
+          for (size_t d = 0; d < ShapeOf(id).size(); ++d) {
+            RepairSame({id, d}, {op.out[0], d});
+          }
+        }
+        return;
       case OpKind::kSlice:
         for (size_t d = 0; d < ShapeOf(op.in[0]).size(); ++d) {
           RepairSlice(op, d);

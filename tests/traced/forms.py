@@ -235,6 +235,23 @@ def constraints(p, b):
     return jax.nn.relu(h)
 
 
+@form(shape(4, 6), x=shape(4, 6), n=shape(3, dtype=I32))
+def complex_numbers(p, b):
+    """A rotary embedding by complex numbers, and functions of these."""
+    def value(w):
+        pairs = w.reshape(4, 3, 2)
+        angle = jnp.arange(4)[:, None] * 10.0 ** -jnp.arange(3)
+        turned = lax.complex(pairs[..., 0], pairs[..., 1]) * jnp.exp(1j * angle)
+        z = lax.complex(b["x"][:, :3], w[:, :3])
+        y = jnp.exp(z * (0.5 + 0.25j)) / (z + 2j) - turned[::-1] ** 2
+        y = jnp.where(b["x"][:, 3:] > 0, y, jnp.conj(y)).T.astype(jnp.complex64)
+        y = jnp.concatenate([y[1:], y[b["n"]]]) * (y[:1] == y[:1])
+        y = jnp.pad(y, ((0, 0), (1, 0)), constant_values=1j).cumsum(1)
+        m = jnp.einsum("ij,kj->ik", y, jnp.conj(y))
+        return (jnp.abs(m) + m.real.sum() * m.imag ** 2).sum()
+    return jax.value_and_grad(value)(p[0])
+
+
 @form(shape(6, 6), x=shape(4, 6))
 def examples(p, b):
     """Loops that run for some examples longer than for others."""

@@ -837,17 +837,22 @@ class OneOp {
     for (size_t d = 2; d < rhs.size(); ++d) {
       taps.push_back(kernel.shape[AsIndex(rhs[d])]);
     }
-    Position at(Out().rank(), 0);
+    // For each place and row of the result the windows' elements that are in
+    // the operand, as offsets there and in the kernel; then all its features.
+    Position places = Out().shape;
+    places[AsIndex(result[1])] = 1;
+    const int64_t step = Strides(Out().shape)[AsIndex(result[1])];
+    const int64_t of_x = in_x[AsIndex(lhs[1])];
+    const int64_t of_kernel = in_kernel[AsIndex(rhs[1])];
+    std::vector<std::pair<int64_t, int64_t>> window;
     Position tap(taps.size(), 0);
-    for (double& sum : Out().data) {
-      const int64_t out = at[AsIndex(result[1])];
-      const int64_t first_x =
-          (at[AsIndex(result[0])] + out / (outs / batches) * rows) *
-              in_x[AsIndex(lhs[0])] +
-          out / (outs / groups) * features * in_x[AsIndex(lhs[1])];
+    const View results{0, Strides(Out().shape)};
+    Position at(places.size(), 0);
+    ForOffsets<1>(places, {results}, [&](const auto& to) {
+      window.clear();
       for (int64_t i = 0; i < CountOf(taps); ++i) {
-        int64_t from = first_x;
-        int64_t weight = out * in_kernel[AsIndex(rhs[0])];
+        int64_t from = at[AsIndex(result[0])] * in_x[AsIndex(lhs[0])];
+        int64_t weight = 0;
         bool inside = true;
         for (size_t d = 0; d < taps.size(); ++d) {
           int64_t place = at[AsIndex(result[d + 2])] * strides[d] +
@@ -860,14 +865,26 @@ class OneOp {
           from += place * in_x[AsIndex(lhs[d + 2])];
           weight += tap[d] * in_kernel[AsIndex(rhs[d + 2])];
         }
-        for (int64_t k = 0; inside && k < features; ++k) {
-          sum += x.data[AsIndex(from + k * in_x[AsIndex(lhs[1])])] *
-                 kernel.data[AsIndex(weight + k * in_kernel[AsIndex(rhs[1])])];
-        }
+        if (inside) window.emplace_back(from, weight);
         Advance(taps, tap);
       }
-      Advance(Out().shape, at);
-    }
+      for (int64_t out = 0; out < outs; ++out) {
+        const int64_t in_row = out / (outs / batches) * rows;
+        const int64_t in_feature = out / (outs / groups) * features;
+        const int64_t first =
+            in_row * in_x[AsIndex(lhs[0])] + in_feature * of_x;
+        const int64_t weights = out * in_kernel[AsIndex(rhs[0])];
+        double sum = 0;
+        for (const auto& [from, weight] : window) {
+          for (int64_t k = 0; k < features; ++k) {
+            sum += x.data[AsIndex(first + from + k * of_x)] *
+                   kernel.data[AsIndex(weights + weight + k * of_kernel)];
+          }
+        }
+        Out().data[AsIndex(to[0] + out * step)] = sum;
+      }
+      Advance(places, at);
+    });
   }
 
   // Moves to the next position of a shape, and from the last one to the first.

@@ -570,47 +570,57 @@ class Kernel {
       const auto list = op_.Of(attr);
       return list.empty() ? int64_t{1} : list[d];
     };
-    // A walk over the results and taps of one output feature: (row, tap) of
-    // each spatial dimension, and then input features and batch.
-    for (int64_t out = 0; out < outs; ++out) {
-      const int64_t rows = InShape(0)[AsIndex(lhs[0])] / batches;
-      const int64_t in_batch = out / (outs / batches) * rows;
-      const int64_t in_feature = out / (outs / groups) * features;
-      Shape walk;
-      for (size_t d = 0; d < spatial; ++d) {
-        walk.push_back(OutShape()[AsIndex(result[d + 2])]);
-        walk.push_back(InShape(1)[AsIndex(rhs[d + 2])]);
+    // The offsets in operands and result of each pair of a result's place and a
+    // tap of the window there.
+    std::vector<std::array<int64_t, 3>> places = {{0, 0, 0}};
+    for (size_t d = 0; d < spatial; ++d) {
+      const std::vector<std::array<int64_t, 3>> outer = std::move(places);
+      places.clear();
+      const int64_t gap = of(Attr::kLhsDilation, d);
+      for (int64_t row = 0; row < OutShape()[AsIndex(result[d + 2])]; ++row) {
+        for (int64_t tap = 0; tap < InShape(1)[AsIndex(rhs[d + 2])]; ++tap) {
+          const int64_t spread = row * op_.Of(Attr::kStrides)[d] +
+                                 tap * of(Attr::kRhsDilation, d) -
+                                 padding[2 * d];
+          if (spread < 0 || spread % gap != 0 ||
+              spread / gap >= InShape(0)[AsIndex(lhs[d + 2])]) {
+            continue;
+          }
+          for (const auto& [from, weight, to] : outer) {
+            places.push_back({from + spread / gap * x[AsIndex(lhs[d + 2])],
+                              weight + tap * w[AsIndex(rhs[d + 2])],
+                              to + row * y[AsIndex(result[d + 2])]});
+          }
+        }
       }
-      Shape at(walk.size(), 0);
-      const std::function<void(size_t, int64_t, int64_t, int64_t)> next =
-          [&](size_t d, int64_t from, int64_t weight, int64_t to) {
-            if (d == spatial) {
-              const Track of_x{from, {x[AsIndex(lhs[0])], x[AsIndex(lhs[1])]}};
-              const Track of_w{weight, {0, w[AsIndex(rhs[1])]}};
-              const Track of_y{to, {y[AsIndex(result[0])], 0}};
-              Walk<3>({rows, features}, {of_x, of_w, of_y}, [&](const auto& i) {
-                y_out[i[2]] += x_in[i[0]] * w_in[i[1]];
-              });
-              return;
+    }
+    // Output features with the same input features and the same part of the
+    // batch.
+    const int64_t rows = InShape(0)[AsIndex(lhs[0])] / batches;
+    const int64_t block =
+        std::max<int64_t>(1, std::gcd(outs / batches, outs / groups));
+    const int64_t w_step = w[AsIndex(rhs[0])];
+    const int64_t y_step = y[AsIndex(result[1])];
+    for (int64_t out = 0; out < outs; out += block) {
+      const int64_t first =
+          out / (outs / batches) * rows * x[AsIndex(lhs[0])] +
+          out / (outs / groups) * features * x[AsIndex(lhs[1])];
+      for (const auto& [from, weight, to] : places) {
+        for (int64_t row = 0; row < rows; ++row) {
+          const double* const of_x =
+              x_in + first + from + row * x[AsIndex(lhs[0])];
+          double* const of_y =
+              y_out + to + row * y[AsIndex(result[0])] + out * y_step;
+          for (int64_t k = 0; k < features; ++k) {
+            const double one = of_x[k * x[AsIndex(lhs[1])]];
+            const double* const of_w =
+                w_in + weight + k * w[AsIndex(rhs[1])] + out * w_step;
+            for (int64_t i = 0; i < block; ++i) {
+              of_y[i * y_step] += one * of_w[i * w_step];
             }
-            const int64_t gap = of(Attr::kLhsDilation, d);
-            for (int64_t row = 0; row < walk[2 * d]; ++row) {
-              for (int64_t tap = 0; tap < walk[2 * d + 1]; ++tap) {
-                const int64_t spread = row * op_.Of(Attr::kStrides)[d] +
-                                       tap * of(Attr::kRhsDilation, d) -
-                                       padding[2 * d];
-                if (spread < 0 || spread % gap != 0 ||
-                    spread / gap >= InShape(0)[AsIndex(lhs[d + 2])]) {
-                  continue;
-                }
-                next(d + 1, from + spread / gap * x[AsIndex(lhs[d + 2])],
-                     weight + tap * w[AsIndex(rhs[d + 2])],
-                     to + row * y[AsIndex(result[d + 2])]);
-              }
-            }
-          };
-      next(0, in_batch * x[AsIndex(lhs[0])] + in_feature * x[AsIndex(lhs[1])],
-           out * w[AsIndex(rhs[0])], out * y[AsIndex(result[1])]);
+          }
+        }
+      }
     }
   }
 
