@@ -284,13 +284,18 @@ class KvReplicate(Case):
                       "--kv-replicate", "-o", path)
             self.assertEqual(got.rc, 0, got.err)
             for name, reason in (("jax", "a NamedSharding shards"),
-                                 ("vllm", "vLLM replicates KV heads by itself"),
                                  ("dtensor", "complete axes of the mesh")):
-                more = ["--format", "json"] if name == "vllm" else []
-                got = run("export", name, "--plan", path, *more)
+                got = run("export", name, "--plan", path)
                 self.assertEqual((got.rc, got.out), (2, ""), name)
                 self.assertIn(reason, got.err)
                 self.assertIn("k_proj", got.err)
+            got = run("export", "vllm", "--plan", path, "--format", "json")
+            self.assertEqual(got.rc, 0, got.err)
+            key = json.loads(got.out)["params"][
+                "model.layers.0.self_attn.k_proj.weight"]
+            self.assertEqual(key, {"parallel": "column", "shard_dim": 0,
+                                   "shard_shape": [128, key["shard_shape"][1]],
+                                   "replicas": 2})
             got = run("export", "shardy", "--plan", path)
             self.assertEqual(got.rc, 0, got.err)
             self.assertIn('[{"tp":(1)8}, {}]', got.out)
@@ -298,6 +303,59 @@ class KvReplicate(Case):
             self.assertEqual(got.rc, 0, got.err)
             self.assertIn("devices=[8,1,2]<=[16] last_tile_dim_replicate",
                           got.out)
+
+    def test_vllm_has_whole_heads_and_a_padded_vocabulary(self):
+        config = {"model_type": "llama", "vocab_size": 100278,
+                  "hidden_size": 2560, "intermediate_size": 9728,
+                  "num_hidden_layers": 2, "num_attention_heads": 32,
+                  "num_key_value_heads": 8, "head_dim": 128,
+                  "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
+        with tempfile.TemporaryDirectory() as folder:
+            def exported(tensor, *more, **changes):
+                path = os.path.join(folder, "config.json")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({**config, **changes}, file)
+                return run("export", "vllm", "--format", "json", "--no-project",
+                           "--mesh", f"tp:{tensor}", "--rules", "auto",
+                           "--model", path, *more)
+            half = exported(16)
+            self.assertEqual((half.rc, half.out), (2, ""), half.err)
+            self.assertIn("vLLM gives each rank whole KV heads, and the plan "
+                          "gives it 64 of the 128 rows of a head", half.err)
+            self.assertIn("`--kv-replicate`", half.err)
+            params = json.loads(exported(16, "--kv-replicate").out)["params"]
+            for name in ("model.embed_tokens.weight", "lm_head.weight"):
+                self.assertEqual(params[name],
+                                 {"parallel": "column", "shard_dim": 0,
+                                  "shard_shape": [100288 // 16, 2560],
+                                  "padded_size": 100288})
+            query = params["model.layers.0.self_attn.q_proj.weight"]
+            self.assertEqual(query["shard_shape"], [256, 2560])
+            self.assertNotIn("replicas", query)
+            heads = exported(4, num_attention_heads=14, num_key_value_heads=2,
+                             head_dim=64, hidden_size=896)
+            self.assertEqual((heads.rc, heads.out), (2, ""), heads.err)
+            self.assertIn("vLLM refuses this layout: total number of "
+                          "attention heads (14) must be divisible by tensor "
+                          "parallel size (4)", heads.err)
+            # Rules of one's own, because those of the family replicate a fused
+            # projection.
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nrules:\n"
+                           "  - {match: 'qkv_proj', spec: [tp, null]}\n"
+                           "  - {match: '.*', spec: []}\n")
+            manifest = os.path.join(folder, "manifest.json")
+            with open(manifest, "w", encoding="utf-8") as file:
+                json.dump({"model.layers.0.self_attn.qkv_proj.weight": {
+                    "shape": [48 * 128, 2560], "dtype": "bfloat16"}}, file)
+            fused = run("export", "vllm", "--format", "json", "--no-project",
+                        "--mesh", "tp:16", "--rules", rules, "--manifest",
+                        manifest, "--model",
+                        os.path.join(folder, "config.json"))
+            self.assertEqual((fused.rc, fused.out), (2, ""), fused.err)
+            self.assertIn(", which also has the query heads, and one split "
+                          "dimension does not state it", fused.err)
 
     def test_split_gives_each_device_its_head_and_merge_takes_one(self):
         with tempfile.TemporaryDirectory() as folder:

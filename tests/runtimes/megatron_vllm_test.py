@@ -56,7 +56,8 @@ class Peers(unittest.TestCase):
                     if not some:
                         continue
                     plan = shardc_answers.plan(folder, mesh, some)
-                    text = shardc_answers.run("export", system, "--plan",
+                    text = shardc_answers.run("export", system, "--format",
+                                              "json", "--plan",
                                               plan).stdout
                     self.assertEqual(
                         list(json.loads(text)["params"].values()),

@@ -6,10 +6,20 @@
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
 //
+// Shards are those of vLLM's layers, which pad the vocabulary
+// (VocabParallelEmbedding) and give each rank whole KV heads, replicated where
+// there are more ranks than heads (QKVParallelLinear). Other layouts are
+// refused, because vLLM never has them.
+//
 // As text, exports the flags of `vllm serve` for the plan.
 #include "emit/exports/exporter.h"
 #include "emit/exports/system_keys.h"
+#include "model/mesh_layout.h"
+#include "model/name.h"
+#include "plan/kv_layout.h"
+#include "roles/classify.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -47,22 +57,184 @@ bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
   return true;
 }
 
+// The rows of an embedding and of a head are padded to a multiple of this
+// number: vllm/model_executor/layers/vocab_parallel_embedding.py.
+constexpr int64_t kVocabMultiple = 64;
+
+int64_t PaddedRows(int64_t rows) {
+  return (rows + kVocabMultiple - 1) / kVocabMultiple * kVocabMultiple;
+}
+
+// A parameter's shard as vLLM makes it.
+struct VllmShard {
+  std::optional<Split> split;
+  std::optional<Shape> shape;
+  std::optional<int64_t> padded;  // the rows of a padded vocabulary
+  int64_t replicas = 1;           // the ranks that have the same KV heads
+};
+
+class VllmShards {
+ public:
+  VllmShards(const ReadPlan& plan, Mode mode, std::string axis)
+      : plan_(plan),
+        mode_(mode),
+        axis_(std::move(axis)),
+        tensor_(plan.mesh.SizeOf(axis_)),
+        separator_(SeparatorOf(plan)) {
+    std::vector<std::pair<int64_t, int64_t>> sizes;
+    for (const KvKind& kind : plan_.kv) {
+      if (kind.kind == KvKindName::kFull || kind.kind == KvKindName::kWindow) {
+        AddOnce(sizes, std::pair(kind.heads, kind.head_dim));
+      }
+    }
+    if (sizes.size() == 1 && sizes.front().second > 0) heads_ = sizes.front();
+  }
+
+  // Returns whether vLLM accepts the sizes of all parameters. If not, adds a
+  // finding about the first that it refuses.
+  bool Accepts(Findings& findings) const {
+    for (const ReadParam& param : plan_.params) {
+      const std::string refused = Refused(param, RoleOf(param));
+      if (refused.empty()) continue;
+      findings.Add(
+          code::kInexpressible, param.place,
+          "vLLM refuses this layout: " + refused + ": " + Quote(param.name),
+          "take another number of devices for " + Quote(axis_));
+      return false;
+    }
+    return true;
+  }
+
+  // Returns the shard of a parameter. Returns nullopt, after a finding, if vLLM
+  // never has it.
+  std::optional<VllmShard> Of(const ReadParam& param,
+                              Findings& findings) const {
+    const ParameterRole role = RoleOf(param);
+    const Spec& spec = param.SpecOf(mode_);
+    VllmShard out;
+    out.split = SplitBy(plan_.mesh, axis_, spec);
+    Spec own;
+    if (out.split) {
+      own.resize(AsIndex(out.split->dim) + 1);
+      own.back() = {axis_};
+    }
+    out.shape = ShardShape(plan_.mesh, own, param.type.shape);
+    if (!param.type.shape) return out;
+    const Shape& whole = *param.type.shape;
+    if (const auto dim = VocabDim(param, role)) {
+      const int64_t padded = PaddedRows(whole[*dim]);
+      out.split = Split{static_cast<int64_t>(*dim)};
+      out.shape = whole;
+      (*out.shape)[*dim] = padded / tensor_;
+      if (padded != whole[*dim]) out.padded = padded;
+      return out;
+    }
+    for (size_t d = 0; d < spec.size(); ++d) {
+      for (const std::string& name : spec[d]) {
+        const auto part = ParseSubAxis(name);
+        if (!part || part->axis != axis_) continue;
+        out.split = Split{static_cast<int64_t>(d)};
+        out.shape = whole;
+        (*out.shape)[d] = whole[d] / part->size;
+        out.replicas = tensor_ / part->size;
+      }
+    }
+    return HasWholeHeads(param, role, out, findings) ? std::optional(out)
+                                                     : std::nullopt;
+  }
+
+ private:
+  ParameterRole RoleOf(const ReadParam& param) const {
+    return Classify(NameTemplate(param.name, separator_), separator_);
+  }
+
+  // Returns the dimension of the vocabulary of an embedding or a head; nullopt
+  // for other parameters, and if its orientation is not known.
+  static std::optional<size_t> VocabDim(const ReadParam& param,
+                                        const ParameterRole& role) {
+    if (!IsWeight(role) || !param.type.shape || param.type.shape->size() != 2) {
+      return std::nullopt;
+    }
+    if (role.module_role == Role::kEmbedding) return 0;
+    const int dim = role.module_role == Role::kHead ? OutDim(role, 2) : -1;
+    return dim < 0 ? std::nullopt : std::optional(static_cast<size_t>(dim));
+  }
+
+  // Returns why vLLM refuses the sizes of a parameter; empty if it does not.
+  std::string Refused(const ReadParam& param, const ParameterRole& role) const {
+    if (const auto dim = VocabDim(param, role)) {
+      const int64_t padded = PaddedRows((*param.type.shape)[*dim]);
+      return padded % tensor_ == 0 ? ""
+                                   : "its " + CountText(padded) +
+                                         " padded rows do not divide over " +
+                                         Counted(tensor_, "device");
+    }
+    if (!heads_ || !IsWeight(role) || !param.type.shape) return "";
+    const auto [kv_heads, size] = *heads_;
+    if (role.module_role == Role::kOutput && param.type.shape->size() == 2) {
+      const int in = InDim(role, 2);
+      const int64_t inputs =
+          in < 0 ? 0 : (*param.type.shape)[static_cast<size_t>(in)];
+      const int64_t heads = inputs / size;
+      if (inputs % size == 0 && heads % kv_heads == 0 && heads % tensor_ != 0) {
+        return "total number of attention heads (" + std::to_string(heads) +
+               ") must be divisible by tensor parallel size (" +
+               std::to_string(tensor_) + ")";
+      }
+    }
+    const bool more = tensor_ > kv_heads;
+    const bool divides =
+        more ? tensor_ % kv_heads == 0 : kv_heads % tensor_ == 0;
+    if (role.module_role == Role::kKey && !divides) {
+      return Counted(kv_heads, "KV head") + " on " +
+             Counted(tensor_, "device") +
+             ", and each has equally many whole ones";
+    }
+    return "";
+  }
+
+  // Returns whether a shard of keys or values has whole heads.
+  bool HasWholeHeads(const ReadParam& param, const ParameterRole& role,
+                     const VllmShard& shard, Findings& findings) const {
+    if (role.module_role == Role::kFusedQkv && heads_ && IsWeight(role) &&
+        shard.split && tensor_ > heads_->first) {
+      findings.Add(code::kInexpressible, param.place,
+                   "vLLM replicates the KV heads of " + Quote(param.name) +
+                       ", which also has the query heads, and one split "
+                       "dimension does not state it",
+                   "take at most " + Counted(heads_->first, "device") +
+                       " for " + Quote(axis_));
+      return false;
+    }
+    const bool keys =
+        role.module_role == Role::kKey || role.module_role == Role::kValue;
+    if (!keys || !heads_ || !IsWeight(role) || !shard.split) return true;
+    const int64_t rows = (*shard.shape)[AsIndex(shard.split->dim)];
+    if (rows % heads_->second == 0) return true;
+    findings.Add(code::kInexpressible, param.place,
+                 "vLLM gives each rank whole KV heads, and the plan gives it " +
+                     CountText(rows) + " of the " + CountText(heads_->second) +
+                     " rows of a head of " + Quote(param.name),
+                 "replicate the heads with `--kv-replicate`");
+    return false;
+  }
+
+  const ReadPlan& plan_;
+  const Mode mode_;
+  const std::string axis_;
+  const int64_t tensor_;
+  const char separator_;
+  // The KV heads of every layer, and their size; nullopt if layers differ, or
+  // have no such heads.
+  std::optional<std::pair<int64_t, int64_t>> heads_;
+};
+
 void WriteVllm(const Request& given, Sink& out, Findings& findings) {
   if (!given.options.json) {
     WriteKeysOf("vllm", given, out, findings);
     return;
   }
   ReadPlan of_stage = given.plan.stages ? WithinStage(given.plan) : given.plan;
-  constexpr Exporter kJson{
-      .name = "vllm",
-      .what = {},
-      .formats = "json",
-      .flags = {},
-      .write = nullptr,
-      .no_kv_replicas =
-          "vLLM replicates KV heads by itself when it loads the "
-          "model, and its layers do not state it"};
-  if (!StateKvReplicas(kJson, of_stage, findings)) return;
   const Request request{.plan = of_stage, .options = given.options};
   const Mode mode = request.options.mode;
   const auto axis = TensorAxis(request, findings);
@@ -76,29 +248,33 @@ void WriteVllm(const Request& given, Sink& out, Findings& findings) {
       !Contiguous(request.plan, *axis, mode, findings)) {
     return;
   }
+  const VllmShards of_vllm(request.plan, mode, *axis);
+  if (!of_vllm.Accepts(findings)) return;
+  std::vector<VllmShard> shards;
+  for (const ReadParam& param : request.plan.params) {
+    auto shard = of_vllm.Of(param, findings);
+    if (!shard) return;
+    shards.push_back(std::move(*shard));
+  }
   const char separator = SeparatorOf(request.plan);
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("tensor_parallel_size", request.plan.mesh.SizeOf(*axis));
   json.Key("params");
   json.BeginObject(JsonLayout::kLines);
-  for (const ReadParam& param : request.plan.params) {
-    const auto split = SplitBy(request.plan.mesh, *axis, param.SpecOf(mode));
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const ReadParam& param = request.plan.params[i];
+    const VllmShard& shard = shards[i];
     json.Key(param.name);
     json.BeginObject();
-    json.Members("parallel",
-                 split ? Kind(param, separator, *split) : "replicated",
-                 "shard_dim", split ? std::optional(split->dim) : std::nullopt);
-    const auto shard = ShardShape(
-        request.plan.mesh,
-        split ? [&] {
-          Spec own(AsIndex(split->dim) + 1);
-          own.back() = {*axis};
-          return own;
-        }()
-              : Spec(),
-        param.type.shape);
-    json.Member("shard_shape", shard);
+    json.Members(
+        "parallel",
+        shard.split ? Kind(param, separator, *shard.split) : "replicated",
+        "shard_dim",
+        shard.split ? std::optional(shard.split->dim) : std::nullopt);
+    json.Member("shard_shape", shard.shape);
+    if (shard.padded) json.Member("padded_size", *shard.padded);
+    if (shard.replicas > 1) json.Member("replicas", shard.replicas);
     json.EndObject();
   }
   json.EndObject();
