@@ -150,7 +150,8 @@ STAGES = ["--no-project", "--mesh", "pp:2,fsdp:1,tp:2", *FLAGS[3:],
 STEP = ["--batch", "4", "--seq", "32"]
 Q = "model.layers.0.self_attn.q_proj.weight"
 EXPORTS = ["jax", "jax-json", "shardy", "hlo", "orbax", "dtensor", "eformer",
-           "hf-tp-plan", "maxtext", "megatron", "vllm", "csv", "markdown",
+           "hf-tp-plan", "maxtext", "megatron", "vllm", "torchtitan",
+           "deepspeed", "sglang", "csv", "markdown",
            "tree", "dot"]
 STAGED_EXPORTS = ["torch-pipeline", "megatron-pipeline", "maxtext-pipeline",
                   "vllm-pipeline"]
