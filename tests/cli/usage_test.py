@@ -82,6 +82,15 @@ class Usage(Case):
             with self.subTest(words=words):
                 self.assertIn(said, self.check(run(*words), 2).err)
 
+    def test_stages_of_zero_in_words_of_other_programs(self):
+        got = self.check(run(
+            "cost", "--no-project", "--mesh", "fsdp:8", "--rules", "auto",
+            "--model", os.path.join(ROOT, "testdata", "configs",
+                                    "llama-3-8b.config.json"),
+            "--batch", "8", "--seq", "128", "--zero", "stage3"), 2)
+        self.assertIn("`stage3` is no stage of ZeRO", got.err)
+        self.assertIn("write `3`", got.err)
+
     def test_each_of_these_names_is_a_command_or_an_option(self):
         path = os.path.join(ROOT, "src", "cli", "stray.cc")
         with open(path, encoding="utf-8") as file:
