@@ -538,7 +538,13 @@ class RoleFinder {
       return kStream;  // that of another tower
     }
     if (seen.between_weights && !both) return kLatent;
-    if (both) return seen.at_most_half ? kLatent : kInner;
+    // The gate and the up projection of a feed-forward block, however narrow,
+    // read the stream, and the down projection writes it. A latent leads to
+    // another dimension, such as heads.
+    const bool gated = seen.produced > seen.contracted &&
+                       opposite != opposite_.end() &&
+                       opposite->second == std::set{stream_};
+    if (both) return seen.at_most_half && !gated ? kLatent : kInner;
     if (seen.feature) return kChannels;
     if (seen.contracted > 0) return kIn;
     return seen.produced > 0 ? kOut : kUnknown;

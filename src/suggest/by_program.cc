@@ -86,7 +86,7 @@ Role RoleOf(const Facts& facts, const ParamFacts& param) {
   if (is(kVocab)) return param.looked_up ? Role::kEmbedding : Role::kHead;
   if (is(kPosition) || is(kSequence)) return Role::kPosition;
   if (is(kWindow)) return Role::kConvolution;
-  if (is(kExperts) && !is(kInner)) return Role::kRouter;
+  if (is(kExperts) && !is(kInner) && rank == 2) return Role::kRouter;
   if (is(kInner)) {
     return contracted ? Role::kDown : fused ? Role::kFusedGateUp : Role::kUp;
   }

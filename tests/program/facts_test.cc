@@ -431,6 +431,48 @@ TEST_CASE("an inner width of several projections is not the stream") {
   CHECK(facts.find("b/up [stream 16] [inner 32]\n") != std::string::npos);
 }
 
+// A feed-forward block of an inner width, with a gate.
+std::string FeedForward(int64_t inner) {
+  ProgramText text;
+  const ValueId up = text.Input("param", "up", {64, inner});
+  const ValueId gate = text.Input("param", "gate", {64, inner});
+  const ValueId down = text.Input("param", "down", {inner, 64});
+  const ValueId out = text.Input("param", "out", {64, 512});
+  const ValueId x = text.Input("data", "x", {8, 64});
+  const ValueId activated =
+      text.Op("map", {text.MatMul(x, gate)}, {8, inner}, R"("fn":"tanh")");
+  const ValueId h = text.Op("map", {activated, text.MatMul(x, up)}, {8, inner},
+                            R"("fn":"mul")");
+  const ValueId y = text.MatMul(h, down);
+  const ValueId sum = text.Op("map", {x, y}, {8, 64}, R"("fn":"add")");
+  text.MatMul(sum, out);
+  return FactsText(text.Read());
+}
+
+TEST_CASE("the inner width of a narrow feed-forward block is no latent") {
+  for (const int64_t inner : {8, 32, 128, 256}) {
+    CAPTURE(inner);
+    const std::string facts = FeedForward(inner);
+    const std::string size = std::to_string(inner);
+    CHECK(facts.find("up [stream 64] [inner " + size + "]") != facts.npos);
+    CHECK(facts.find("down [inner " + size + "] [stream 64]") != facts.npos);
+  }
+}
+
+TEST_CASE("what leads from the stream to heads is a latent") {
+  ProgramText text;
+  const ValueId down = text.Input("param", "down", {64, 8});
+  const ValueId up = text.Input("param", "up", {8, 256});
+  const ValueId out = text.Input("param", "out", {256, 64});
+  const ValueId x = text.Input("data", "x", {8, 64});
+  const ValueId latent = text.MatMul(x, down);
+  const ValueId h = text.MatMul(latent, up);
+  const ValueId y = text.MatMul(h, out);
+  text.Op("map", {x, y}, {8, 64}, R"("fn":"add")");
+  const std::string facts = FactsText(text.Read());
+  CHECK(facts.find("down [stream 64] [latent 8]") != facts.npos);
+}
+
 TEST_CASE("that a token is a certain one is no lookup of the head") {
   ProgramText text;
   const ValueId head = text.Input("param", "head", {16, 24});
