@@ -30,6 +30,9 @@ from shardc.tree import dtype_text
 
 # The most elements that a program states of a constant.
 ELEMENTS = 64
+# The most numbers of rows that are written, and the most runs that they are in.
+MOST_ROWS = 65536
+RUNS = 16
 # Constants of more bytes are reported, because they may be parameters.
 LARGE = 1 << 20
 
@@ -53,6 +56,17 @@ class Body:
         self.module: int | None = None
 
 
+def _are_rows(data: np.ndarray[Any, Any]) -> bool:
+    """Whether these are the numbers of some rows in order, which are in a few runs,
+    such as the rows of query and value in one matrix: 0 to 4095 and 5120 to 6143. The
+    numbers from 0 on are those of positions, which no operation picks rows by."""
+    if data.size > MOST_ROWS or data.dtype.kind == "b":
+        return False
+    steps = np.diff(data.ravel().astype(np.int64))
+    gaps = int((steps > 1).sum())
+    return bool((steps >= 1).all()) and gaps < RUNS and (gaps > 0 or data.flat[0] > 0)
+
+
 class Recorder:
     """The values and operations of one program."""
 
@@ -61,7 +75,7 @@ class Recorder:
         self.values: list[dict[str, Any]] = []
         # Elements of constants, whatever their size.
         self.constants: dict[int, np.ndarray[Any, Any]] = {}
-        # Elements of integers that are known, at most ELEMENTS each.
+        # Elements of integers that are known: at most ELEMENTS each, or of rows.
         self.known: dict[int, np.ndarray[Any, Any]] = {}
         # The real and the imaginary part of complex values (program_complex.py).
         self.parts: dict[int, tuple[int, int]] = {}
@@ -106,7 +120,7 @@ class Recorder:
         out = self.value(data.shape, dtype_text(data.dtype))
         body.constants[key] = out
         self.constants[out] = data
-        if small and data.dtype.kind in "biu":
+        if data.dtype.kind in "biu" and (small or _are_rows(data)):
             self._know(out, data)
         elif small and data.dtype.kind != "c":
             self.values[out]["floats"] = [
@@ -122,7 +136,7 @@ class Recorder:
         return out
 
     def _know(self, value: int, data: np.ndarray[Any, Any]) -> None:
-        if data.size <= ELEMENTS and data.dtype.kind in "biu":
+        if data.dtype.kind in "biu" and (data.size <= ELEMENTS or _are_rows(data)):
             self.known[value] = data
             self.values[value]["integers"] = [int(x) for x in data.ravel()]
 
@@ -162,7 +176,8 @@ class Recorder:
         that follows from constants is a slice with constant bounds."""
         out = self.value(shape, dtype or self.dtype(ins[0]))
         self.write(body, op, ins, [out], **attributes)
-        if all(one in self.known for one in ins) and math.prod(shape) <= ELEMENTS:
+        most = max([ELEMENTS, *(self.known[one].size for one in ins if one in self.known)])
+        if all(one in self.known for one in ins) and math.prod(shape) <= most:
             operands = [self.known[one] for one in ins]
             data = _evaluated(op, operands, self.shape(out), attributes)
             if data is not None and self.dtype(out) in _INTEGERS:

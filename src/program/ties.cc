@@ -13,9 +13,11 @@
 #include "program/ties.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "source/size.h"
@@ -828,7 +830,89 @@ class Tying {
     if (content_[op.in[0]].size() == 1) KeepContent(op);
   }
 
+  // A scatter to constant positions of a constant, such as the rows of an
+  // adapter for query and value that are set among zeros for the key, makes a
+  // dimension of parts as a concatenation does:
+  //
+  //   updates (48 | 16) set at 0 to 47 and 64 to 79 of 80  ->  (48 | 16 | 16)
+  //
+  // The positions must ascend. Returns false for any other scatter.
+  bool ScatterParts(const Op& op) {
+    const auto positions =
+        std::span<const int64_t>(program_.values[op.in[1]].integers);
+    const auto removed = op.Of(Attr::kInsertedDims);
+    const auto window = op.Of(Attr::kUpdateWindowDims);
+    const Shape& whole = ShapeOf(op.in[0]);
+    const Shape& updates = ShapeOf(op.in[2]);
+    if (positions.empty() || op.word != "set" || out_.depends[op.in[0]] != 0 ||
+        removed.size() != 1 || updates.size() != whole.size() ||
+        window.size() + 1 != updates.size() ||
+        !op.Of(Attr::kOperandBatchDims).empty()) {
+      return false;
+    }
+    const size_t dim = AsIndex(removed[0]);
+    size_t rows = 0;  // The dimension of the updates that has the positions.
+    while (HasDim(window, rows)) ++rows;
+    if (updates[rows] != std::ssize(positions) ||
+        !std::ranges::is_sorted(positions, std::less_equal<>()) ||
+        positions.front() < 0 || positions.back() >= whole[dim]) {
+      return false;
+    }
+    for (size_t d = 0, u = 0; d < whole.size(); ++d, ++u) {
+      if (d == dim) continue;
+      if (u == rows) ++u;
+      if (u >= updates.size() || updates[u] != whole[d]) return false;
+    }
+    return SumPositions(op, dim, rows, positions);
+  }
+
+  bool SumPositions(const Op& op, size_t dim, size_t rows,
+                    std::span<const int64_t> positions) {
+    struct Run {
+      int64_t at = 0, begin = 0, end = 0;  // The updates `begin` to `end`.
+    };
+    std::vector<Run> runs;
+    for (int64_t i = 0; i < std::ssize(positions); ++i) {
+      const int64_t at = positions[AsIndex(i)];
+      if (runs.empty() ||
+          at != runs.back().at + (runs.back().end - runs.back().begin)) {
+        runs.push_back({at, i, i});
+      }
+      runs.back().end = i + 1;
+    }
+    std::vector<int64_t> bounds;
+    for (const Run& run : runs) bounds.push_back(run.begin);
+    bounds.push_back(std::ssize(positions));
+    const Factors from = Dims(op.in[2])[rows];
+    if (runs.size() > 1 && !out_.table.DivideAt(from, bounds)) return false;
+    std::vector<Factors> parts;
+    int64_t next = 0;
+    for (const Run& run : runs) {
+      if (run.at > next) parts.push_back(out_.table.Fresh(run.at - next));
+      const auto part = runs.size() > 1
+                            ? out_.table.Range(from, run.begin, run.end)
+                            : std::optional(from);
+      if (!part) return false;
+      parts.push_back(*part);
+      next = run.at + run.end - run.begin;
+    }
+    const int64_t size = ShapeOf(op.in[0])[dim];
+    if (size > next) parts.push_back(out_.table.Fresh(size - next));
+    Fresh(op.out[0]);
+    for (size_t d = 0, u = 0; d < ShapeOf(op.in[0]).size(); ++d) {
+      if (d == dim) continue;
+      if (u == rows) ++u;
+      Dims(op.out[0])[d] = Dims(op.in[2])[u++];
+    }
+    Dims(op.out[0])[dim] =
+        parts.size() > 1 ? out_.table.SumOf(std::move(parts)) : parts[0];
+    if (runs.size() > 1) Record(Use::kDivided, from);
+    Record(Use::kJoined, Dims(op.out[0])[dim]);
+    return true;
+  }
+
   void Scatter(const Op& op) {
+    if (ScatterParts(op)) return;
     Same(op.in[0], op.out[0]);
     TieSlices(op, op.in[2], op.Of(Attr::kUpdateWindowDims),
               op.Of(Attr::kInsertedDims));
