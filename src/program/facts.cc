@@ -54,6 +54,7 @@ struct Seen {
   bool between_weights = false;  // a dot of two weights contracts it
   bool by_constant = false;      // of a constant operand of a dot
   bool within = false;           // follows another factor in a dimension
+  bool embeds = false;           // a row of a table that tokens look up
   bool leads = false;            // other factors follow it in a dimension
   bool holds_elements = false;   // the elements of heads follow it
   bool only_parts = false;
@@ -70,6 +71,7 @@ class RoleFinder {
   std::unordered_map<FactorId, FactorRole> Find() {
     SeeInputs();
     SeeEvents();
+    SeeTables();
     SeeDots();
     FindGroups();
     const FactorId stream = FindStream();
@@ -139,6 +141,25 @@ class RoleFinder {
           Seen& leader = seen_[list[i - 1]];
           leader.leads = true;
           if (!leader.only_parts) seen_[list[i]].within = true;
+        }
+      }
+    }
+  }
+
+  // Marks the rows of tables that data looks up: those of token embeddings.
+  void SeeTables() {
+    for (const Input& input : program_.inputs) {
+      if (input.kind != InputKind::kParam) continue;
+      const auto& dims = ties_.dims[input.value];
+      const bool table = std::ranges::any_of(dims, [&](const Factors& dim) {
+        return std::ranges::any_of(table_.Resolve(dim), [&](FactorId factor) {
+          return seen_[factor].by_data;
+        });
+      });
+      for (const Factors& dim : dims) {
+        const Factors list = table_.Resolve(dim);
+        if (table && list.size() == 1 && !seen_[list[0]].by_data) {
+          seen_[list[0]].embeds = true;
         }
       }
     }
@@ -447,10 +468,15 @@ class RoleFinder {
   }
 
   // Returns the factor that most dots of weights contract and produce. Of equal
-  // ones, the first in the parameters; kNone if there is none.
+  // ones, the first in the parameters; kNone if there is none. The inner width
+  // of a block of several projections may have more dots than the stream, up to
+  // twice as many where each block is a Mamba-1 mixer. The width of the token
+  // embedding is then the stream.
   FactorId FindStream() {
     FactorId best = kNone;
+    FactorId embedded = kNone;
     std::pair<int64_t, int64_t> highest(0, 0);
+    std::pair<int64_t, int64_t> of_embedded(0, 0);
     for (const Input& input : program_.inputs) {
       if (input.kind != InputKind::kParam) continue;
       for (const Factors& dim : ties_.dims[input.value]) {
@@ -471,8 +497,16 @@ class RoleFinder {
             best = factor;
             highest = rank;
           }
+          if (both && !other && seen.embeds && rank > of_embedded) {
+            embedded = factor;
+            of_embedded = rank;
+          }
         }
       }
+    }
+    if (2 * of_embedded.first >= highest.first && embedded != kNone) {
+      best = embedded;
+      highest = of_embedded;
     }
     most_ = highest.second;
     stream_ = best;

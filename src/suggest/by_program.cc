@@ -52,10 +52,47 @@ void Collect(const Facts& facts, const FactorList& dim,
   }
 }
 
-// Returns the role that the factors of a parameter show.
-Role RoleOf(const Facts& facts, const ParamFacts& param) {
+// What the parameters of a program show together.
+struct ProgramShape {
+  // Whether the program has heads: the states of Mamba-1 pass through products
+  // of activations as the elements of heads do, but without heads.
+  bool heads = false;
+  // The inner widths of feed-forward blocks. All matrices of such a width lead
+  // to it or from it; those of a mixer have states or a convolution as well.
+  std::set<uint32_t> feed_forward;
+};
+
+ProgramShape ShapeOf(const Facts& facts) {
+  using enum FactorRole;
+  ProgramShape out;
+  std::set<uint32_t> mixers;
+  for (const ParamFacts& param : facts.params) {
+    std::set<uint32_t> all;
+    for (const FactorList& dim : param.dims) Collect(facts, dim, all);
+    bool others = false;
+    for (const uint32_t factor : all) {
+      const FactorRole role = facts.factors[factor].role;
+      out.heads = out.heads || role == kHeads || role == kKvHeads;
+      others = others || role == kHeads || role == kKvHeads ||
+               role == kHeadDim || role == kWindow;
+    }
+    for (const uint32_t factor : all) {
+      if (facts.factors[factor].role != kInner) continue;
+      (others ? mixers : out.feed_forward).insert(factor);
+    }
+  }
+  for (const uint32_t factor : mixers) out.feed_forward.erase(factor);
+  return out;
+}
+
+// Returns the role that the factors of a parameter show. A role of which a
+// sentence would say more than the factors show is kProjection or kOther.
+Role RoleOf(const Facts& facts, const ProgramShape& shape,
+            const ParamFacts& param) {
   std::set<FactorRole> has;
   bool fused = false;
+  bool feed_forward = false;
+  size_t fused_parts = 0;
   size_t rank = 0;
   for (const FactorList& dim : param.dims) {
     std::set<uint32_t> all;
@@ -63,6 +100,7 @@ Role RoleOf(const Facts& facts, const ParamFacts& param) {
     bool layers = dim.empty();
     for (const uint32_t factor : all) {
       has.insert(facts.factors[factor].role);
+      feed_forward = feed_forward || shape.feed_forward.contains(factor);
       layers = layers || facts.factors[factor].role == FactorRole::kLayers;
     }
     if (!layers) ++rank;
@@ -74,6 +112,9 @@ Role RoleOf(const Facts& facts, const ParamFacts& param) {
                    return part.size() == 1 &&
                           facts.factors[part[0]].role == FactorRole::kHeadDim;
                  }));
+    if (!dim.empty()) {
+      fused_parts = std::max(fused_parts, facts.factors[dim[0]].parts.size());
+    }
   }
   const bool contracted =
       !param.contracted.empty() &&
@@ -88,11 +129,18 @@ Role RoleOf(const Facts& facts, const ParamFacts& param) {
   if (is(kWindow)) return Role::kConvolution;
   if (is(kExperts) && !is(kInner) && rank == 2) return Role::kRouter;
   if (is(kInner)) {
+    if (!feed_forward || !is(kStream)) {
+      return is(kStream) ? Role::kProjection : Role::kOther;
+    }
     return contracted ? Role::kDown : fused ? Role::kFusedGateUp : Role::kUp;
   }
-  if (is(kHeads) || is(kKvHeads) || is(kHeadDim)) {
-    return contracted ? Role::kOutput : fused ? Role::kFusedQkv : Role::kQuery;
+  if (shape.heads && (is(kHeads) || is(kKvHeads) || is(kHeadDim))) {
+    constexpr size_t kQueryKeyValue = 3;
+    return contracted                               ? Role::kOutput
+           : fused && fused_parts == kQueryKeyValue ? Role::kFusedQkv
+                                                    : Role::kQuery;
   }
+  if (is(kHeadDim)) return is(kStream) ? Role::kProjection : Role::kOther;
   if (is(kLatent)) return Role::kLatentDown;
   return is(kStream) ? Role::kProjection : Role::kOther;
 }
@@ -288,6 +336,13 @@ bool ByProgram::MayShard(uint32_t index) const {
       });
 }
 
+bool ByProgram::MayShardHeads() const {
+  return std::ranges::any_of(candidates_, [&](uint32_t candidate) {
+    const FactorRole role = facts_.factors[candidate].role;
+    return role == FactorRole::kHeads || role == FactorRole::kKvHeads;
+  });
+}
+
 bool ByProgram::IsFree(const std::set<uint32_t>& factors,
                        uint32_t other) const {
   return std::ranges::none_of(
@@ -341,6 +396,7 @@ ModelDims ByProgram::Dims() const {
   out.facts.by_program = true;
   out.stacks.dims.resize(tree_.groups.size());
   std::set<int64_t> widths, vocabularies;
+  const ProgramShape shape = ShapeOf(facts_);
   for (size_t k = 0; k < tree_.groups.size(); ++k) {
     const ParameterGroup& group = tree_.groups[k];
     InferredDims inferred;
@@ -350,7 +406,7 @@ ModelDims ByProgram::Dims() const {
     }
     const GroupFacts& members = members_[k];
     if (!members.empty()) {
-      inferred.role = RoleOf(facts_, *members[0]);
+      inferred.role = RoleOf(facts_, shape, *members[0]);
       for (size_t d = 0; d < group.shape.size(); ++d) {
         const FactorList& dim = members[0]->dims[d];
         if (dim.size() != 1) continue;

@@ -57,6 +57,9 @@ class ByProgram {
 
   // Returns whether some dimension has parts that the axis could divide.
   bool MayDivideParts() const;
+  // Returns whether tp may shard the heads of attention: whether it divides
+  // them, and complete heads are contiguous.
+  bool MayShardHeads() const;
   // Returns a spec for each group if tensor parallelism shards these factors. A
   // dimension that holds several parts is sharded over that axis only if
   // `divides_parts` allows to divide each part. The `axes:` section is not set.

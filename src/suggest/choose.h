@@ -117,6 +117,9 @@ struct Choices {
   std::vector<Choice> groups;
   AxisRules axes;  // the `axes:` section of the rules file
   bool heads_unsharded = false;
+  // Whether tp divides the heads that are unsharded: other dimensions have been
+  // chosen in place of them.
+  bool heads_divide = false;
   bool kv_heads_unsharded = false;
   bool batch_over_experts = false;
 };

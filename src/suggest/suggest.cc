@@ -199,6 +199,7 @@ Suggestion Suggest(const Request& request) {
     out.choices = by_program.Choose(tensor ? *tensor : by_program.BestByRatio(),
                                     request.preferences.divides_parts);
     SetAxisRules(out.dims, out.mesh, out.choices);
+    out.choices.heads_divide = by_program.MayShardHeads();
   } else {
     out.dims = InferDims(out.tree, request.model, out.mesh.tp,
                          request.preferences.scan_axis);

@@ -560,6 +560,12 @@ std::vector<std::string> Head(const Suggestion& suggestion, const Mesh& mesh) {
     append(
         "The number of heads is not known: attention is not sharded by "
         "heads.");
+  } else if (suggestion.choices.heads_unsharded &&
+             suggestion.choices.heads_divide) {
+    append("Attention is not sharded by heads, although tp " +
+           std::to_string(suggestion.mesh.tp) +
+           " divides them: the layout with the lowest cost of those that were "
+           "compared shards other dimensions over tp.");
   } else if (suggestion.choices.heads_unsharded) {
     append("Heads do not divide by tp " + std::to_string(suggestion.mesh.tp) +
            ": attention is not sharded by heads.");
