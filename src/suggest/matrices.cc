@@ -359,6 +359,13 @@ void SetExperts(InferredDims& inferred, int dim) {
   inferred.dims[AsIndex(dim)].use = DimUse::kExperts;
 }
 
+// Returns whether a weight whose name contains `experts` is one matrix in each
+// of the scanned layers: [12, 1024, 2816] below a path whose other parameters
+// show that it has 12 layers. No dimension is left that counts experts.
+bool IsDenseLayer(const ParameterGroup& group, const InferredDims& inferred) {
+  return group.stack_size && IsMlp(inferred.role) && inferred.dims.size() == 2;
+}
+
 // Returns the number of experts of a group whose experts are separate tensors:
 // one more than the largest number after `experts` in their names.
 int64_t CountExperts(const Tree& tree, const ParameterGroup& group) {
@@ -481,7 +488,8 @@ void MarkExperts(const Tree& tree, const ModelConfig* model, ModelDims& dims) {
     InferredDims& inferred = dims.groups[k];
     if (inferred.by_name.counted_expert) {
       inferred.expert_count = CountExperts(tree, tree.groups[k]);
-    } else if (inferred.by_name.expert && inferred.dims.size() >= 2) {
+    } else if (inferred.by_name.expert && inferred.dims.size() >= 2 &&
+               !IsDenseLayer(tree.groups[k], inferred)) {
       SetExperts(inferred, 0);
     }
   }
