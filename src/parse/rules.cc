@@ -212,7 +212,15 @@ class Collector {
   // precedence, so values that they set are kept.
   void Merge(const RuleFile& file) {
     set_.sources.push_back(file.source);
+    const size_t earlier = set_.rules.size();
     set_.rules.insert(set_.rules.end(), file.rules.begin(), file.rules.end());
+    // A policy of an earlier file is about the rules of this one too, also
+    // where they have a policy of their own: `illegal: pad` above a pack pads.
+    for (size_t i = earlier; i < set_.rules.size(); ++i) {
+      Rule& rule = set_.rules[i];
+      if (rule.illegal && set_.policy.illegal) rule.illegal.reset();
+      if (rule.min_size && set_.policy.min_size) rule.min_size.reset();
+    }
     for (size_t i = 0; i < kAxisRuleCount; ++i) {
       if (set_.axes.given[i] || !file.axes.given[i]) continue;
       set_.axes.given[i] = file.axes.given[i];
