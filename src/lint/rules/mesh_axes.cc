@@ -2,12 +2,14 @@
 // devices that do not hold the same, and axes that cross hosts or slices.
 //
 //   tp 8 is the first axis, hosts have 4 devices  ->  every layer crosses hosts
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "comm/memory.h"
+#include "facts/axes.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/memory.h"
@@ -117,6 +119,14 @@ std::string LackingText(const Facts& facts, const std::string& axis) {
   return {};
 }
 
+// Returns whether the name of the axis means data parallelism, so that a
+// training program gives the devices along it different samples.
+bool HasOwnSamples(const Facts& facts, const std::string& axis) {
+  return std::ranges::any_of(facts.axes(), [&](const AxisFacts& one) {
+    return one.axis == axis && one.tokens == AxisTokens::kBatch;
+  });
+}
+
 }  // namespace
 
 void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
@@ -139,11 +149,15 @@ void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
     // If another finding reports that nothing uses this axis, such as one about
     // experts that are not sharded, this finding is redundant.
     finding.unless = finding.reports;
-    finding.message = "nothing uses mesh axis " + Quoted(axis.name) +
-                      " of size " + std::to_string(axis.size) +
-                      ": no rule splits a parameter or attention over it,"
-                      " so " +
-                      Counted(axis.size, "device") + " do the same work";
+    finding.message =
+        "nothing uses mesh axis " + Quoted(axis.name) + " of size " +
+        std::to_string(axis.size) + ": " +
+        (HasOwnSamples(facts, axis.name)
+             ? "no rule splits a parameter over it, and no axis rule the batch,"
+               " so that plan and cost count the same samples on each of " +
+                   Counted(axis.size, "device")
+             : "no rule splits a parameter or attention over it, so " +
+                   Counted(axis.size, "device") + " do the same work");
     const std::string purpose = PurposeText(facts, axis.name);
     finding.help =
         (purpose.empty() ? LackingText(facts, axis.name)
