@@ -455,6 +455,16 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
            .settled_by = "--model"};
     return std::nullopt;
   }
+  const bool stores_logits =
+      settings.operation != nullptr && settings.operation->global_view;
+  if (stores_logits && work.LayersWithAttention() > 0 &&
+      (!work.model || !work.model->heads)) {
+    why = {.what =
+               "the heads, and with them the logits of attention that its "
+               "operation keeps, and activations",
+           .settled_by = "--model"};
+    return std::nullopt;
+  }
   Activations out;
   out.tensors = TensorsOf(work, settings, *tokens, *hidden);
   const bool train = work.mode == Mode::kTrain;

@@ -72,8 +72,11 @@ void AddAttention(const CostInputs& work, const Settings& settings,
   const auto sizes = AttentionSizesOf(work, settings);
   if (!sizes) {
     out.unknown.push_back(
-        {.what = "the heads and their size, and with them communication and "
-                 "operations of attention",
+        {.what = std::string("the heads and their size, and with them "
+                             "communication and operations of attention") +
+                 (work.mode == Mode::kTrain
+                      ? ", and in the activations a sum for each token and head"
+                      : ""),
          .settled_by = "--model"});
     return;
   }

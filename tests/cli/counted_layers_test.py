@@ -68,7 +68,8 @@ class CountedLayers(CostCase):
         self.assertEqual([one["what"] for one in shown["not_known"]], [
             "the number of experts of a token",
             "the heads and their size, and with them communication and "
-            "operations of attention"])
+            "operations of attention, and in the activations a sum for each "
+            "token and head"])
         self.assertEqual({one["settled_by"] for one in shown["not_known"]},
                          {"--model"})
         self.assertTrue(shown["at_least"])
