@@ -224,6 +224,76 @@ class Adapters(Case):
                       "h100-sxm", "--explain")
         self.assertRegex(got.out, r"layer_input +80 MiB +64 +kept")
 
+    def test_public_models_have_one_figure_under_each_naming(self):
+        """Memory, bytes and time of a step of the base are those with adapters, but
+        for gradients and the optimizer. Without a configuration the heads are not
+        known, and the sums of attention, one for each token and head, are named as
+        what the activations lack."""
+        for model in ("qwen3-32b", "llama-3-8b", "mistral-7b", "qwen2-7b"):
+            path = os.path.join(TESTDATA, "configs", model + ".config.json")
+            with open(path, encoding="utf-8") as file:
+                config = json.load(file)
+            shown = run("show", "manifest", "--no-project", "--model", path,
+                        "--format", "json")
+            base = {one["name"]: one["shape"]
+                    for one in json.loads(shown.out)["params"]}
+            figures = {}
+            for title, root, down, up in (
+                    ("base", "", "", ""),
+                    ("PEFT", "base_model.model.", "lora_A.default",
+                     "lora_B.default"),
+                    ("own", "net.", "lora_a", "lora_b"),
+                    ("unknown", "net.", "dn", "uq")):
+                tree = self.with_adapters(base, root, down, up) if down else base
+                with tempfile.TemporaryDirectory() as folder:
+                    figures[title] = [self.priced(folder, tree, one)
+                                      for one in (config, None)]
+            with self.subTest(model):
+                layers = config["num_hidden_layers"]
+                heads = config["num_attention_heads"] // 2  # over tp 2
+                sums = layers * heads * (4 * 4096 // 2) * 4
+                stated, without = figures["base"]
+                for title in ("PEFT", "own"):
+                    self.assertEqual(figures[title], figures["PEFT"])
+                    for one, of_base in zip(figures[title], figures["base"],
+                                            strict=True):
+                        for part in ("activations", "logits"):
+                            self.assertEqual(one[0][part], of_base[0][part])
+                # Memory that is allocated in blocks is a few percent more.
+                more = stated[0]["activations"] - without[0]["activations"]
+                self.assertLessEqual(sums, more)
+                self.assertLess(more, 1.06 * sums)
+                self.assertEqual(stated[1], [])
+                self.assertIn("in the activations a sum for each token and head",
+                              without[1][0])
+                for memory, not_known in figures["unknown"]:
+                    self.assertIsNone(memory["activations"])
+                    self.assertTrue(not_known)
+
+    @staticmethod
+    def with_adapters(base, root, down, up):
+        tree = {}
+        for name, shape in base.items():
+            if not name.endswith("_proj.weight"):
+                tree[root + name] = shape
+                continue
+            at = root + name.removesuffix(".weight")
+            tree[at + ".base_layer.weight"] = shape
+            tree[f"{at}.{down}.weight"] = [8, shape[1]]
+            tree[f"{at}.{up}.weight"] = [shape[0], 8]
+        return tree
+
+    @staticmethod
+    def priced(folder, tree, config):
+        """The memory of a step on H100s, and what is not known."""
+        model = ["--model", write(folder, "c.json", config)] if config else []
+        got = run("cost", "--no-project", "--mesh", "fsdp:2,tp:2", "--rules",
+                  write(folder, "r.yaml", RULES), "--manifest",
+                  write(folder, "m.json", manifest(tree)), *model, "--batch", "4",
+                  "--seq", "4096", "--profile", "h100-sxm", "--format", "json")
+        shown = json.loads(got.out)
+        return shown["memory"], [one["what"] for one in shown["not_known"]]
+
     def test_adapters_of_other_names_are_not_known(self):
         tree, config = decoder(4, 64, 128, 4, 2, 16, 256, rank=8)
         renamed = {name.replace("lora_A.default", "dn").replace(
@@ -241,6 +311,90 @@ class Facts(Case):
         got = run("explain", "--program", path)
         self.assertEqual(got.rc, 0, got.err)
         self.assertIn("inner 6 | inner 6", got.out)
+
+    def test_rows_that_are_set_by_index_are_those_of_the_whole(self):
+        """An adapter's rows are set at the rows of query and value among zeros, and
+        added to the fused projection: they have its heads."""
+        for name, param, wanted in (
+                ("query-value", "transformer.h.0.attn.qkv.lora_B",
+                 ["(kv_heads 2 x group 3 x (head_dim 4 | head_dim 4) | "
+                  "kv_heads 2 x head_dim 8)",
+                  "tied to transformer.h.0.attn.qkv.linear.weight dimension 0",
+                  "transformer.h.0.attn.proj.linear.weight dimension 1"]),
+                ("query-value-wide", "l.0.b",
+                 ["kv_heads 4 x group 2 x head_dim 16 | kv_heads 4 x head_dim 16",
+                  "tied to l.0.linear.weight dimension 0"]),
+                ("key-value", "l.1.b",
+                 ["kv_heads 2 x head_dim 16 | kv_heads 2 x head_dim 16",
+                  "tied to l.1.linear.weight dimension 0"]),
+                ("value", "l.0.b", ["kv_heads 3 x head_dim 16",
+                                    "tied to l.0.linear.weight dimension 0"])):
+            with self.subTest(name):
+                got = run("explain", param, "--program", os.path.join(
+                    REPORTS, "scattered-adapter", name + ".program.json.gz"))
+                self.assertEqual(got.rc, 0, got.err)
+                for text in wanted:
+                    self.assertIn(text, re.sub(r" and l\.[^ ]+ dimension \d",
+                                               "", got.out))
+
+    def suggested(self, name, mesh):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "r.yaml")
+            got = run("suggest", "--no-project", "--program", os.path.join(
+                REPORTS, "sentences-of-programs", name + ".program.json.gz"),
+                "--mesh", mesh, "-o", out)
+            self.assertEqual(got.rc, 0, got.err)
+            with open(out, encoding="utf-8") as file:
+                return re.sub(r"\s*\n *#\s*", " ", file.read())
+
+    def test_sentences_about_a_mixer_do_not_name_heads(self):
+        """Mamba-1 has no heads, no query and no feed-forward block; its stream is the
+        width of its embedding, although its inner width is in more dots."""
+        for mesh in ("fsdp:2,tp:4", "fsdp:4,tp:2", "fsdp:4,tp:4"):
+            text = self.suggested("mamba1", mesh)
+            self.assertIn("width 256", text)
+            for word in ("heads", "Query", "Feed-forward", "gate and up"):
+                self.assertNotIn(word, text)
+
+    def test_no_sentence_states_that_heads_do_not_divide_which_do(self):
+        text = self.suggested("moe_sort", "fsdp:2,tp:4")
+        self.assertNotIn("Heads do not divide", text)
+        self.assertIn("although tp 4 divides them", text)
+
+
+class Policies(Case):
+    def test_a_policy_is_about_the_rules_of_files_that_it_extends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tree = write(folder, "m.json", manifest({"a.q": [10, 8]}))
+            write(folder, "base.yaml", """version: 1
+rules:
+  - {match: 'q', spec: [tp, null], illegal: shrink}
+""")
+            for policy, spec in (("", [None, None]),
+                                 ("policy: {illegal: pad}", ["tp", None]),
+                                 ("policy: {min_size: 0}", [None, None])):
+                rules = write(folder, "r.yaml", f"""version: 1
+extends: [base.yaml]
+{policy}
+rules: []
+""")
+                got = run("plan", "--no-project", "--mesh", "tp:4", "--rules",
+                          rules, "--manifest", tree)
+                self.assertEqual(got.rc, 0, got.err)
+                self.assertEqual(json.loads(got.out)["params"]["a.q"]["spec"], spec)
+
+    def test_devices_of_a_data_axis_do_not_have_the_same_work(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tree = write(folder, "m.json", manifest({"a.up.weight": [64, 32]}))
+            rules = write(folder, "r.yaml", """version: 1
+rules:
+  - {match: 'up', spec: [tp, null]}
+""")
+            for axis, same in (("replica", False), ("ddp", False), ("x", True)):
+                got = run("check", "--no-project", "--mesh", f"{axis}:2,tp:4",
+                          "--rules", rules, "--manifest", tree)
+                self.assertIn(f"nothing uses mesh axis `{axis}`", got.err + got.out)
+                self.assertEqual("do the same work" in got.err + got.out, same)
 
 
 class Registrations(Case):
