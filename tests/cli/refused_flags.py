@@ -28,6 +28,11 @@ FLAGS = [
          "SHD001 1:1 `F4` is not a dtype of at least one byte per element, "
          "such as bfloat16"),
     ], INPUTS),
+    Reader("flags",
+           "cost --mesh tp:2 --rules r.yaml --manifest m.json --zero stage3", [
+        ("",
+         "SHD001 1:1 `stage3` is no stage of ZeRO"),
+    ], INPUTS),
     Reader("flags", "cost --plan p.json --mesh tp:2", [
         ("",
          "SHD001 1:1 the plan is that of `--plan`, so `--mesh` has no effect"),

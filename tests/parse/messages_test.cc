@@ -331,6 +331,7 @@ constexpr Case kCases[] = {
      "targets: [a]\n",
      R"(
 2:10: error: `targets` is a list, not a mapping [schema]
+    give each target a name: `targets: {main: {mesh: ..., rules: ..., model: ...}}`
 )"},
     {"project",
      "targets:\n"

@@ -39,6 +39,9 @@ TEST_CASE("a size is a number and a unit, rounded down to whole bytes") {
       {"9.2EB", 9'200'000'000'000'000'000},
       {"9223372036854775807", INT64_MAX},
       {"007MB", 7'000'000},
+      {"80gb", 80'000'000'000},
+      {"1kib", 1024},
+      {"2 tb", 2'000'000'000'000},
   };
   for (const Case& c : cases) {
     CAPTURE(c.text);
@@ -50,8 +53,8 @@ TEST_CASE("what is no size") {
   for (const char* text :
        {"",      " ",           "0",       "0GiB",    "0.0001KB",
         "-1",    "+1",          "1.",      ".5GiB",   "1.5",
-        "1.5B",  "1.0000000GB", "1e3",     "1,5GB",   "80gb",
-        "80Gb",  "1",           "1kb",     "1048575", "GiB",
+        "1.5B",  "1.0000000GB", "1e3",     "1,5GB",   "80gB",
+        "80Gb",  "1",           "1Kib",    "1048575", "GiB",
         "1GiB ", " 1GiB",       "1 GiB/s", "0x10",    "9223372036854775808",
         "8EiB",  "9.3EB",       "1GiB1",   "1\tGB"}) {
     CAPTURE(text);

@@ -72,11 +72,13 @@ TEST_CASE("the help for a missing file has a name that it could be") {
         "did you mean `" + (folder / "llama.json.gz") + "`?");
   CHECK(help(folder / "rulse.yaml") ==
         "did you mean `" + (folder / "rules.yaml") + "`?");
-  CHECK(help(folder / "mesh.yaml") == "");
+  CHECK(help(folder / "mesh.yaml") ==
+        "the folder has `" + (folder / "rules.yaml") + "`");
   CHECK(help(folder / "rulse.yml") == "");
   // Another part of the same set.
   folder.Write("device-0.safetensors", "");
-  CHECK(help(folder / "device-1.safetensors") == "");
+  CHECK(help(folder / "device-1.safetensors") ==
+        "the folder has `" + (folder / "device-0.safetensors") + "`");
   CHECK(help(folder / "none/m.json") ==
         "there is no folder `" + (folder / "none") + "`");
   // The parent of the path is a file.

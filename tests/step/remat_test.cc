@@ -85,7 +85,12 @@ TEST_CASE("a text that is no policy has a reason") {
   const std::string kTensors = "the tensors are: layer_input, ";
   const Case kCases[] = {
       {"", "`` is no policy", kPolicies},
-      {"nothing", "`nothing` is no policy", kPolicies},
+      {"remat", "`remat` is no policy", kPolicies},
+      {"nothing", "`nothing` is no policy; did you mean `nothing_saveable`?",
+       kPolicies},
+      {"full", "`full` is no policy",
+       "`full` is a word of MaxText, Megatron-LM and torchtitan: write "
+       "`nothing_saveable`, which keeps only the input of each layer"},
       {"dots_savable",
        "`dots_savable` is no policy; did you mean `dots_saveable`?", kPolicies},
       {"save_and_offload_only_these_names(context)",
