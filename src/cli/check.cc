@@ -22,6 +22,7 @@
 #include "cost/setting_rows.h"
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
+#include "model/option_value.h"
 #include "source/config_codes.h"
 #include "source/file.h"
 #include "source/leftover.h"
@@ -238,20 +239,14 @@ struct FoundTargets {
 };
 
 // Checks a configuration by itself. What is not known is a note.
-CheckedTarget CheckConfig(const FoundConfig& found, const CheckFlags& flags,
+CheckedTarget CheckConfig(const FoundConfig& found, const ConfigOrigin& origin,
                           const Selection& selection, std::string& text) {
   CheckedTarget out;
   out.name = found.file + (found.symbol.empty() ? "" : ":" + found.symbol);
+  if (found.line > 0) out.name += ":" + std::to_string(found.line);
   out.main_file = Place{MakeSource(found.file, "")};
-  ConfigFlags config;
-  config.system = found.format;
-  config.file = found.file;
-  config.symbol = found.symbol;
-  config.devices = flags.options.inputs.devices;
-  config.model = flags.options.inputs.asked.model;
-  config.families = flags.options.inputs.asked.families;
   Findings own;
-  const auto deployment = DeployFlags(config, true, own);
+  const auto deployment = DeployFound(found, origin, own);
   for (const Finding& finding : own.all()) {
     if (!selection.Selects(*finding.code)) continue;
     Finding one = finding;
@@ -277,7 +272,16 @@ CheckedTarget CheckConfig(const FoundConfig& found, const CheckFlags& flags,
 }
 
 std::optional<FoundTargets> CheckFolder(const CheckFlags& flags,
-                                        const Selection& selection) {
+                                        const Selection& selection,
+                                        Findings& findings) {
+  ConfigOrigin origin;
+  const std::string& devices = flags.options.inputs.devices;
+  if (!devices.empty()) {
+    origin.devices = ParseInteger("--devices", devices, 1, findings);
+    if (!origin.devices) return std::nullopt;
+  }
+  origin.model = flags.options.inputs.asked.model;
+  origin.families = flags.options.inputs.asked.families;
   const FoundConfigs found = FindConfigs("");
   if (found.configs.empty() && found.unread.empty()) return std::nullopt;
   FoundTargets out;
@@ -291,7 +295,7 @@ std::optional<FoundTargets> CheckFolder(const CheckFlags& flags,
                   "shardc.import_python " +
                   one.file + "` writes them as rules\n";
     } else {
-      out.targets.push_back(CheckConfig(one, flags, selection, out.text));
+      out.targets.push_back(CheckConfig(one, origin, selection, out.text));
     }
   }
   for (const auto& [file, why] : found.unread) {
@@ -376,7 +380,8 @@ std::optional<int> CheckWithoutProject(const CheckFlags& flags,
   if (!ApplyFlags(flags, settings, findings)) return kFailed;
   const auto selection = Selection::Make(settings, flags.preview, findings);
   if (!selection) return kFailed;
-  auto found = CheckFolder(flags, *selection);
+  auto found = CheckFolder(flags, *selection, findings);
+  if (findings.HasErrors()) return kFailed;
   if (!found) return std::nullopt;
   PrintMessage(common, found->text);
   JoinedFindings joined = JoinFindings(found->targets);

@@ -27,7 +27,7 @@ namespace {
 struct ImportFlags {
   std::string format, file, output, mesh_output, names;
   // Of configurations of systems.
-  std::string manifest_output, project_output, model;
+  std::string manifest_output, project_output, model, families;
   Strings set;
   InputFlags inputs;
   imports::Request request;
@@ -79,6 +79,7 @@ bool Applies(const imports::Importer& importer, const ImportFlags& flags,
       {"--manifest-output", !flags.manifest_output.empty()},
       {"--project-output", !flags.project_output.empty()},
       {"--model", !flags.model.empty()},
+      {"--families", !flags.families.empty()},
       {"--set", !flags.set.empty()}};
   return TakesFlags(importer.name, importer.flags, given, findings);
 }
@@ -183,9 +184,12 @@ std::string ProjectText(const ImportFlags& flags,
     if (c == '.') break;
     name += c;
   }
-  std::string out = "version: 1\ntargets:\n  " +
-                    quoted(name.empty() ? flags.format : name) +
-                    ":\n    from: {" + flags.format + ": " + quoted(flags.file);
+  std::string out =
+      "version: 1\n" +
+      (flags.families.empty() ? std::string()
+                              : "families: " + quoted(flags.families) + "\n") +
+      "targets:\n  " + quoted(name.empty() ? flags.format : name) +
+      ":\n    from: {" + flags.format + ": " + quoted(flags.file);
   if (!flags.inputs.devices.empty()) {
     out += ", devices: " + flags.inputs.devices;
   }
@@ -244,6 +248,7 @@ int ImportConfig(const ImportFlags& flags, const Common& common,
   config.symbol = flags.request.symbol;
   config.devices = flags.inputs.devices;
   config.model = flags.model;
+  config.families = flags.families;
   config.manifest = flags.inputs.asked.manifest;
   config.set = flags.set;
   const auto deployment = DeployFlags(config, false, findings);
@@ -385,6 +390,10 @@ Options OptionsOf(ImportFlags& flags) {
        .value = "FILE",
        .help = "systems: the model's config.json (default: next to the "
                "configuration)"},
+      {.name = "--families",
+       .to = &flags.families,
+       .value = "DIR",
+       .help = "systems: folder with more descriptions of model families"},
       {.name = "--set",
        .to = &flags.set,
        .value = "KEY=VALUE",

@@ -603,10 +603,12 @@ int InitFromConfigs(const InitFlags& flags, const Common& common,
   }
   const FoundConfigs found = FindConfigs(flags.folder);
   std::string targets, comments;
-  std::set<std::string> names;
+  std::set<std::string> names, files_of_commands;
   int64_t count = 0;
   for (const FoundConfig& one : found.configs) {
     if (systems::FindSystem(one.format) == nullptr) continue;
+    // A target follows the first command of a file.
+    if (one.line > 0 && !files_of_commands.insert(one.file).second) continue;
     ConfigOrigin origin;
     origin.system = one.format;
     origin.file = PathIn(flags.folder == "." ? "" : flags.folder, one.file);

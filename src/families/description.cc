@@ -42,15 +42,16 @@ struct Callee {
   std::string_view name;
   size_t least = 1, most = 1;
 };
-constexpr std::array<Callee, 9> kFunctions = {{{"has"},
-                                               {"given"},
-                                               {"is_list"},
-                                               {"len"},
-                                               {"isqrt"},
-                                               {"refuse"},
-                                               {"min", 2, 2},
-                                               {"max", 2, 2},
-                                               {"count", 2, 3}}};
+constexpr std::array<Callee, 10> kFunctions = {{{"has"},
+                                                {"given"},
+                                                {"is_list"},
+                                                {"len"},
+                                                {"isqrt"},
+                                                {"refuse"},
+                                                {"min", 2, 2},
+                                                {"max", 2, 2},
+                                                {"others", 2, 2},
+                                                {"count", 2, 3}}};
 constexpr size_t kMostDims = 9;
 constexpr std::array<Callee, 11> kModules = {{{"linear", 2, 3},
                                               {"transposed", 2, 3},

@@ -26,6 +26,7 @@
 #include "parse/manifest.h"
 #include "source/list.h"
 #include "source/size.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc::families {
@@ -551,6 +552,33 @@ Evaluator::Result Evaluator::Index(const Expression& expression, bool soft) {
   return std::nullopt;
 }
 
+// Returns the first word of a text, or of a list of texts, that is no entry of
+// the second list; an empty text if there is none.
+Evaluator::Result Evaluator::Others(const Expression& expression) {
+  const auto value = Get(expression.parts[0], false);
+  const auto list = value ? Get(expression.parts[1], false) : std::nullopt;
+  const auto known = list ? Items(*list) : std::nullopt;
+  if (!known) return std::nullopt;
+  std::string text = value->text;
+  if (value->kind != Value::Kind::kText) {
+    const auto items = Items(*value);
+    if (!items) return std::nullopt;
+    for (const Value& item : *items) text += item.text + " ";
+  }
+  if (!Spend(text.size() * (known->size() + 1))) return std::nullopt;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && IsWordByte(text[end])) ++end;
+    const std::string_view word = std::string_view(text).substr(at, end - at);
+    at = end + 1;
+    const bool other =
+        std::none_of(known->begin(), known->end(),
+                     [&](const Value& one) { return one.text == word; });
+    if (!word.empty() && other) return MakeText(word);
+  }
+  return MakeText("");
+}
+
 Evaluator::Result Evaluator::Call(const Expression& expression) {
   const std::string& name = expression.text;
   const auto& parts = expression.parts;
@@ -588,6 +616,7 @@ Evaluator::Result Evaluator::Call(const Expression& expression) {
     if (!b) return std::nullopt;
     return MakeInteger(name == "min" ? std::min(*a, *b) : std::max(*a, *b));
   }
+  if (name == "others" && parts.size() == 2) return Others(expression);
   if (name == "isqrt" && parts.size() == 1) {
     const auto square = Integer(parts[0]);
     if (!square) return std::nullopt;

@@ -178,6 +178,7 @@ class Evaluator {
   Result FromConfig(const std::string& name, bool soft);
   Result Take(const JsonValue& json, std::string_view name);
   Result Member(const Expression& expression, bool soft);
+  Result Others(const Expression& expression);
   Result Index(const Expression& expression, bool soft);
   Result Call(const Expression& expression);
   Result Unary(const Expression& expression);

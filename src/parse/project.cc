@@ -127,6 +127,18 @@ class ProjectReader {
     }
     for (Target& target : project.targets) {
       target.families = project.families;
+      auto origin = ParseConfigName(target.manifest);
+      if (origin) {
+        const auto place = target.named_at.find(target.manifest);
+        origin->families = project.families;
+        const std::string name = ConfigNameOf(*origin);
+        if (place != target.named_at.end()) {
+          target.named_at.emplace(name, place->second);
+        }
+        target.mesh.file = name;
+        target.rules = {name};
+        target.manifest = name;
+      }
       target.named_at.insert(named_at_.begin(), named_at_.end());
     }
   }

@@ -60,6 +60,8 @@ struct ConfigText {
   std::vector<Setting> settings;
   // The words of the command that are no flags and no values of them.
   std::vector<std::string> words;
+  // Expansions without a value that may have further flags: `$EXTRA_ARGS`.
+  std::vector<Word> open = {};
   Place place;
 };
 

@@ -139,6 +139,8 @@ class Deployer {
                           setting.values.back().text.ends_with(".py");
       if (system_.launcher && script) break;
     }
+    ReportUnknown();
+    ReportOpen();
     for (const std::string& one : inputs_.set) {
       const size_t equals = std::min(one.find('='), one.size());
       const SourceRef source = MakeSource("--set", one);
@@ -168,6 +170,70 @@ class Deployer {
     }
   }
 
+  // Adds a warning for each expansion that may have further keys.
+  void ReportOpen() {
+    std::set<std::string> said;
+    for (const Word& word : text_.open) {
+      if (!said.insert(word.text).second) continue;
+      Finding one;
+      one.code = &code::kConfigUndetermined;
+      one.level = inputs_.lenient ? Level::kNote : Level::kWarning;
+      one.place = word.place;
+      one.message =
+          word.unknown + "; keys that it has are not in these figures";
+      one.help =
+          "give them as `--set KEY=VALUE`, or set the variable in the file";
+      findings_.Add(std::move(one));
+    }
+  }
+
+  // Adds a finding about the keys that are not known: one for each, or one note
+  // about all of them.
+  void ReportUnknown() {
+    constexpr size_t kMostNamed = 8;
+    if (unknown_.empty()) return;
+    std::vector<std::string> names;
+    for (const SystemKey& one : system_.keys) {
+      for (const std::string& spelling : one.spellings) {
+        names.push_back(spelling.starts_with("*.") ? spelling.substr(2)
+                                                   : spelling);
+      }
+    }
+    const std::string otherwise =
+        "if it changes nothing that a rank holds, leave it out of the text "
+        "that "
+        "is imported";
+    if (out_.no_model.empty()) {
+      out_.no_model =
+          "the key " + ShortQuote(unknown_.front()->written) + " is not known";
+    }
+    if (!inputs_.lenient) {
+      for (const Setting* setting : unknown_) {
+        Report(code::kConfigNotUnderstood, setting->place,
+               "the key " + ShortQuote(setting->written) + " of " +
+                   system_.title + " is not known",
+               DidYouMean(setting->key, names, otherwise));
+      }
+      return;
+    }
+    std::string written, near;
+    const Setting* first = nullptr;  // the first that may be misspelled
+    for (size_t i = 0; i < std::min(unknown_.size(), kMostNamed); ++i) {
+      AppendItem(written, ", ", ShortQuote(unknown_[i]->written));
+      if (first != nullptr || !Nearest(unknown_[i]->key, names)) continue;
+      first = unknown_[i];
+      near = DidYouMean(first->key, names);
+    }
+    if (unknown_.size() > kMostNamed) written += ", ...";
+    Report(code::kConfigNotUnderstood,
+           (first != nullptr ? first : unknown_.front())->place,
+           Counted(static_cast<int64_t>(unknown_.size()), "key") + " of " +
+               system_.title +
+               (unknown_.size() == 1 ? " is not known: " : " are not known: ") +
+               written,
+           near);
+  }
+
   void ReadSetting(const Setting& setting, std::set<std::string>& unknown) {
     for (const auto& [key, what] : system_.unsupported) {
       if (!FitsGlob(key, setting.key)) continue;
@@ -191,20 +257,7 @@ class Deployer {
           system_.IsOther(setting.key) || !unknown.insert(setting.key).second) {
         return;
       }
-      std::vector<std::string> names;
-      for (const SystemKey& one : system_.keys) {
-        names.insert(names.end(), one.spellings.begin(), one.spellings.end());
-      }
-      Report(code::kConfigNotUnderstood, setting.place,
-             "the key " + ShortQuote(setting.written) + " of " + system_.title +
-                 " is not known",
-             DidYouMean(setting.key, names,
-                        "if it changes nothing that a rank holds, leave it out "
-                        "of the text that is imported"));
-      if (out_.no_model.empty()) {
-        out_.no_model =
-            "the key " + ShortQuote(setting.written) + " is not known";
-      }
+      unknown_.push_back(&setting);
       return;
     }
     KnownValue value;
@@ -236,7 +289,10 @@ class Deployer {
     undetermined_.erase(key->name);
     if (setting.conditional ||
         (!setting.values.empty() && setting.values[0].conditional)) {
-      conditional_.insert(key->name);
+      undetermined_.insert_or_assign(
+          key->name,
+          std::pair(setting, "only one branch of a condition gives it"));
+      value.unknown = true;
     }
     known_[key->name] = std::move(value);
   }
@@ -310,6 +366,15 @@ class Deployer {
         continue;
       }
       if (!*holds) continue;
+      // A key may be given whose value is not known.
+      const auto unknown = std::find_if(
+          check.at.begin(), check.at.end(),
+          [&](const std::string& key) { return undetermined_.contains(key); });
+      if (unknown != check.at.end()) {
+        out_.not_checked.emplace_back(
+            check.name, "the value of `" + *unknown + "` is not known");
+        continue;
+      }
       const Code& code =
           check.silent ? code::kConfigSilent : code::kConfigRefused;
       std::string help = values_->Write(check.help);
@@ -958,7 +1023,7 @@ class Deployer {
   Deployment out_;
   std::map<std::string, KnownValue> known_;
   std::map<std::string, std::pair<Setting, std::string>> undetermined_;
-  std::set<std::string> conditional_;
+  std::vector<const Setting*> unknown_;  // keys that the system does not have
   std::vector<std::pair<std::string, std::string>> sections_;
   std::unique_ptr<Values> values_;
   std::vector<ParameterRole> roles_;
@@ -1043,12 +1108,19 @@ std::optional<int64_t> Deployment::BytesOf(int64_t rank) const {
   return total.Checked();
 }
 
-bool HasMark(const System& system, const ConfigText& text) {
-  return std::any_of(
-      text.settings.begin(), text.settings.end(), [&](const Setting& setting) {
-        const SystemKey* key = system.FindKey(setting.key);
-        return key != nullptr && IsAmong(key->name, system.marks);
-      });
+Divides DividesRanks(const System& system, const ConfigText& text) {
+  Divides out = Divides::kNot;
+  for (const Setting& setting : text.settings) {
+    const SystemKey* key = system.FindKey(setting.key);
+    if (key == nullptr || !IsAmong(key->name, system.marks)) continue;
+    constexpr std::string_view kTrivial[] = {"1", "None", "null", "-1"};
+    const bool trivial = !setting.values.empty() &&
+                         setting.values[0].unknown.empty() &&
+                         IsAmong(setting.values[0].text, kTrivial);
+    if (!trivial) return Divides::kYes;
+    out = Divides::kTrivially;
+  }
+  return out;
 }
 
 bool IsOf(const System& system, const ConfigText& text) {
@@ -1080,7 +1152,7 @@ bool IsOf(const System& system, const ConfigText& text) {
       }
     }
   }
-  if (!HasMark(system, text)) return false;
+  if (DividesRanks(system, text) == Divides::kNot) return false;
   if (text.form == TextForm::kShell) return system.commands.empty();
   return true;
 }
@@ -1095,9 +1167,10 @@ std::optional<ConfigText> ReadConfig(const System& system,
   std::erase_if(texts,
                 [&](const ConfigText& text) { return !IsOf(system, text); });
   // A command with keys of parallelism comes before one without.
-  std::stable_partition(
-      texts.begin(), texts.end(),
-      [&](const ConfigText& text) { return HasMark(system, text); });
+  std::stable_partition(texts.begin(), texts.end(),
+                        [&](const ConfigText& text) {
+                          return DividesRanks(system, text) != Divides::kNot;
+                        });
   std::vector<std::string> names;
   for (const ConfigText& text : texts) {
     if (!text.name.empty()) names.push_back(text.name);
@@ -1132,6 +1205,20 @@ std::optional<ConfigText> ReadConfig(const System& system,
                      " configurations here",
                  "choose one with `--symbol`: " + Join(names, ", "));
     return std::nullopt;
+  }
+  const auto commands =
+      std::count_if(texts.begin(), texts.end(), [&](const ConfigText& text) {
+        return DividesRanks(system, text) != Divides::kNot;
+      });
+  if (commands > 1 && texts.front().form == TextForm::kShell) {
+    Finding one;
+    one.code = &code::kConfigUndetermined;
+    one.level = Level::kWarning;
+    one.place = texts.front().place;
+    one.message = "this is the first of " + CountText(commands) +
+                  " commands of " + system.title + " in the file";
+    one.help = "write a file for each of them";
+    findings.Add(std::move(one));
   }
   return std::move(texts.front());
 }

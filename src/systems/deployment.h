@@ -117,6 +117,11 @@ struct Deployment {
   std::optional<int64_t> BytesOf(int64_t rank) const;
 };
 
+// What the keys of a configuration state about the ranks: nothing, axes that
+// all have one rank, or axes with several ranks or of a size that is not known.
+enum class Divides : uint8_t { kNot, kTrivially, kYes };
+Divides DividesRanks(const System& system, const ConfigText& text);
+
 // Returns whether a configuration is one of the system: one of its commands, or
 // a mapping with one of its marks.
 bool IsOf(const System& system, const ConfigText& text);

@@ -20,6 +20,11 @@
 namespace shardc::systems {
 namespace {
 
+bool BeginsFlag(std::string_view text) {
+  if (text.size() < 2 || text[0] != '-') return false;
+  return !IsDigit(text[1]) && text[1] != '.' && text != "--";
+}
+
 // The limits on the words of one script, and on how deep expansions nest.
 constexpr size_t kMostWords = 100000;
 constexpr int kDeepestExpansion = 16;
@@ -244,6 +249,20 @@ class Reader {
     return out;
   }
 
+  // Keeps the flags of an earlier branch before those of a later one, so that
+  // they are not known rather than absent.
+  static void KeepFlags(const Variable& earlier, Variable& value) {
+    const auto flag = [](const Word& word) { return BeginsFlag(word.text); };
+    if (std::none_of(earlier.words.begin(), earlier.words.end(), flag) ||
+        earlier.words.size() + value.words.size() > kMostWords) {
+      return;
+    }
+    std::vector<Word> words = earlier.words;
+    for (Word& word : words) word.unknown = value.unknown;
+    words.insert(words.end(), value.words.begin(), value.words.end());
+    value.words = std::move(words);
+  }
+
   void Store(const std::string& name, Variable value, bool appends) {
     for (Word& word : value.words) word.conditional |= depth_ > 0;
     const auto known = variables_.find(name);
@@ -257,6 +276,7 @@ class Reader {
         known->second.text != value.text) {
       value.unknown = "`" + name + "` is set in several branches of conditions";
       for (Word& word : value.words) word.unknown = value.unknown;
+      KeepFlags(known->second, value);
     }
     variables_[name] = std::move(value);
   }
@@ -616,11 +636,6 @@ class Reader {
   std::vector<std::vector<Word>> out_;
 };
 
-bool BeginsFlag(std::string_view text) {
-  if (text.size() < 2 || text[0] != '-') return false;
-  return !IsDigit(text[1]) && text[1] != '.' && text != "--";
-}
-
 }  // namespace
 
 std::string NormalKey(std::string_view written) {
@@ -640,6 +655,10 @@ ConfigText CommandOf(std::vector<Word> words) {
       out.place = word.place;
     }
     if (!BeginsFlag(word.text)) {
+      const bool value = last != nullptr && last->values.empty();
+      if (!value && !word.unknown.empty() && word.text.starts_with('$')) {
+        out.open.push_back(word);
+      }
       if (last != nullptr) {
         last->values.push_back(std::move(word));
       } else {

@@ -497,6 +497,11 @@ const SystemKey* System::FindKey(std::string_view key) const {
 }
 
 bool System::IsOther(std::string_view key) const {
+  // A key may be below sections of a launcher: `MODEL_ARGS.seed`.
+  const size_t dot = key.rfind('.');
+  if (dot != std::string_view::npos && IsOther(key.substr(dot + 1))) {
+    return true;
+  }
   return std::any_of(other.begin(), other.end(), [&](const std::string& one) {
     return FitsGlob(one, key);
   });

@@ -9,11 +9,12 @@
 #include <array>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <utility>
 
+#include "match/match.h"
 #include "source/file.h"
 #include "source/list.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "systems/config_text.h"
 #include "systems/system.h"
@@ -24,8 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Larger files are data.
-constexpr int64_t kLongestConfig = int64_t{1} << 20;
+// Larger files are data or programs.
+constexpr int64_t kLongestConfig = int64_t{256} << 10;
+constexpr size_t kMostOfFile = 64;  // configurations of a file
 constexpr int64_t kMostFiles = 1'000'000;
 
 constexpr std::array<std::string_view, 11> kEndings = {
@@ -35,9 +37,36 @@ constexpr std::array<std::string_view, 9> kLeftOut = {
     "node_modules", "site-packages", "__pycache__", "build", "dist",
     "venv",         "third_party",   "3rdparty",    "target"};
 
-bool HasEnding(const std::string& name) {
+bool HasEnding(std::string_view name) {
   return std::any_of(kEndings.begin(), kEndings.end(),
                      [&](std::string_view one) { return name.ends_with(one); });
+}
+
+// Returns whether a file of Python is a test: `test_x.py`, `x_test.py`, or in a
+// folder `tests` below the one that is searched.
+bool IsTest(std::string_view path, size_t begin) {
+  if (!path.ends_with(".py")) return false;
+  path.remove_prefix(std::min(begin, path.size()));
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    if (part.starts_with("test_") || part.ends_with("_test.py") ||
+        part == "tests" || part == "test" || part.ends_with("_tests")) {
+      return true;
+    }
+    at = end + 1;
+  }
+  return false;
+}
+
+// Returns the pattern of a text.
+std::string Escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (!IsWordByte(c) && c != ' ' && c != '-' && c != '/') out += '\\';
+    out += c;
+  }
+  return out;
 }
 
 bool HasText(std::string_view text, std::string_view word) {
@@ -65,12 +94,30 @@ void AddSystems(const std::string& path, const std::string& file,
   const SourceRef source = MakeSource(path, std::move(text));
   Findings own;
   const auto texts = systems::ReadConfigTexts(source, own);
-  std::set<std::pair<std::string, std::string>> known;
-  for (const systems::ConfigText& one : texts) {
-    for (const systems::System& system : systems::Systems()) {
+  const bool python = file.ends_with(".py");
+  for (const systems::System& system : systems::Systems()) {
+    // Commands with keys of parallelism, or else the first command.
+    std::vector<const systems::ConfigText*> chosen;
+    bool divides = false;
+    for (const systems::ConfigText& one : texts) {
       if (!systems::IsOf(system, one)) continue;
-      if (!known.emplace(system.name, one.name).second) continue;
-      out.configs.push_back({file, system.name, one.name});
+      const systems::Divides ranks = systems::DividesRanks(system, one);
+      if (python && ranks != systems::Divides::kYes) continue;
+      const bool keyed = ranks != systems::Divides::kNot;
+      if (keyed && !divides) chosen.clear();
+      divides = divides || keyed;
+      if (keyed ? chosen.size() < kMostOfFile : chosen.empty()) {
+        chosen.push_back(&one);
+      }
+    }
+    for (const systems::ConfigText* one : chosen) {
+      const bool several = chosen.size() > 1 && one->name.empty();
+      out.configs.push_back(
+          {file, system.name, one->name,
+           several
+               ? std::max<int64_t>(one->source->At(one->place.begin).line, 1)
+               : 0,
+           std::make_shared<const systems::ConfigText>(*one)});
     }
   }
   if (texts.empty() && own.HasErrors()) {
@@ -113,12 +160,30 @@ std::optional<systems::Deployment> DeployFile(const ConfigOrigin& origin,
   return systems::Deploy(*system, *text, inputs, findings);
 }
 
+std::optional<systems::Deployment> DeployFound(const FoundConfig& found,
+                                               const ConfigOrigin& origin,
+                                               Findings& findings) {
+  const systems::System* const system = systems::FindSystem(found.format);
+  if (system == nullptr || found.text == nullptr) return std::nullopt;
+  systems::ConfigInputs inputs;
+  inputs.devices = origin.devices;
+  inputs.model = origin.model;
+  inputs.families = origin.families;
+  inputs.lenient = true;
+  return systems::Deploy(*system, *found.text, inputs, findings);
+}
+
 FoundConfigs FindConfigs(const std::string& folder) {
   FoundConfigs out;
-  std::vector<std::string> words;
+  // One pass over a text finds a word of any system.
+  std::string pattern;
   for (const systems::System& system : systems::Systems()) {
-    words.insert(words.end(), system.words.begin(), system.words.end());
+    for (const std::string& word : system.words) {
+      AppendItem(pattern, "|", Escaped(word));
+    }
   }
+  Findings unused;
+  const auto words = Regex::Compile({pattern, {}, '.'}, unused);
   std::error_code error;
   fs::recursive_directory_iterator at(
       folder.empty() ? "." : folder,
@@ -126,8 +191,11 @@ FoundConfigs FindConfigs(const std::string& folder) {
   const fs::recursive_directory_iterator end;
   std::vector<std::string> files;
   for (; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
+    const std::string& whole = at->path().native();
+    const std::string_view name =
+        std::string_view(whole).substr(whole.rfind('/') + 1);
     std::error_code ignored;
+    // The kind is that of the folder's entry, which needs no further call.
     if (at->is_directory(ignored)) {
       if (at->is_symlink(ignored) || name.starts_with('.') ||
           IsAmong(name, kLeftOut)) {
@@ -135,9 +203,9 @@ FoundConfigs FindConfigs(const std::string& folder) {
       }
       continue;
     }
-    if (!at->is_regular_file(ignored)) continue;
     if (++out.files > kMostFiles) break;
-    if (!HasEnding(name)) continue;
+    if (!HasEnding(name) || IsTest(whole, folder.size())) continue;
+    if (!at->is_regular_file(ignored)) continue;
     const auto size = at->file_size(ignored);
     if (ignored || static_cast<int64_t>(size) > kLongestConfig) continue;
     files.push_back(at->path().lexically_normal().string());
@@ -152,11 +220,8 @@ FoundConfigs FindConfigs(const std::string& folder) {
         folder.empty() ? path
                        : fs::path(path).lexically_relative(folder).string();
     AddRules(file, text, out);
-    const bool any =
-        std::any_of(words.begin(), words.end(), [&](const std::string& word) {
-          return HasText(text, std::string_view(word));
-        });
-    if (any) AddSystems(path, file, std::string(text), out);
+    if (words && words->Found(text))
+      AddSystems(path, file, std::string(text), out);
   }
   return out;
 }

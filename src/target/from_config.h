@@ -4,6 +4,7 @@
 #define SHARDC_TARGET_FROM_CONFIG_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +27,9 @@ struct FoundConfig {
   std::string file;    // relative to the folder
   std::string format;  // a system such as `megatron`, or `maxtext`, `python`
   std::string symbol;  // of a configuration in Python; else empty
+  int64_t line = 0;    // of the command, if the file has several; else 0
+  // The text of a system's configuration; null for other formats.
+  std::shared_ptr<const systems::ConfigText> text = nullptr;
 };
 struct FoundConfigs {
   std::vector<FoundConfig> configs;
@@ -34,8 +38,15 @@ struct FoundConfigs {
   // reason.
   std::vector<std::pair<std::string, std::string>> unread;
 };
-// Searches a folder and the folders below it for configurations. Only names and
-// texts of files are read. Folders of packages and hidden ones are left out.
+// Computes the deployment of a configuration that was found. What is not known
+// is a note.
+std::optional<systems::Deployment> DeployFound(const FoundConfig& found,
+                                               const ConfigOrigin& origin,
+                                               Findings& findings);
+// Searches a folder and the folders below it for configurations. Files are read
+// if their names and sizes are those of a configuration, and parsed if they
+// have a word of a system. Folders of packages and hidden ones are left out, as
+// are tests in Python, and functions of Python whose axes all have the size 1.
 FoundConfigs FindConfigs(const std::string& folder);
 
 }  // namespace shardc

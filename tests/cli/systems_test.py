@@ -6,13 +6,14 @@ targets and `check` without a project agree."""
 import json
 import os
 import re
+import resource
 import shutil
 import tempfile
 import unittest
 
 import yaml
 
-from driver import ROOT, TESTDATA, Case, run
+from driver import ROOT, TESTDATA, Case, is_sanitized, run
 
 SAMPLES = os.path.join(TESTDATA, "systems")
 SYSTEMS = os.path.join(ROOT, "systems")
@@ -345,6 +346,67 @@ class Forms(Case):
             self.assertEqual(got.rc, 2)
             self.assertIn("several branches", got.err)
 
+    def found_in(self, name, text, *more):
+        """What `show config` reports of a file."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            return run("show", "config", path, *more)
+
+    def test_flags_of_one_branch_are_not_known(self):
+        for script in (
+                "if [ $A = 1 ]; then\n  X='--use-distributed-optimizer'\n"
+                "else\n  X='--bf16'\nfi\n",
+                "X=\nif [ $A = 1 ]; then\n"
+                "  X='--use-distributed-optimizer'\nfi\n"):
+            with self.subTest(script):
+                got = self.found_in(
+                    "a.sh", script + "torchrun --nproc-per-node 8 "
+                    "pretrain_gpt.py --pipeline-model-parallel-size 2 $X "
+                    "--overlap-param-gather --overlap-grad-reduce")
+                self.assertNotIn("SHD701", got.err)
+
+    def test_a_variable_without_a_value_is_reported(self):
+        for extra in ("$EXTRA", '"$EXTRA"', "${MORE_ARGS[@]}"):
+            with self.subTest(extra):
+                got = self.found_in(
+                    "a.sh", "torchrun --nproc-per-node 8 pretrain_gpt.py "
+                    f"--pipeline-model-parallel-size 2 --bf16 true {extra}")
+                self.assertIn("keys that it has are not in these figures",
+                              got.err)
+
+    def test_the_first_of_several_commands_is_read(self):
+        got = self.found_in(
+            "a.sh", "".join("torchrun --nproc-per-node 8 pretrain_gpt.py "
+                            f"--tensor-model-parallel-size {size}\n"
+                            for size in (2, 4)))
+        self.assertIn("the first of 2 commands", got.err)
+        self.assertIn("tp=2", got.out)
+
+    def test_recomputed_modules(self):
+        flags = ("torchrun --nproc-per-node 8 pretrain_gpt.py "
+                 "--tensor-model-parallel-size 1 --recompute-granularity "
+                 "selective --recompute-modules ")
+        self.assertNotIn("no module", self.found_in("a.sh", flags + "moe").err)
+        texts = {"a.sh": flags + "moe_atc",
+                 "a.yaml": "tensor_model_parallel_size: 1\n"
+                           "recompute_granularity: selective\n"
+                           "recompute_modules: [core_attn, moe_atc]\n",
+                 "a.json": json.dumps({
+                     "tensor_model_parallel_size": 1,
+                     "recompute_granularity": "selective",
+                     "recompute_modules": ["core_attn", "moe_atc"]})}
+        for name, text in texts.items():
+            with self.subTest(name):
+                got = self.found_in(name, text, "--system", "megatron",
+                                    "--devices", "8").err
+                self.assertIn("there is no module moe_atc to recompute", got)
+                right = self.found_in(
+                    name, text.replace("moe_atc", "moe_act"), "--system",
+                    "megatron", "--devices", "8").err
+                self.assertNotIn("no module", right)
+
     def test_manifest_of_a_container(self):
         text = ("apiVersion: apps/v1\nkind: Deployment\nspec:\n  containers:\n"
                 "    - image: vllm/vllm-openai:latest\n"
@@ -401,6 +463,29 @@ class Targets(Case):
                 self.assertEqual({name: param["shard_shape"] for name, param in
                                   one["params"].items()}, held)
 
+    def test_a_family_of_the_user(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        os.mkdir(os.path.join(folder, "own"))
+        files = {"own/narrow.yaml": "version: 1\nmodels: [narrow]\nlike: llama"
+                                    "\n",
+                 "serve.sh": "vllm serve MODEL --tensor-parallel-size 2\n",
+                 "config.json": LLAMA.replace('"llama"', '"narrow"').replace(
+                     "642", "640")}
+        for name, text in files.items():
+            with open(os.path.join(folder, name), "w",
+                      encoding="utf-8") as file:
+                file.write(text)
+        without = run("import", "vllm", "serve.sh", cwd=folder)
+        self.assertEqual(without.rc, 2, without.err)
+        done = run("import", "vllm", "serve.sh", "--families", "own", "-o",
+                   "rules.yaml", "--project-output", "shardc.yaml", cwd=folder)
+        self.assertEqual(done.rc, 0, done.err)
+        got = run("plan", cwd=folder)
+        self.assertEqual(got.rc, 0, got.err)
+        self.assertIn("model.layers.5.mlp.down_proj.weight",
+                      json.loads(got.out)["params"])
+
     def test_check_of_a_target(self):
         folder = self.folder_of("megatron-dense")
         with open(os.path.join(folder, "shardc.yaml"), "w",
@@ -440,6 +525,61 @@ class Targets(Case):
         self.assertIn("rules in Python", got.err)
         self.assertIn("AutoTP divides attention", got.out)
         self.assertIn("splits nothing by itself", got.out)
+
+
+    def test_commands_and_tests_of_a_folder(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        command = "vllm serve MODEL --tensor-parallel-size {}\n"
+        python = ("def {}():\n    return Config(tensor_model_parallel_size={},"
+                  " colour=1, shape=2)\n")
+        files = {"serve.sh": command.format(2) + command.format(4),
+                 "recipe.py": python.format("plain", 1) +
+                              python.format("divided", 2),
+                 "tests/recipe.py": python.format("tested", 2),
+                 "test_recipe.py": python.format("tested", 2)}
+        for name, text in files.items():
+            os.makedirs(os.path.dirname(os.path.join(folder, name)),
+                        exist_ok=True)
+            with open(os.path.join(folder, name), "w",
+                      encoding="utf-8") as file:
+                file.write(text)
+        got = run("check", "--devices", "8", "--notes", cwd=folder)
+        self.assertEqual(got.rc, 0, got.err)
+        self.assertIn("serve.sh:1: vllm", got.err)
+        self.assertIn("serve.sh:2: vllm", got.err)
+        self.assertIn("recipe.py:divided: megatron", got.err)
+        self.assertNotIn("plain", got.err)
+        self.assertNotIn("tested", got.err)
+        self.assertIn("2 keys of Megatron-LM are not known: `colour`, `shape`",
+                      got.out)
+
+    def test_ten_thousand_files(self):
+        """The time of a search is that of its files' names and of one pass over
+        the texts."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        text = "def f(x):\n    return x + 1  # tensor of a model\n" * 40
+        for index in range(10000):
+            below = os.path.join(folder, f"d{index // 100}")
+            os.makedirs(below, exist_ok=True)
+            name = f"f{index}" + (".py", ".cc", ".json", ".md")[index % 4]
+            with open(os.path.join(below, name), "w",
+                      encoding="utf-8") as file:
+                file.write(text)
+        with open(os.path.join(folder, "run.sh"), "w",
+                  encoding="utf-8") as file:
+            file.write("torchrun --nproc-per-node 8 pretrain_gpt.py "
+                       "--tensor-model-parallel-size 2\n")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        got = run("check", cwd=folder)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertEqual(got.rc, 0, got.err)
+        self.assertIn("run.sh: megatron: 8 ranks", got.err)
+        used = (after.ru_utime + after.ru_stime - before.ru_utime -
+                before.ru_stime)
+        if not is_sanitized():
+            self.assertLess(used, 1.5)
 
 
 MEGATRON = ("torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 "
