@@ -393,7 +393,8 @@ Options OptionsOf(ImportFlags& flags) {
       {.name = "--families",
        .to = &flags.families,
        .value = "DIR",
-       .help = "systems: folder with more descriptions of model families"},
+       .help = "folder of further descriptions of model families, which win "
+               "over the bundled ones"},
       {.name = "--set",
        .to = &flags.set,
        .value = "KEY=VALUE",

@@ -81,42 +81,46 @@ int RunShowConfig(const ShowConfigFlags& given, const Common& common,
 
 Options OptionsOf(ShowConfigFlags& flags) {
   ConfigFlags& config = flags.config;
-  return {{.name = "FILE",
-           .to = &config.file,
-           .help = "configuration: a shell script, YAML, TOML, JSON or Python",
-           .required = true},
-          {.name = "--system",
-           .to = &config.system,
-           .value = "NAME",
-           .help = "system whose configuration it is (default: the one that it "
-                   "fits)",
-           .words = SystemNames},
-          {.name = "--symbol",
-           .to = &config.symbol,
-           .value = "NAME",
-           .help = "function of a Python file with several configurations"},
-          {.name = "--devices",
-           .to = &config.devices,
-           .value = "N",
-           .help = "number of devices, which most files lack"},
-          {.name = "--set",
-           .to = &config.set,
-           .value = "KEY=VALUE",
-           .help = "key that the file lacks, or another value of it; may be "
-                   "repeated"},
-          {.name = "--model",
-           .to = &config.model,
-           .value = "FILE",
-           .help = "the model's config.json (default: next to the file)"},
-          {.name = "--manifest",
-           .to = &config.manifest,
-           .value = "FILE",
-           .help = "parameters in place of those of the model's family"},
-          {.name = "--families",
-           .to = &config.families,
-           .value = "DIR",
-           .help = "folder with more descriptions of model families"},
-          OutputOption(&flags.output)};
+  return {
+      {.name = "FILE",
+       .to = &config.file,
+       .help = "configuration: a shell script, YAML, TOML, JSON or Python",
+       .required = true},
+      {.name = "--system",
+       .to = &config.system,
+       .value = "NAME",
+       .help = "system whose configuration it is (default: the one that it "
+               "fits)",
+       .words = SystemNames},
+      {.name = "--symbol",
+       .to = &config.symbol,
+       .value = "NAME",
+       .help = "function of a Python file with several configurations"},
+      {.name = "--devices",
+       .to = &config.devices,
+       .value = "N",
+       .help = "number of devices, which most files lack"},
+      {.name = "--set",
+       .to = &config.set,
+       .value = "KEY=VALUE",
+       .help = "key that the file lacks, or another value of it; may be "
+               "repeated"},
+      {.name = "--model",
+       .to = &config.model,
+       .value = "FILE",
+       .help = "the model's config.json (default: next to the file)"},
+      {.name = "--manifest",
+       .to = &config.manifest,
+       .value = "FILE",
+       .help = "parameters of the model: JSON, safetensors, an index, a "
+               "directory or a traced program (default: those of its "
+               "family)"},
+      {.name = "--families",
+       .to = &config.families,
+       .value = "DIR",
+       .help = "folder of further descriptions of model families, which win "
+               "over the bundled ones"},
+      OutputOption(&flags.output)};
 }
 
 }  // namespace

@@ -178,8 +178,10 @@ FoundConfigs FindConfigs(const std::string& folder) {
   // One pass over a text finds a word of any system.
   std::string pattern;
   for (const systems::System& system : systems::Systems()) {
-    for (const std::string& word : system.words) {
-      AppendItem(pattern, "|", Escaped(word));
+    for (const auto* words : {&system.words, &system.commands}) {
+      for (const std::string& word : *words) {
+        AppendItem(pattern, "|", Escaped(word));
+      }
     }
   }
   Findings unused;

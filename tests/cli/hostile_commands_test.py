@@ -136,6 +136,12 @@ OTHERS = [
     f"init {MANIFEST} --mesh {{F}}",
     f"import gguf {{F}} --mesh {{F}} -o {{O}}/i",
     f"import shardy {{F}} --manifest {{F}} -o {{O}}/i",
+    "import vllm {F} -o {O}/i --mesh-output {O}/m --manifest-output {O}/n",
+    "import vllm testdata/systems/vllm-tp4/serve.sh --model {F} -o {O}/i",
+    "import vllm testdata/systems/vllm-tp4/serve.sh --manifest {F} -o {O}/i",
+    "show config {F} --system megatron -o {O}/i",
+    "show config testdata/systems/vllm-tp4/serve.sh --model {F} -o {O}/i",
+    "show config testdata/systems/vllm-tp4/serve.sh --manifest {F} -o {O}/i",
     "import eformer {F} --names {F} -o {O}/i",
     "import hlo {F} -o {O}/i", "import hf-tp-plan {F} -o {O}/i",
     "import maxtext {F} -o {O}/i",
@@ -144,7 +150,7 @@ OTHERS = [
 ]
 # Files that are written, and an option of files of another kind.
 OUTPUTS = {"--output", "--output", "--write-baseline", "--dump", "--mesh-output",
-           "--save"}
+           "--save", "--manifest-output", "--project-output"}
 
 
 def templates():

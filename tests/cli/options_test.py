@@ -43,6 +43,8 @@ MEANINGS = {
     "--full": "sizes given",
     "--dump": "tensors and settings",
     "--names": "logical names",
+    "--set": "setting|key",
+    "--symbol": "function|plan",
 }
 
 
