@@ -699,6 +699,11 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
              !(published && Quantise(config, builder.linear(), tree))) {
     tree.notes.emplace_back(kBeforeQuantisation);
   }
+  // A weight is stored as up to four tensors.
+  if (!Allows(kTreeTensors, std::ssize(tree.tensors), "the quantised tree has",
+              values.Blame(), findings)) {
+    return std::nullopt;
+  }
   return tree;
 }
 

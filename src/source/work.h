@@ -23,7 +23,7 @@ struct WorkLimit {
 // than 200 layers and 150,000 tensors.
 inline constexpr WorkLimit kModelLayers = {"a model", "layers", 10'000};
 inline constexpr WorkLimit kTreeTensors = {"a described tree", "tensors",
-                                           250'000};
+                                           200'000};
 inline constexpr WorkLimit kTreeModules = {"a described tree", "modules",
                                            1'000'000};
 

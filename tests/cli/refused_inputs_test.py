@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 from checkpoint_case import make_plan
-from driver import Case, run
+from driver import TESTDATA, Case, run
 from gguf_test import gguf
 from refused_documents import BERT, INPUTS
 from refused_files import (BERT_STEP, CAST, CONFIG, F32, PLAN, PLANNED, PROJECT,
@@ -24,6 +24,10 @@ from refused_files import (BERT_STEP, CAST, CONFIG, F32, PLAN, PLANNED, PROJECT,
                            tensors, text, three_gigabytes, two_processes,
                            with_rules, with_shardings)
 from tree_writer import VALUES, ZARRAY, plain, put
+
+with open(os.path.join(TESTDATA, "configs", "deepseek-v3.config.json"),
+          encoding="utf-8") as file:
+    DEEPSEEK = json.load(file)
 
 ROWS = [
     # audit
@@ -70,6 +74,8 @@ ROWS = [
      BERT_STEP.format("tp:2"), {
         "c.json": json.dumps({**json.loads(BERT),
                               "num_hidden_layers": 20_000})}),
+    ("the quantised tree has", "show manifest --model c.json", {
+        "c.json": json.dumps({**DEEPSEEK, "num_hidden_layers": 250})}),
     # flags
     ("is a second dtype for all names", CAST + " --cast BF16 --cast F32",
      tensors("m.safetensors", F32)),

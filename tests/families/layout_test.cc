@@ -117,19 +117,19 @@ TEST_CASE("factors: a factor that is counted by itself is refused") {
 TEST_CASE("tensors are counted before they are made") {
   CHECK(FactsOf("  layers[1000000]:\n    a: linear(inner, head)\n") ==
         "`layers` is there 1,000,000 times: it makes at least 1,000,000 "
-        "tensors, and a described tree has at most 250,000\n");
+        "tensors, and a described tree has at most 200,000\n");
   // Each of three is there whatever the number of the layer, and one is not.
   CHECK(FactsOf("  layers[i < 300]:\n    part[1000]:\n      a: tensor(1)\n"
                 "      b if i == 0: tensor(1)\n      c if kv == 2: tensor(1)\n"
                 "    d if i: tensor(1)\n    e if kv > 2: tensor(1)\n") ==
         "`layers` is there 300 times: it makes at least 600,000 tensors, and a "
-        "described tree has at most 250,000\n");
+        "described tree has at most 200,000\n");
   CHECK(FactsOf("  layers[i < 2000000]:\n    a if i < 0: tensor(1)\n") ==
         "`layers` is there 2,000,000 times: it makes 2,000,000 modules, and a "
         "described tree has at most 1,000,000\n");
   CHECK(FactsOf("  layers[i < 300000]:\n    a if i >= 0: tensor(1)\n") ==
-        "the tree has 250,001 tensors, and a described tree has at most "
-        "250,000\n");
+        "the tree has 200,001 tensors, and a described tree has at most "
+        "200,000\n");
 }
 
 TEST_CASE("factors: those of layers are apart, and shared ones are not") {
