@@ -179,18 +179,21 @@ class Finder {
   //
   //   w12 [2 * inner, width], w3 [width, inner]
   void FindDownProjections() {
-    std::map<std::string_view, std::vector<const Group*>> blocks;
+    const auto may_be = [&](const Group& group) {
+      const Shape* const shape = ShapeOf(group);
+      return group.role_.module_role == Role::kUp && IsWeight(group.role_) &&
+             shape != nullptr && shape->size() >= 2;
+    };
+    if (!std::ranges::any_of(out_.groups, may_be)) return;
+    std::unordered_map<std::string_view, std::vector<const Group*>> blocks;
     for (const Group& group : out_.groups) {
       if (IsWeight(group.role_)) {
         blocks[group.role_.block_path].push_back(&group);
       }
     }
     for (Group& group : out_.groups) {
+      if (!may_be(group)) continue;
       const Shape* const shape = ShapeOf(group);
-      if (group.role_.module_role != Role::kUp || !IsWeight(group.role_) ||
-          shape == nullptr || shape->size() < 2) {
-        continue;
-      }
       const auto& block = blocks[group.role_.block_path];
       if (!std::ranges::any_of(block, [&](const Group* other) {
             return other != &group && ShapeOf(*other) != nullptr &&
@@ -245,7 +248,7 @@ class Finder {
     const Widths widths(
         entries, in_.config == nullptr ? std::nullopt : in_.config->hidden);
     const auto found = OrientationsOf(entries, widths);
-    std::map<std::string_view, int> matrices;
+    std::unordered_map<std::string_view, int> matrices;
     for (const ShapedParameter& entry : entries) {
       if (entry.shape != nullptr && entry.shape->size() > 1) {
         ++matrices[StackOf(entry.name)];

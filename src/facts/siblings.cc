@@ -17,6 +17,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "roles/role.h"
@@ -246,17 +247,18 @@ void ConfirmTables(std::span<const Sibling> groups, const KnownSizes& known,
 
 std::vector<bool> ConfirmedBySiblings(std::span<const Sibling> groups,
                                       const KnownSizes& known) {
-  std::map<std::string_view, Block> blocks;
-  bool open = false;  // whether some role is not sure
+  std::vector<bool> out(groups.size());
+  // Whether some role is not sure.
+  const bool open = std::ranges::any_of(groups, [](const Sibling& group) {
+    return !group.sure && group.role->module_role != Role::kOther;
+  });
+  if (!open) return out;
+  std::unordered_map<std::string_view, Block> blocks;
   for (uint32_t g = 0; g < groups.size(); ++g) {
-    open = open ||
-           (!groups[g].sure && groups[g].role->module_role != Role::kOther);
     if (auto member = MemberOf(groups[g], g)) {
       blocks[groups[g].role->block_path].Add(std::move(*member));
     }
   }
-  std::vector<bool> out(groups.size());
-  if (!open) return out;
   std::set<uint32_t> found;
   for (const auto& [path, block] : blocks) block.Confirm(found);
   ConfirmTables(groups, known, found);
