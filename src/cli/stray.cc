@@ -65,7 +65,6 @@ constexpr OtherName kOtherCommands[] = {
     // These are looked for after the command `checkpoint` alone.
     {"inspect", "checkpoint list"},
     {"view", "checkpoint list"},
-    {"show", "checkpoint list"},
     {"info", "checkpoint list"},
     {"shard", "checkpoint split"},
     {"consolidate", "checkpoint merge"},

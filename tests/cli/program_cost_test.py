@@ -424,7 +424,7 @@ class OwnPrograms(FolderCase):
         for one in made["meshes"]:
             with self.subTest(one["mesh"]):
                 mesh = one["mesh"].replace("=", ":").replace(" ", ",")
-                rules = os.path.join(self.folder, "suggested.yaml")
+                rules = os.path.join(self.folder, mesh + ".suggested.yaml")
                 done = run("suggest", "--no-project", "--program", program, "--mesh",
                            mesh, "-o", rules)
                 self.assertEqual(done.rc == 0, one["why_not"] is None, one)

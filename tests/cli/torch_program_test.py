@@ -199,7 +199,7 @@ class TensorPlans(Case):
 
     def test_rules_with_parts_are_suggested_if_wanted(self):
         rules = os.path.join(self.folder.name, "parts.yaml")
-        suggest = ("suggest", "--no-project", "--mesh", "tp:2", "-o", rules)
+        suggest = ("suggest", "--no-project", "--mesh", "tp:2", "--force", "-o", rules)
         self.check(run(*suggest, "--program", path_of("phi3"), "--divide-parts"), 0)
         with open(rules, encoding="utf-8") as file:
             self.assertIn("gate_up_proj\\.weight$'\n    spec: [TP, [FSDP, SP]]\n"
