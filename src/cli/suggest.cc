@@ -186,7 +186,6 @@ bool MayWrite(const SuggestFlags& flags, Findings& findings) {
 
 int RunSuggest(const SuggestFlags& flags, const Common& common,
                Findings& findings) {
-  if (!MayWrite(flags, findings)) return kFailed;
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return kFailed;
   suggest::Preferences preferences;
@@ -239,7 +238,10 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
       out.Append(rules.text);
     }
   };
-  if (!PutResult(write, flags.output, findings)) return kFailed;
+  if (!ResultPath(flags.output, findings) || !MayWrite(flags, findings) ||
+      !PutResult(write, flags.output, findings)) {
+    return kFailed;
+  }
   return rules.Good() ? kDone : kFound;
 }
 

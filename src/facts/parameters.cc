@@ -264,10 +264,16 @@ class Finder {
                          matrices[stack] == 1 && group.role_.in_first &&
                          (in_.config == nullptr || !in_.config->hidden);
       // Its own sizes show the orientation of a matrix, and those of other
-      // matrices that of a square one, unless the section states it.
+      // matrices that of a square one, unless the section states it. A matrix
+      // may be stored unlike the others: its own sizes then confirm what the
+      // section states.
       const Shape& shape = *entries[g].shape;
       const bool square = shape[shape.size() - 2] == shape.back();
-      if (alone || (square && StatedOrientation(group))) continue;
+      const auto stated = StatedOrientation(group);
+      if (alone || (stated && (square || OrientationBySizes(
+                                             entries[g], widths) == stated))) {
+        continue;
+      }
       ForRoles(out_.groups[g],
                [&](ParameterRole& role) { role.in_first = found[g]; });
     }

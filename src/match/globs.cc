@@ -29,9 +29,12 @@ std::optional<std::string> RegexOfBraces(std::string_view inner) {
     return "[0-9]+";
   }
   const size_t comma = inner.find(',');
-  if (comma == std::string_view::npos ||
-      (IsNumber(inner.substr(0, comma)) &&
-       (comma + 1 == inner.size() || IsNumber(inner.substr(comma + 1))))) {
+  if (comma == std::string_view::npos) return std::nullopt;
+  // `{2,5}`, `{2,}` and Python's `{,5}`.
+  const auto counts = [](std::string_view text) {
+    return text.empty() || IsNumber(text);
+  };
+  if (counts(inner.substr(0, comma)) && counts(inner.substr(comma + 1))) {
     return std::nullopt;
   }
   std::string out = "(";

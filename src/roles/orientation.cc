@@ -204,6 +204,14 @@ int64_t Widths::Of(std::string_view name, int64_t first, int64_t last,
   return best;
 }
 
+std::optional<bool> OrientationBySizes(const ShapedParameter& entry,
+                                       const Widths& widths) {
+  if (!IsMatrix(entry)) return std::nullopt;
+  const Sides sides = SidesOf(entry);
+  return ByWidth(entry,
+                 widths.Of(entry.name, sides.first, sides.last, entry.stack));
+}
+
 std::vector<std::optional<bool>> OrientationsOf(
     std::span<const ShapedParameter> entries, const Widths& widths) {
   std::unordered_map<std::string_view, int64_t> biases;
@@ -230,9 +238,7 @@ std::vector<std::optional<bool>> OrientationsOf(
       out[i] = ByScales(entry, scales);
     }
     if (!IsMatrix(entry)) continue;
-    const Sides sides = SidesOf(entry);
-    const auto width = ByWidth(
-        entry, widths.Of(entry.name, sides.first, sides.last, entry.stack));
+    const auto width = OrientationBySizes(entry, widths);
     if (entry.role->module_role == Role::kEmbedding) {
       out[i] = width.value_or(true);
       continue;

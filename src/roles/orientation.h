@@ -61,6 +61,12 @@ class Widths {
   std::map<int64_t, std::vector<std::string_view>> by_width_;
 };
 
+// Returns true if the last two dimensions are [in, out] by the matrix's own
+// role and sizes, and false if they are [out, in]. Returns nullopt if these
+// show no order.
+std::optional<bool> OrientationBySizes(const ShapedParameter& entry,
+                                       const Widths& widths);
+
 // Returns, for each parameter, true if its last two dimensions are [in, out]
 // and false if they are [out, in]. An element is nullopt if the parameter is
 // not a matrix, or if its sizes allow both orders. The caller then has to use

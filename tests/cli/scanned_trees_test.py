@@ -197,8 +197,8 @@ class ScannedTrees(Case):
             with self.subTest(seed=seed, **vars(model)):
                 self.write_tree(tree)
                 self.run_here("suggest", "--mesh", mesh, "--manifest",
-                              "tree.json", "-o", "rules.yaml")
-                self.check_specs(tree, self.specs(mesh, "rules.yaml"))
+                              "tree.json", "-o", f"{seed}.yaml")
+                self.check_specs(tree, self.specs(mesh, f"{seed}.yaml"))
                 self.check_split(tree)
 
     def test_packs_fit_stacks_of_their_own_names(self):

@@ -14,7 +14,7 @@ from driver import ROOT, TESTDATA, part_of, run
 from serving_layouts import MODELS, Folder
 
 LENGTHS = ["--isl", "1024", "--osl", "512"]
-TARGETS = ["--ttft", "1s", "--tpot", "25"]
+TARGETS = ["--ttft", "1s", "--tpot", "25ms"]
 
 
 def model(name):
@@ -401,7 +401,7 @@ class ServeSearch(DescribedCase):
                 ([*good, "--zero", "1"], "--zero"),
                 ([*good, "--keep", "mesh"], "--keep"),
                 ([*good, "--format", "html"], "`--serve` writes no page"),
-                ([*LLAMA[:-2], "--tpot", "25"],
+                ([*LLAMA[:-2], "--tpot", "25ms"],
                  "is for layouts of a server"),
                 ([*LLAMA[:-2], "--aggregated"], "add `--serve`"),
                 (["--serve", *LLAMA[:-2], *LENGTHS, *TARGETS],
@@ -425,11 +425,13 @@ class ServeSearch(DescribedCase):
                 ["--devices", "8", "--engine", "vllm", "--isl", "2000000000",
                  "--osl", "8", *TARGETS],
                 ["--devices", "8", "--engine", "vllm", *LENGTHS, "--ttft",
-                 "1e400s", "--tpot", "1"],
+                 "1e400s", "--tpot", "1ms"],
                 ["--devices", "8", "--engine", "vllm", *LENGTHS, "--ttft", "1h",
-                 "--tpot", "1"],
-                ["--devices", "8", "--engine", "vllm", *LENGTHS, "--ttft", "-1",
-                 "--tpot", "1"]):
+                 "--tpot", "1ms"],
+                ["--devices", "8", "--engine", "vllm", *LENGTHS, "--ttft", "-1s",
+                 "--tpot", "1ms"],
+                ["--devices", "8", "--engine", "vllm", *LENGTHS, "--ttft", "1s",
+                 "--tpot", "25"]):
             done = run("search", "--serve", "--no-project", *rest, *arguments)
             self.assertEqual((done.rc, done.out), (2, ""), done)
         # The longest prompts and the most devices that are read.

@@ -99,7 +99,7 @@ class UnlistedNames(Case):
 
     def specs(self, path, mesh, *words):
         """The specs that the suggested rules give each parameter."""
-        rules = os.path.join(self.folder, "rules.yaml")
+        rules = os.path.join(tempfile.mkdtemp(dir=self.folder), "rules.yaml")
         self.suggest(path, "--mesh", mesh, "-o", rules, *words)
         plan = self.check(run("plan", "-q", "--no-project", "--mesh", mesh,
                               "--manifest", path, "--rules", rules), 0).json()

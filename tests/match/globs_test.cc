@@ -34,6 +34,7 @@ TEST_CASE("globs are distinguished from regular expressions") {
       {"layers\\.\\d{1,3}\\.", ""},
       {"a{2}", ""},
       {"a{2,}", ""},
+      {"a[b]{,5}", ""},
       {"x{a..b}", ""},
       {"x{a", ""},
       {"(a|b)*", ""},
