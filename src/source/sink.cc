@@ -221,29 +221,49 @@ void FileSink::Amend(int64_t offset, std::string_view bytes) {
 // name `next`, and `next` is renamed to the target. If `next` exists already,
 // another writer of the same target is between the steps, or was killed there.
 // Its `next` is deleted. If that writer still runs, its rename fails, and it
-// links its file to `next` again. If linking fails for another reason, the file
-// is copied.
+// tries again with a copy, because a file that has lost its only name gets no
+// new one. If linking fails for another reason, the file is copied under a
+// name.
 int FileSink::Name() {
-  const std::string from = NameOf(fd_);
-  const auto link = [&](const std::string& to) {
-    return ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
-                    AT_SYMLINK_FOLLOW) == 0;
-  };
   const std::string next = TemporaryName(target_, kNextFile);
   for (int attempt = 0; attempt < 100; ++attempt) {
-    if (link(target_)) return 0;
-    if (errno != EEXIST) break;
-    const Unfinished unfinished(next.c_str());
-    if (link(next)) {
-      if (::rename(next.c_str(), target_.c_str()) == 0) return 0;
-      const int error = errno;
-      ::unlink(next.c_str());
-      if (error != ENOENT) return error;
-    } else if (errno != EEXIST || ::unlink(next.c_str()) != 0) {
-      break;
+    if (Link(target_)) return 0;
+    int error = errno;
+    if (error == EEXIST) {
+      const Unfinished unfinished(next.c_str());
+      if (Link(next)) {
+        if (::rename(next.c_str(), target_.c_str()) == 0) return 0;
+        error = errno;
+        ::unlink(next.c_str());
+        if (error != ENOENT) return error;
+      } else if (error = errno; error == EEXIST) {
+        // The other writer may have renamed or deleted it meanwhile.
+        if (::unlink(next.c_str()) == 0 || errno == ENOENT) continue;
+      }
     }
+    if (error != ENOENT || !CopyToNameless()) break;
   }
   return CopyToTemporary();
+}
+
+// Links the unnamed file to a name. Returns false with errno set.
+bool FileSink::Link(const std::string& to) const {
+  return ::linkat(AT_FDCWD, NameOf(fd_).c_str(), AT_FDCWD, to.c_str(),
+                  AT_SYMLINK_FOLLOW) == 0;
+}
+
+// Replaces the unnamed file by a copy, which can be linked. Returns false, with
+// the file as it was, if there is no space or no unnamed file any more.
+bool FileSink::CopyToNameless() {
+  const int old = std::exchange(fd_, -1);
+  if (OpenNameless() && (mode_ == 0 || ::fchmod(fd_, mode_) == 0) &&
+      Copy(old, fd_) && ::fsync(fd_) == 0) {
+    Close(old);
+    return true;
+  }
+  if (fd_ >= 0) Close(fd_);
+  fd_ = old;
+  return false;
 }
 
 // Copies the unnamed file to a temporary file, and renames the copy, for

@@ -170,6 +170,8 @@ class FileSink final : public Sink {
   // Each of these functions returns 0, or the errno value of its error.
   int Publish();
   int Name();
+  bool Link(const std::string& to) const;
+  bool CopyToNameless();
   int CopyToTemporary();
   int Rename();
 
