@@ -13,6 +13,7 @@
 #include "program/reduce.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -56,6 +57,8 @@ class Reducer {
       changed_ = false;
       Repair();
       if (changed_) continue;
+      if (request_.unlike != nullptr) Distinguish(*request_.unlike);
+      if (changed_) continue;
       if (!IsSmaller()) return std::nullopt;
       ReducedProgram out;
       out.program = real_;
@@ -67,6 +70,7 @@ class Reducer {
       if (changed_) continue;
       if (out.sharding.specs != request_.sharding->specs) return std::nullopt;
       AddSizes(out.sizes);
+      out.factors = sizes_;
       return out;
     }
     return std::nullopt;
@@ -232,8 +236,14 @@ class Reducer {
         for (const int64_t d : op.Of(Attr::kDims)) keep(op.in[0], d);
         return;
       case OpKind::kReduce:
-        if (!op.word.starts_with("arg")) return;
-        return keep(op.in[0], op.Of(Attr::kAxes)[0]);
+        // The sum of ones is a size.
+        if (!op.word.starts_with("arg") && ties_.depends[op.in[0]] != 0) return;
+        for (const int64_t d : op.Of(Attr::kAxes)) keep(op.in[0], d);
+        return;
+      case OpKind::kDot:
+        if ((ties_.depends[op.in[0]] | ties_.depends[op.in[1]]) != 0) return;
+        for (const int64_t d : op.Of(Attr::kLhsContract)) keep(op.in[0], d);
+        return;
       case OpKind::kConcat:
         for (const ValueId id : op.in) keep(id, op.NumberOf(Attr::kDim));
         return keep(op.out[0], op.NumberOf(Attr::kDim));
@@ -668,6 +678,51 @@ class Reducer {
     return each > 0 ? all / each : groups;
   }
 
+  // ---- sizes that are unlike others
+
+  // Returns the whole numbers that the ops have, and those of which they have
+  // the reciprocals.
+  std::set<int64_t> NumbersOfOps() const {
+    std::set<int64_t> out;
+    const auto add = [&](double number) {
+      constexpr double kMost = 1 << 20;
+      for (const double x : {number, 1 / number}) {
+        if (std::abs(x) <= kMost && x == std::floor(x)) {
+          out.insert(static_cast<int64_t>(x));
+        }
+      }
+    };
+    for (const Value& value : real_.values) {
+      out.insert(value.integers.begin(), value.integers.end());
+      for (const double number : value.floats) add(number);
+    }
+    return out;
+  }
+
+  // Grows sizes that another factor has, that a constant is, or that were
+  // chosen before. A sum over a dimension can be any of its size, the number of
+  // another dimension, and a constant: they are the same number only where the
+  // traced ones are.
+  void Distinguish(const ReducedProgram& before) {
+    if (!numbers_) numbers_ = NumbersOfOps();
+    std::map<int64_t, int64_t> traced_of;  // of each size
+    for (const auto& [leaf, size] : sizes_) {
+      if (size == ties_.table.SizeOf(leaf)) traced_of.emplace(size, size);
+    }
+    for (auto& [leaf, size] : sizes_) {
+      const int64_t traced = ties_.table.SizeOf(leaf);
+      const auto old = before.factors.find(leaf);
+      const auto is_taken = [&](int64_t one) {
+        const auto other = traced_of.find(one);
+        return numbers_->contains(one) ||
+               (old != before.factors.end() && old->second == one) ||
+               (other != traced_of.end() && other->second != traced);
+      };
+      while (size < traced && is_taken(size)) GrowLeaf(leaf, size + 1);
+      traced_of.emplace(size, traced);
+    }
+  }
+
   // ---- the program with these sizes
 
   bool IsSmaller() const {
@@ -901,7 +956,8 @@ class Reducer {
   std::map<FactorId, int64_t> needs_;  // by what sizes must be divisible
   std::set<FactorId> turns_;           // factors that count layers
   std::map<FactorId, const Op*> kept_;
-  const Op* cause_ = nullptr;  // the op for which sizes are kept
+  std::optional<std::set<int64_t>> numbers_;  // that the ops have
+  const Op* cause_ = nullptr;                 // the op for which sizes are kept
   bool changed_ = false;
 };
 

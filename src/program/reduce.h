@@ -4,6 +4,7 @@
 #define SHARDC_PROGRAM_REDUCE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,8 +12,11 @@
 #include "model/mesh.h"
 #include "program/program.h"
 #include "program/sharding.h"
+#include "program/ties.h"
 
 namespace shardc::program {
+
+struct ReducedProgram;
 
 struct ReduceRequest {
   const Program* program = nullptr;
@@ -26,6 +30,11 @@ struct ReduceRequest {
   // iota, a slice or a lookup. Otherwise they are kept where the user's own
   // collectives are, in the body of a manual region.
   bool keeps_counted = false;
+  // If not null, what the same request gave before. Every size that is reduced
+  // then becomes another one than there, than that of another factor, and than
+  // a number of the programs. What equals a size there by chance, such as a
+  // number by which the function divides, does not equal it here.
+  const ReducedProgram* unlike = nullptr;
 };
 
 // A size of the program, which is a factor of its dimensions.
@@ -49,6 +58,8 @@ struct ReducedProgram {
   // chose for the real one.
   Sharding sharding;
   std::vector<ReducedSize> sizes;  // those that differ, or that an op keeps
+  // The sizes of all factors that are neither products nor sums.
+  std::map<FactorId, int64_t> factors;
 };
 
 // Returns the program with smaller sizes. Each dimension is a product of

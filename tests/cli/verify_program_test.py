@@ -289,6 +289,87 @@ class Regions(FolderCase):
             with self.subTest(name):
                 self.assertEqual(tuple(counts), want)
 
+    # Of 512 rows and 256 columns that are reduced to 4, or to other numbers.
+    ROWS, COLUMNS = 512, 256
+
+    def divided(self, by):
+        """A function that divides a product by a number: one that it counts, of the
+        ones along `rows` or `columns`, or of the numbers of an input that are
+        themselves, or a constant."""
+        values, ops = [], []
+
+        def value(*shape, **more):
+            values.append({"shape": list(shape), "dtype": "F32", **more})
+            return len(values) - 1
+
+        def write(op, ins, shape, **more):
+            ops.append({"op": op, "in": ins, "out": [value(*shape)],
+                        "at": [0, len(ops) + 1], **more})
+            return ops[-1]["out"][0]
+
+        def constant(number):
+            ops.append({"op": "const", "in": [], "out": [value(floats=[number])],
+                        "at": [0, len(ops) + 1]})
+            return ops[-1]["out"][0]
+
+        shape = (self.ROWS, self.COLUMNS)
+        x, w = value(*shape), value(self.COLUMNS, 2 * self.COLUMNS)
+        y = write("dot", [x, w], (self.ROWS, 2 * self.COLUMNS), lhs_contract=[1],
+                  rhs_contract=[0], lhs_batch=[], rhs_batch=[])
+        for what in by:
+            if isinstance(what, (int, float)):
+                number = constant(float(what))
+            else:
+                of, side = what.split()
+                if of == "ones":
+                    own = write("broadcast", [constant(1.0)], shape, dims=[])
+                else:
+                    own = write("map", [x, x], shape, fn="eq")
+                    values[own]["dtype"] = "BOOL"
+                    own = write("map", [own], shape, fn="convert")
+                axis = 0 if side == "rows" else 1
+                number = write("reduce", [own], (shape[1 - axis],), axes=[axis],
+                               fn="sum")
+                number = write("reduce", [number], (), axes=[0], fn="max")
+            number = write("broadcast", [number], (self.ROWS, 2 * self.COLUMNS), dims=[])
+            y = write("map", [y, number], (self.ROWS, 2 * self.COLUMNS), fn="div")
+        return {"schema": "shardc.program/v1",
+                "traced": {"by": "test", "function": "own:f"}, "files": ["own.py"],
+                "values": values, "ops": ops, "outputs": [y], "assumptions": [],
+                "unknown": [],
+                "inputs": [{"value": x, "kind": "data", "name": "x"},
+                           {"value": w, "kind": "param", "name": "w"}]}
+
+    def test_numbers_that_equal_reduced_sizes_by_chance(self):
+        """A function with a number that is right only where its size is as small as in
+        the proof, of which either one is the reference."""
+        rules = write(self.folder, "rules.yaml", "rules:\n  - match: w\n    spec: []\n")
+
+        def status(one, other):
+            paths = [write(self.folder, name, self.divided(by))
+                     for name, by in (("one.json", one), ("other.json", other))]
+            done = run("verify", "step", "--no-project", "--program", paths[0], "--rules",
+                       rules, "--mesh", "dp:2", "--reference", paths[1], "--format", "json")
+            self.assertIn(done.rc, (0, 1), done)
+            return done.json()["status"]
+
+        for of in ("ones", "same"):
+            rows, columns = of + " rows", of + " columns"
+            wrong = [([rows], [number]) for number in (4, 5, 6, 8, 10, 12, 16, 256)]
+            wrong += [([columns], [number]) for number in (4, 5, 6, 8, 10, 14, 512)]
+            wrong += [([rows], [columns]), ([rows, columns], [16]),
+                      ([rows, columns], [36]), ([rows, columns], [rows, rows]),
+                      ([rows, 0.25], [1]), ([rows, 4], [columns, 4])]
+            for one, other in wrong:
+                with self.subTest(one=one, other=other):
+                    self.assertEqual(status(one, other), "differs")
+                    self.assertEqual(status(other, one), "differs")
+            for one, other in (([rows], [512]), ([columns], [256]),
+                               ([rows, columns], [columns, rows]),
+                               ([rows, columns], [1 << 17]), ([rows, 1 / 512], [1])):
+                with self.subTest(one=one, other=other):
+                    self.assertEqual(status(one, other), "equal")
+
     def test_the_mesh_must_have_the_axes_of_the_region(self):
         path, program, _, _ = self.given("mlp")
         rules = os.path.join(self.folder, "mlp.yaml")

@@ -16,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "comm/collective.h"
 #include "model/mesh_layout.h"
@@ -384,11 +385,11 @@ std::string StandInsText(const ProgramProof& proof) {
 // Returns a line with the sizes that differ from those of the trace, and one
 // with the large sizes that an op keeps.
 std::string SizesText(const ProgramProof& proof) {
-  std::map<std::pair<int64_t, int64_t>, int> reduced;
+  std::map<std::tuple<int64_t, int64_t, int64_t>, int> reduced;
   std::string kept;
   for (const verify::ProofSize& one : proof.sizes) {
     if (one.run < one.traced) {
-      ++reduced[{one.traced, one.run}];
+      ++reduced[{one.traced, one.run, one.again}];
     } else {
       kept += (kept.empty() ? "" : ", ") + std::to_string(one.traced) +
               " for `" + Printable(one.kept_by) + "` at " +
@@ -397,8 +398,10 @@ std::string SizesText(const ProgramProof& proof) {
   }
   std::string out;
   for (const auto& [sizes, count] : reduced) {
-    out += (out.empty() ? "" : ", ") + std::to_string(sizes.first) + " as " +
-           std::to_string(sizes.second) +
+    const auto [traced, ran, again] = sizes;
+    out += (out.empty() ? "" : ", ") + std::to_string(traced) + " as " +
+           std::to_string(ran) +
+           (again != 0 ? " and " + std::to_string(again) : "") +
            (count > 1 ? " (" + std::to_string(count) + " factors)" : "");
   }
   out = "reduced sizes: " + out + "; --full proves those of the trace\n";
@@ -481,9 +484,10 @@ void WriteProgramProofJson(const ProofTexts& texts, const ProgramProof& proof,
     }
     json.Member("reduced", proof.reduced);
     json.Rows("sizes", proof.sizes, [&](const verify::ProofSize& one) {
-      json.Members("traced", one.traced, "run", one.run, "where",
-                   TextOrNull(one.where), "kept_by", TextOrNull(one.kept_by),
-                   "line", TextOrNull(one.line));
+      json.Members("traced", one.traced, "run", one.run, "again",
+                   one.again == 0 ? std::nullopt : std::optional(one.again),
+                   "where", TextOrNull(one.where), "kept_by",
+                   TextOrNull(one.kept_by), "line", TextOrNull(one.line));
     });
     json.Rows("not_proved", proof.stand_ins,
               [&](const verify::ProgramStandIn& one) {

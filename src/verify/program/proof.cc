@@ -771,24 +771,29 @@ class SizedProof {
     }
     const bool small = large.empty() && Work() <= kLittleWork;
     if (request_.sizes == ProofSizes::kChosen && small) return AsTraced();
-    const auto made = program::ReduceProgram(
-        {.program = &program_,
-         .reference = request_.reference,
-         .mesh = &request_.mesh,
-         .inputs = &request_.specs,
-         .sharding = &sharding_,
-         .keeps_counted = request_.reference != nullptr});
+    const auto made = Reduce(nullptr);
     if (!made || ExceedsLimits(made->program)) {
-      if (large.empty()) return AsTraced();
-      return Refuse(program_, code::kLimit, large + KeptText(made),
-                    "trace the same function with a smaller batch, length "
-                    "and config");
+      return TracedOr(large, large + KeptText(made));
     }
     if (request_.sizes == ProofSizes::kChosen && large.empty() &&
         2 * program::WorkOf(made->program) > program::WorkOf(program_)) {
       return AsTraced();
     }
     ProgramProof proof = Reduced(*made);
+    if (!proof.failure && request_.reference != nullptr) {
+      // A number of one function may equal a reduced size of the other one by
+      // chance. At other sizes it does not.
+      const auto other = Reduce(&*made);
+      if (!other || ExceedsLimits(other->program)) {
+        return TracedOr(large, large + KeptText(other));
+      }
+      ProgramProof again = Reduced(*other);
+      if (again.failure) {
+        proof = std::move(again);
+      } else {
+        AddSizes(again, proof);
+      }
+    }
     // Constants of a function may be about its sizes, so that only the traced
     // sizes show whether a difference is one of the function.
     const bool again =
@@ -797,6 +802,38 @@ class SizedProof {
   }
 
  private:
+  std::optional<program::ReducedProgram> Reduce(
+      const program::ReducedProgram* unlike) const {
+    return program::ReduceProgram(
+        {.program = &program_,
+         .reference = request_.reference,
+         .mesh = &request_.mesh,
+         .inputs = &request_.specs,
+         .sharding = &sharding_,
+         .keeps_counted = request_.reference != nullptr,
+         .unlike = unlike});
+  }
+
+  // Runs the traced sizes, or refuses these if they are too large.
+  std::optional<ProgramProof> TracedOr(const std::string& large,
+                                       const std::string& why) {
+    if (large.empty()) return AsTraced();
+    return Refuse(program_, code::kLimit, why,
+                  "trace the same function with a smaller batch, length and "
+                  "config");
+  }
+
+  // Adds the sizes of a second proof to those of the first one.
+  static void AddSizes(const ProgramProof& again, ProgramProof& proof) {
+    for (ProofSize& one : proof.sizes) {
+      const auto same =
+          std::ranges::find_if(again.sizes, [&](const ProofSize& other) {
+            return other.where == one.where && other.traced == one.traced;
+          });
+      one.again = same == again.sizes.end() ? one.traced : same->run;
+    }
+  }
+
   std::vector<const Program*> Programs() const {
     std::vector<const Program*> out = {&program_};
     if (request_.reference != nullptr) out.push_back(request_.reference);
@@ -873,7 +910,7 @@ class SizedProof {
     ProgramProof out = Prover(request, program_, made.sharding).Run();
     out.reduced = true;
     for (const program::ReducedSize& one : made.sizes) {
-      out.sizes.push_back({one.traced, one.run,
+      out.sizes.push_back({one.traced, one.run, 0,
                            one.input.empty() ? ""
                                              : one.input + " dimension " +
                                                    std::to_string(one.dim),

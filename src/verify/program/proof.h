@@ -99,6 +99,7 @@ struct ProgramStandIn {
 // kept its size since an op needs it.
 struct ProofSize {
   int64_t traced = 0, run = 0;
+  int64_t again = 0;  // the size in a second proof; 0 if there is none
   std::string where;  // an input with the factor, such as "w dimension 1"
   std::string kept_by, line;
 };
