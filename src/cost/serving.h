@@ -41,8 +41,8 @@ struct ServingRequest {
   // those that the engine has without a flag.
   SchedulerSettings scheduler;
   std::vector<SchedulerSetting> stated;
-  // Whether to compute how much the time to the first token depends on each
-  // setting that is not stated.
+  // Whether to compute the time to the first token with each value of the
+  // setting that it depends on most.
   bool weighs_settings = false;
 };
 
@@ -69,7 +69,7 @@ struct ServingTimes {
   // percentiles. No published table has them.
   double first_steady = 0, first_median = 0, first_99 = 0;
   // The setting that is not stated and moves TTFT most, and the expected TTFT
-  // with each of its other values.
+  // if its value in the engine's file is stated, or each other value in use.
   std::optional<SchedulerSetting> weighty;
   std::vector<std::pair<std::string, double>> weighed;
   // Why TTFT is not known; empty if it is known.

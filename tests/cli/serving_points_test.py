@@ -126,8 +126,15 @@ class ServingPoints(unittest.TestCase):
 
     def test_first_tokens_with_the_defaults_of_engines(self):
         ratios = self.first_tokens(self.results)
+        errors = [abs(ratio[1] - 1) for ratio in ratios]
+        bias = statistics.median(ratio[1] for ratio in ratios) - 1
+        if os.environ.get("SHARDC_POINTS_TABLE"):
+            print(f"ttft defaults {len(errors)} median "
+                  f"{100 * statistics.median(errors):.1f} p90 "
+                  f"{100 * of(errors, 0.9):.1f} bias {100 * bias:.1f}")
+        self.assertLess(abs(bias), 0.06 if ALL else 0.1)
         inside = sum(least <= 1 <= most for least, _, most in ratios)
-        self.assertGreater(inside / len(ratios), 0.89 if ALL else 0.86)
+        self.assertGreater(inside / len(ratios), 0.93 if ALL else 0.9)
 
     def test_tokens_of_short_outputs(self):
         ratios = [self.tpot(*one) for one in self.stated

@@ -1,6 +1,7 @@
 """`shardc cost --engine`: what an engine reaches with a plan, and refusals."""
 
 import json
+import math
 import os
 import re
 import tempfile
@@ -82,7 +83,7 @@ class Serving(DescribedCase):
                 self.assertLessEqual(report["read"]["weights"],
                                      report["memory"]["weights"])
 
-    ALL = ["--set", "max_batched_tokens=8192", "--set", "max_requests=inf",
+    ALL = ["--set", "max_batched_tokens=8192", "--set", "max_requests=1024",
            "--set", "lengths=0.8:1", "--set", "prompts_per_slot=10", "--set",
            "prefix_hit=0"]
 
@@ -94,19 +95,44 @@ class Serving(DescribedCase):
         self.assertAlmostEqual(times["ttft_s"]["most"],
                                3 * times["ttft_s"]["expected"])
         moves = times["ttft_depends_on"]
-        value = moves["values"][0]
-        other = self.cost(*LLAMA, *VLLM, "--set",
-                          moves["setting"] + "=" + value["value"])["time"]
-        self.assertAlmostEqual(other["ttft_s"]["expected"], value["ttft_s"])
+        for value in moves["values"]:
+            other = self.cost(*LLAMA, *VLLM, "--set",
+                              moves["setting"] + "=" + value["value"])["time"]
+            self.assertAlmostEqual(other["ttft_s"]["expected"],
+                                   value["ttft_s"])
         stated = self.cost(*LLAMA, *VLLM, *self.ALL)
         self.assertAlmostEqual(stated["time"]["ttft_s"]["most"],
-                               2 * times["ttft_s"]["expected"])
+                               2 * stated["time"]["ttft_s"]["expected"])
         self.assertIsNone(stated["time"]["ttft_depends_on"])
         self.assertTrue(all(one["stated"] and one["source"]
                             for one in stated["engine"]["settings"]))
         steady = self.cost(*LLAMA, *VLLM, "--set", "prompts_per_slot=inf")
         self.assertLess(steady["time"]["ttft_s"]["expected"],
                         times["ttft_s"]["expected"])
+
+    def test_what_is_not_stated_is_a_part_of_the_first_token(self):
+        """Each other value of a setting moves the logarithm by a fifth."""
+        def first(*settings):
+            times = self.cost(*LLAMA, *VLLM, *settings)["time"]
+            parts = {one["name"]: one["seconds"]
+                     for one in times["ttft_parts"]}
+            return (times["ttft_s"]["expected"],
+                    parts.pop("unstated_settings", None), times)
+
+        rest = self.ALL[2:]
+        stated, none, times = first(*self.ALL)
+        self.assertIsNone(none)
+        expected, moved, some = first(*rest)
+        self.assertAlmostEqual(expected - moved, stated)
+        logarithm = sum(
+            math.log(first(*rest, "--set", f"max_batched_tokens={value}")[0] /
+                     stated)
+            for value in (2048, 16384))
+        self.assertAlmostEqual(math.log(expected / stated), logarithm / 5)
+        for key in ("ttft_steady_s", "ttft_p50_s", "ttft_p99_s"):
+            self.assertAlmostEqual(some[key] / times[key], expected / stated)
+        # The more is not stated, the more of it is in the time.
+        self.assertGreater(abs(first()[1]), abs(moved))
 
     def test_a_token_without_stated_lengths_is_between_those_with_them(self):
         def token(*settings):
@@ -122,7 +148,13 @@ class Serving(DescribedCase):
         for engine, shown in (("vllm", 0), ("sglang", 3),
                               ("tensorrt-llm", 0.5)):
             times = self.cost(*LLAMA, "--mode", "decode", "--engine", engine,
-                              *one)["time"]
+                              *one, *self.ALL, *(
+                                  ["--set", "recv_interval=1", "--set",
+                                   "mixed_chunk=off"]
+                                  if engine == "sglang" else
+                                  ["--set", "batch_wait=0"]
+                                  if engine == "tensorrt-llm" else
+                                  []))["time"]
             alone = self.cost(*LLAMA, "--mode", "prefill", "--engine", engine,
                               "--isl", "4096")["time"]
             self.assertAlmostEqual(
