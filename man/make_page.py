@@ -23,12 +23,20 @@ def item(option):
     return f"{macro}\n{escaped(option['help'])}\n"
 
 
+def listed(options):
+    return f".Bl -tag -width Ds\n{''.join(map(item, options))}.El\n"
+
+
 def section(command):
-    # Arguments come first.
+    # Arguments come first, then the options of -h.
     options = sorted(command["options"],
                      key=lambda option: option["name"].startswith("-"))
-    return (f".Ss {command['name']}\n{prose(command['about'])}"
-            f".Bl -tag -width Ds\n{''.join(map(item, options))}.El\n"
+    brief = [option for option in options if "brief" in option]
+    further = [option for option in options if "brief" not in option]
+    lists = listed(brief) if brief else ""
+    if further:
+        lists += (".Pp\nFurther options:\n" if brief else "") + listed(further)
+    return (f".Ss {command['name']}\n{prose(command['about'])}{lists}"
             ".Pp\nExample:\n.Bd -literal -offset indent\n"
             f"{escaped(command['example'])}\n.Ed\n")
 

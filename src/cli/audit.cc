@@ -268,31 +268,37 @@ Options OptionsOf(AuditFlags& flags) {
        .help = "text of a compiled program, as XLA writes it",
        .required = true},
       {.name = "--by",
+       .need = HelpNeed::kOften,
        .to = &flags.by,
        .value = "all|line|parameter|axes|kind|scope",
        .help = "what to add up in a row (default: all, which keeps them apart)",
        .checked = true},
       {.name = "--against",
+       .need = HelpNeed::kOften,
        .to = &flags.against,
        .value = "FILE",
        .help = "earlier audit (`--format json`); exit with 1 if the program "
                "sends more"},
       {.name = "--plan",
+       .need = HelpNeed::kMost,
        .to = &flags.plan,
        .value = "FILE",
        .help = "plan file whose mesh names the axes; exit with 1 if the "
                "program shards its parameters in another way, or has none "
                "of them"},
       {.name = "--step",
+       .need = HelpNeed::kOften,
        .to = &flags.step,
        .value = "FILE",
        .help = "step program (`verify step --format json`); exit with 1 if the "
                "program sends what is not planned"},
       {.name = "--program",
+       .need = HelpNeed::kOften,
        .to = &flags.traced,
        .value = "FILE",
-       .help = "traced program of your function: compare what is sent with "
-               "what its ops need under `--plan`, by lines of your code"},
+       .help = "traced program of your function; compares what is "
+               "sent with what its ops need under `--plan`, by "
+               "lines of your code"},
       ModeOption(&flags.mode),
       AllowEditedOption(&flags.allow_edited),
       OptionOfSetting("--profile", &flags.profile),
@@ -307,6 +313,7 @@ Options OptionsOf(AuditFlags& flags) {
        .help = "report all findings but these",
        .several = Several::kCommas},
       {.name = "--fail-on",
+       .need = HelpNeed::kOften,
        .to = &flags.fail_on,
        .value = "error|warning|note|never",
        .help = "exit 1 if a finding has this level or a higher one (default: "

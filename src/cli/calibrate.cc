@@ -257,13 +257,15 @@ Options OptionsOf(CalibrateFlags& flags) {
   profile.required = true;
   return {profile,
           {.name = "--run",
+           .need = HelpNeed::kOften,
            .to = &flags.runs,
            .value = "FILE",
-           .help = "measured run: the inputs of cost and the time of a step "
-                   "(YAML, see shardc-run(5))",
+           .help = "measured run; the inputs of cost and the time of a "
+                   "step (YAML, see shardc-run(5))",
            .required = true,
            .several = Several::kWords},
           {.name = "--name",
+           .need = HelpNeed::kOften,
            .to = &flags.name,
            .value = "NAME",
            .help = "name of the new profile (default: that of the base with "

@@ -102,9 +102,9 @@ int RunList(const ListFlags& flags, const Common& common, Findings& findings) {
 Options OptionsOf(ListFlags& flags) {
   return {{.name = "PATH",
            .to = &flags.path,
-           .help = "a .safetensors file, an index, a directory of either, a "
-                   "directory with `shards.json`, or the folder of an orbax, "
-                   "zarr or PyTorch DCP checkpoint",
+           .help = "a .safetensors file, an index, or a folder; of "
+                   "either, with `shards.json`, or of an orbax, zarr "
+                   "or PyTorch DCP checkpoint",
            .required = true},
           OutputOption(&flags.output)};
 }

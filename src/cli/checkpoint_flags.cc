@@ -273,13 +273,16 @@ std::string OfProcess(const ProcessShare& share, const std::string& text) {
 Options OptionsOf(CheckpointFlags& flags) {
   return {
       {.name = "--cast",
+       .need = HelpNeed::kMost,
        .to = &flags.dtype,
        .value = "TYPE|REGEX=TYPE",
-       .help = "cast floating-point tensors while copying, rounding to "
-               "nearest: f32, bf16 or f16; with REGEX=, only tensors whose "
-               "name the pattern matches",
+       .help = "cast floating-point tensors while copying; "
+               "rounding to nearest: f32, bf16 or f16; with "
+               "REGEX=, only tensors whose name the pattern "
+               "matches",
        .words = Words({"f32", "bf16", "f16"})},
       {.name = "--params",
+       .need = HelpNeed::kMost,
        .to = &flags.select,
        .value = "REGEX",
        .help = "copy only parameters whose names match this pattern"},
@@ -295,10 +298,12 @@ Options OptionsOf(CheckpointFlags& flags) {
                "orbax and DCP checkpoints, or what the largest chunk needs, at "
                "most half of the free memory)"},
       {.name = "--dry-run",
+       .need = HelpNeed::kMost,
        .to = &flags.dry_run,
-       .help =
-           "print what would be read and written, in bytes, and write nothing"},
+       .help = "print what would be read and written; in bytes, "
+               "and write nothing"},
       {.name = "--verify",
+       .need = HelpNeed::kOften,
        .to = &flags.verify,
        .help = "read back all written data and compare checksums"},
       {.name = "--no-verify",
@@ -306,6 +311,7 @@ Options OptionsOf(CheckpointFlags& flags) {
        .help = "do not compare the shards that are read with their recorded "
                "checksums"},
       {.name = "--process-index",
+       .need = HelpNeed::kOften,
        .to = &flags.process_index,
        .value = "I",
        .help = "index of this process among several (default: from SLURM, Open "
@@ -476,6 +482,7 @@ bool RefuseForTree(const CheckpointFlags& flags, Findings& findings) {
 Option ToOption(CheckpointFlags& flags) {
   std::string names = Join(OutputFormats(), "|", &OutputFormat::name);
   return {.name = "--as",
+          .need = HelpNeed::kMost,
           .to = &flags.to,
           .value = names,
           .help =
@@ -625,16 +632,19 @@ Options OptionsOf(ShardFlags& flags) {
        .help = "plan file that `shardc plan` wrote",
        .required = true},
       {.name = "--output",
+       .need = HelpNeed::kMost,
        .to = &flags.checkpoint.out,
        .value = "DIR",
        .help = "directory of the shards",
        .letter = 'o',
        .required = true},
       {.name = "--per",
+       .need = HelpNeed::kOften,
        .to = &flags.per,
        .value = "device|process|shard",
-       .help = "write a file per device, per process (replicas once), or per "
-               "distinct set of devices (each shard once) (default: device)"},
+       .help = "what has a file of its own; a device, a process "
+               "(replicas once), or a distinct set of devices "
+               "(each shard once) (default: device)"},
       {.name = "--mode",
        .to = &flags.mode,
        .value = "MODE",

@@ -66,16 +66,19 @@ Options OptionsOf(MergeFlags& flags) {
   Options options = {
       {.name = "DIR",
        .to = &flags.directory,
-       .help = "a directory with `shards.json`, a checkpoint of orbax, zarr or "
+       .help = "a sharded checkpoint; a directory with "
+               "`shards.json`, a checkpoint of orbax, zarr or "
                "PyTorch DCP, or a set of safetensors files",
        .required = true},
       {.name = "--output",
+       .need = HelpNeed::kOften,
        .to = &flags.checkpoint.out,
        .value = "PATH",
        .help = "a .safetensors file; with --max-shard-size or --as a directory",
        .letter = 'o',
        .required = true},
       {.name = "--max-shard-size",
+       .need = HelpNeed::kOften,
        .to = &flags.max_shard_size,
        .value = "SIZE",
        .help = "most data per file, such as 5GB; writes a Hugging Face index"}};

@@ -26,9 +26,9 @@ int RunReshard(const ReshardFlags& flags, const Common& common,
 Options OptionsOf(ReshardFlags& flags) {
   Options options = {{.name = "DIR",
                       .to = &flags.directory,
-                      .help = "a directory with `shards.json`, a checkpoint "
-                              "of orbax, zarr or PyTorch DCP, or a set of "
-                              "safetensors files",
+                      .help = "a sharded checkpoint; a directory with "
+                              "`shards.json`, a checkpoint of orbax, zarr or "
+                              "PyTorch DCP, or a set of safetensors files",
                       .required = true}};
   options.push_back(ToOption(flags.shards.checkpoint));
   Append(options, OptionsOf(flags.shards));

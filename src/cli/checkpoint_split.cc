@@ -36,13 +36,14 @@ int RunSplit(const SplitFlags& flags, const Common& common,
 }
 
 Options OptionsOf(SplitFlags& flags) {
-  Options options = {
-      {.name = "--checkpoint",
-       .to = &flags.checkpoint,
-       .value = "PATH",
-       .help = "a .safetensors file, an index, a directory of either, or the "
-               "folder of an orbax, zarr or PyTorch DCP checkpoint",
-       .required = true}};
+  Options options = {{.name = "--checkpoint",
+                      .need = HelpNeed::kOften,
+                      .to = &flags.checkpoint,
+                      .value = "PATH",
+                      .help = "a .safetensors file, an index, or a folder; of "
+                              "either, or of an orbax, zarr or PyTorch DCP "
+                              "checkpoint",
+                      .required = true}};
   options.push_back(ToOption(flags.shards.checkpoint));
   Append(options, OptionsOf(flags.shards));
   return options;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/parser.h"
 #include "emit/findings/formats.h"
 #include "source/json_writer.h"
 #include "source/utf8.h"
@@ -34,15 +35,17 @@ Options WithCommon(Options own, const Command& command, Common& common) {
                     .help = "number of threads (default: one per core); never "
                             "changes a result"}};
   if (!command.formats.empty()) {
-    every.push_back({.name = "--format",
-                     .to = &common.format,
-                     .value = std::string(command.formats),
-                     .help = "format of the result",
-                     .checked = true});
+    options.push_back({.name = "--format",
+                       .need = HelpNeed::kMost,
+                       .to = &common.format,
+                       .value = std::string(command.formats),
+                       .help = "format of the result",
+                       .checked = true});
   }
   every.push_back({.name = "--help",
                    .to = &common.help,
-                   .help = "print this help message and exit",
+                   .help = "-h prints the options that most users need, "
+                           "--help prints all of them",
                    .letter = 'h'});
   Append(options, Under("Every command", std::move(every)));
   return options;
@@ -102,6 +105,7 @@ void Append(Options& options, Options more) {
 
 Option OutputOption(std::string* to, std::string help) {
   return {.name = "--output",
+          .need = HelpNeed::kMost,
           .to = to,
           .value = "FILE",
           .help = std::move(help),
@@ -148,7 +152,7 @@ void WriteTrue(JsonWriter& json, std::string_view key, bool value) {
   if (value) json.Member(key, true);
 }
 
-void WriteOption(JsonWriter& json, const Option& option) {
+void WriteOption(JsonWriter& json, const Option& option, bool is_brief) {
   json.BeginObject();
   WriteText(json, "name", option.name);
   WriteText(json, "letter",
@@ -157,6 +161,7 @@ void WriteOption(JsonWriter& json, const Option& option) {
   WriteText(json, "value", option.value);
   WriteText(json, "help", option.help);
   WriteTrue(json, "required", option.required);
+  WriteTrue(json, "brief", is_brief);
   WriteTrue(json, "file", option.TakesFile());
   const Strings words = option.words ? option.words() : option.Choices();
   json.Member("words", Given(words));
@@ -177,10 +182,14 @@ void WriteCommand(JsonWriter& json, const Command& command) {
   json.BeginArray();
   Common common;
   Declared declared = command.declare();
-  for (const Option& option :
-       WithCommon(std::move(declared.options), command, common)) {
+  const Options all = WithCommon(std::move(declared.options), command, common);
+  const Options brief = BriefOptions(command, all);
+  for (const Option& option : all) {
     json.Break(kMemberIndent + 1);
-    WriteOption(json, option);
+    WriteOption(json, option,
+                std::ranges::any_of(brief, [&](const Option& one) {
+                  return one.name == option.name;
+                }));
   }
   json.EndArray();
   json.EndObject();

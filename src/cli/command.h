@@ -22,6 +22,7 @@
 #include <variant>
 #include <vector>
 
+#include "model/option_value.h"
 #include "source/finding.h"
 #include "source/source.h"
 #include "target/choose.h"
@@ -79,6 +80,8 @@ enum class Several {
 
 struct Option {
   std::string name;  // "--output", or "FILE" for an argument
+  // Whether `-h` lists the option. `--help` lists all options.
+  HelpNeed need = HelpNeed::kSeldom;
   Destination to;
   // The placeholder of the value: "FILE", "N", "json|text".
   std::string value = {};
@@ -90,7 +93,7 @@ struct Option {
   // Returns the completions of the value, in place of Choices(). Some lists
   // take long to make, so it is called only when completions are written.
   std::function<Strings()> words = {};
-  // The heading of the option in --help. It is empty for the command's own
+  // The heading of the option in help. It is empty for the command's own
   // options.
   std::string group = {};
 

@@ -246,32 +246,33 @@ int RunCost(const CostCommand& given, const Common& common,
 Options OptionsOf(CostCommand& command) {
   Options options = {
       {.name = "--plan",
+       .need = HelpNeed::kMost,
        .to = &command.plan,
        .value = "FILE",
        .help = "plan file to use instead of the inputs"},
       AllowEditedOption(&command.allow_edited),
       {.name = "--program",
+       .need = HelpNeed::kOften,
        .to = &command.program,
        .value = "FILE",
-       .help = "compute what the traced program of your function costs, in "
-               "place of a model"},
+       .help = "traced program of your function, in place of a "
+               "model"},
       {.name = "--donate",
        .to = &command.donate,
        .help = "with `--program`: results take the memory of the parameters "
                "and the state that they replace, as with donate_argnums"},
       {.name = "--explain",
+       .need = HelpNeed::kOften,
        .to = &command.explain,
        .help = "also list the assumptions, and the tensors of a layer"}};
-  Append(
-      options,
-      {{.name = "--profiles",
-        .to = &command.profiles,
-        .help =
-            "list the known accelerators, with the sources of their figures"}});
-  Append(options, OptionsOf(command.stages));
-  Append(options, OptionsOf(command.serving));
-  Append(options, OptionsOfCost(command.flags));
+  Append(options, {{.name = "--profiles",
+                    .to = &command.profiles,
+                    .help = "list the known accelerators; with the sources of "
+                            "their figures"}});
   Append(options, {OutputOption(&command.output)});
+  Append(options, OptionsOfCost(command.flags));
+  Append(options, Under("Pipeline", OptionsOf(command.stages)));
+  Append(options, Under("Serving", OptionsOf(command.serving)));
   return options;
 }
 

@@ -15,12 +15,32 @@
 
 namespace shardc::cli {
 
+namespace {
+
+// The heading of a setting in help. Settings that have an effect in all modes
+// are under the heading of the command's own options.
+std::string HeadingOf(cost::SettingModes modes) {
+  switch (modes) {
+    case cost::SettingModes::kTrain:
+      return "Training";
+    case cost::SettingModes::kServing:
+      return "Serving";
+    case cost::SettingModes::kAll:
+    case cost::SettingModes::kPrompts:
+      break;
+  }
+  return {};
+}
+
+}  // namespace
+
 SettingFlags::SettingFlags() : values_(cost::SettingRows().size()) {}
 
 Option SettingFlags::OptionAt(size_t row) {
   const cost::SettingRow& of = cost::SettingRows()[row];
   Option out = OptionOfSetting(of.flag, &values_[row].text);
   if (of.value.empty()) out.to = &values_[row].on;
+  out.group = HeadingOf(of.modes);
   return out;
 }
 
@@ -66,6 +86,7 @@ std::vector<cost::GivenSetting> SettingFlags::Given(const Target& target,
 Option OptionOfSetting(std::string_view flag, std::string* to) {
   const cost::SettingRow& row = cost::SettingRowOf(flag);
   Option out = {.name = std::string(flag),
+                .need = row.need,
                 .to = to,
                 .value = std::string(row.value),
                 .help = std::string(row.help)};
@@ -134,11 +155,12 @@ bool ReadAssign(const std::string& text, StageDeclaration& out,
 
 Options OptionsOf(StageFlags& flags) {
   return {{.name = "--stages",
+           .need = HelpNeed::kOften,
            .to = &flags.axis,
            .value = "AXIS|none",
-           .help = "divide the layers into stages over this axis of the mesh "
-                   "(default: the `stages:` of the rules or of the target); "
-                   "none: into no stages"},
+           .help = "axis of the mesh that has the stages of a "
+                   "pipeline; none: into no stages (default: the "
+                   "`stages:` of the rules or of the target)"},
           {.name = "--assign",
            .to = &flags.assign,
            .value = "even|cost|N,...",
@@ -151,6 +173,7 @@ Options OptionsOf(StageFlags& flags) {
            .help = "stages on each rank (default: that of `stages:`, else 1, "
                    "or 2 where the schedule has several)"},
           {.name = "--schedule",
+           .need = HelpNeed::kOften,
            .to = &flags.schedule,
            .value = "NAME|FILE",
            .help = "schedule of the pipeline, or a file in PyTorch's CSV "

@@ -243,6 +243,7 @@ Options OptionsOf(DiffFlags& flags) {
        .help = "the other one; default: the plan of the inputs"}};
   Append(options, AllInputs(flags.inputs));
   Append(options, {{.name = "--between",
+                    .need = HelpNeed::kOften,
                     .to = &flags.between,
                     .value = "MODE,MODE",
                     .help = "compare two modes of one plan, such as "

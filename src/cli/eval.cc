@@ -110,20 +110,23 @@ Options OptionsOf(EvalFlags& flags) {
        .help = "a function; without it they are listed with their inputs",
        .words = FunctionNames},
       {.name = "--input",
+       .need = HelpNeed::kOften,
        .to = &flags.input,
        .value = "FILE",
        .help = "a JSON object, or a list of them to evaluate one by one "
                "(default: -, standard input)"},
       {.name = "--tensors",
+       .need = HelpNeed::kOften,
        .to = &flags.tensors,
        .value = "FILE",
-       .help = "a safetensors file: `{\"tensor\": NAME}` in the input is "
-               "one of its arrays"},
+       .help = "a safetensors file; `{\"tensor\": NAME}` in the "
+               "input is one of its arrays"},
       {.name = "--save",
+       .need = HelpNeed::kOften,
        .to = &flags.save,
        .value = "FILE",
-       .help = "write the arrays of the result to a safetensors file, and "
-               "their names in their place"},
+       .help = "safetensors file to write the arrays of the result "
+               "to; their names stand in their place"},
       OutputOption(&flags.output, "file to write (default: standard output)")};
 }
 

@@ -171,30 +171,37 @@ Options OptionsOf(ExplainFlags& flags) {
        .help = "name of a parameter, or code or name of a diagnostic",
        .words = CodeWords},
       {.name = "--codes",
+       .need = HelpNeed::kOften,
        .to = &flags.codes,
-       .help = "list every diagnostic as Markdown, or in JSON with its "
-               "explanation"},
+       .help = "list every diagnostic; as Markdown, or in JSON "
+               "with its explanation"},
       {.name = "--ops",
+       .need = HelpNeed::kMost,
        .to = &flags.steps_of,
        .value = "MODE,...",
-       .help = "list the ops of a step that use the parameter, and what is "
-               "sent for it and its gradient: train, prefill, decode",
+       .help = "list the ops of a step that use the parameter; and "
+               "what is sent for it and its gradient: train, "
+               "prefill, decode",
        .several = Several::kCommas,
        .words = Words({"train", "prefill", "decode"})},
       {.name = "--program",
+       .need = HelpNeed::kOften,
        .to = &flags.program,
        .value = "FILE",
-       .help = "traced program of your function: how the dimensions of the "
-               "parameter are tied, fused and shardable"},
+       .help = "traced program of your function; prints how the "
+               "dimensions of the parameter are tied, fused and "
+               "shardable"},
       {.name = "--facts",
        .to = &flags.facts,
        .help = "print the same facts as the description of the model's family "
                "states them, for --model"},
       {.name = "--compiled",
+       .need = HelpNeed::kMost,
        .to = &flags.compiled,
        .value = "FILE",
-       .help = "text of a compiled program: list what it sends of the "
-               "parameter, and compare its sharding with the plan's"},
+       .help = "text of a compiled program; lists what it sends of "
+               "the parameter, and compares its sharding with the "
+               "plan's"},
       DeviceInput(flags.device)};
   Append(options, AllInputs(flags.inputs));
   return options;

@@ -654,8 +654,9 @@ Options OptionsOf(ExportFlags& flags) {
                       .words = FormatNames}};
   Append(
       options,
-      Under("Inputs",
+      Under(kInputsGroup,
             {{.name = "--plan",
+              .need = HelpNeed::kMost,
               .to = &flags.plan,
               .value = "PLAN",
               .help = "plan file (default: compile mesh, rules and manifest)"},
@@ -666,11 +667,13 @@ Options OptionsOf(ExportFlags& flags) {
       options,
       {OutputOption(&flags.output, "file to write (default: standard output)"),
        {.name = "--mode",
+        .need = HelpNeed::kMost,
         .to = &flags.mode,
         .value = "MODE",
         .help = "mode, for formats that hold one (default: train)",
         .words = ModeNames},
        {.name = "--form",
+        .need = HelpNeed::kOften,
         .to = &own.form,
         .value = "iota|list|mesh",
         .help = "hlo: form of the device list: iota (default), list for older "
@@ -694,6 +697,7 @@ Options OptionsOf(ExportFlags& flags) {
         .help =
             "dtensor: report an error if the private _StridedShard is needed"},
        {.name = "--axis",
+        .need = HelpNeed::kOften,
         .to = &own.axis,
         .value = "AXIS",
         .help = "hf-tp-plan, megatron, vllm: axis of tensor parallelism "
@@ -720,6 +724,7 @@ Options OptionsOf(ExportFlags& flags) {
         .help = "program: tokens per row; in decoding, those that the cache "
                 "holds (default: 8192)"},
        {.name = "--names",
+        .need = HelpNeed::kOften,
         .to = &flags.names,
         .value = "FILE",
         .help = "maxtext: file with the logical names of the parameters' "

@@ -367,25 +367,30 @@ Options OptionsOf(ImportFlags& flags) {
        .required = true},
       OutputOption(&flags.output, "file to write (default: standard output)"),
       {.name = "--mesh-output",
+       .need = HelpNeed::kMost,
        .to = &flags.mesh_output,
        .value = "FILE",
        .help = "file to write the source's mesh to, if it has one"},
       {.name = "--symbol",
+       .need = HelpNeed::kOften,
        .to = &flags.request.symbol,
        .value = "NAME",
        .help = "hf-tp-plan: name of the plan in a file with several, such as "
                "base_model_tp_plan; systems: function of a Python file"},
       {.name = "--manifest-output",
+       .need = HelpNeed::kOften,
        .to = &flags.manifest_output,
        .value = "FILE",
        .help = "systems: file to write the parameters to, as the system pads "
                "them"},
       {.name = "--project-output",
+       .need = HelpNeed::kOften,
        .to = &flags.project_output,
        .value = "FILE",
        .help = "systems: project file to write, with a target that follows the "
                "configuration"},
       {.name = "--model",
+       .need = HelpNeed::kMost,
        .to = &flags.model,
        .value = "FILE",
        .help = "systems: the model's config.json (default: next to the "
@@ -396,6 +401,7 @@ Options OptionsOf(ImportFlags& flags) {
        .help = "folder of further descriptions of model families, which win "
                "over the bundled ones"},
       {.name = "--set",
+       .need = HelpNeed::kOften,
        .to = &flags.set,
        .value = "KEY=VALUE",
        .help = "systems: key that the configuration lacks; may be repeated"},

@@ -754,7 +754,7 @@ Options OptionsOf(InitFlags& flags) {
                   "folder"));
   Append(
       options,
-      Under("Inputs",
+      Under(kInputsGroup,
             {{.name = "--naming",
               .to = &flags.naming,
               .value = "hf|hf-files|flax|easydel",
@@ -768,6 +768,7 @@ Options OptionsOf(InitFlags& flags) {
                       "file"}}));
   Append(options,
          {{.name = "--folder",
+           .need = HelpNeed::kMost,
            .to = &flags.folder,
            .value = "FOLDER",
            .help = "folder of the project, created if it does not exist "

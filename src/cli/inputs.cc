@@ -160,13 +160,15 @@ Findings WithNames(const Target& target, const Findings& findings) {
 
 Options MeshInputs(InputFlags& flags) {
   return Under(
-      "Inputs",
+      kInputsGroup,
       {{.name = "--mesh",
+        .need = HelpNeed::kMost,
         .to = &flags.asked.mesh,
         .value = "FILE|AXES",
-        .help = "mesh file, axes such as dp:2,fsdp:-1,tp:4, or sizes of the "
-                "default axes, 1,-1,1,1"},
+        .help = "mesh file, or axes such as dp:2,fsdp:-1,tp:4; also "
+                "sizes of the default axes, 1,-1,1,1"},
        {.name = "--devices",
+        .need = HelpNeed::kMost,
         .to = &flags.devices,
         .value = "N",
         .help = "number of devices, needed if an axis is -1"},
@@ -194,22 +196,26 @@ std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,
 }
 
 Options RulesInputs(InputFlags& flags) {
-  return Under("Inputs", {{.name = "--rules",
-                           .to = &flags.asked.rules,
-                           .value = "FILE",
-                           .help = "rules file, builtin:PACK or auto; may be "
-                                   "repeated, rules of earlier files win",
-                           .words = PackNames}});
+  return Under(kInputsGroup,
+               {{.name = "--rules",
+                 .need = HelpNeed::kMost,
+                 .to = &flags.asked.rules,
+                 .value = "FILE",
+                 .help = "rules file, builtin:PACK or auto; may be "
+                         "repeated, rules of earlier files win",
+                 .words = PackNames}});
 }
 
 Options ManifestInputs(InputFlags& flags) {
   return Under(
-      "Inputs",
+      kInputsGroup,
       {{.name = "--manifest",
+        .need = HelpNeed::kMost,
         .to = &flags.asked.manifest,
         .value = "FILE",
-        .help = "parameters of the model: JSON, safetensors, an index, a "
-                "directory or a traced program; - is standard input"},
+        .help = "parameters of the model, as JSON or safetensors; "
+                "also an index, a directory or a traced program; - "
+                "is standard input"},
        {.name = "--stdin-filename",
         .to = &flags.stdin_filename,
         .value = "NAME",
@@ -222,8 +228,9 @@ Options ManifestInputs(InputFlags& flags) {
 
 Options ProjectInputs(InputFlags& flags) {
   return Under(
-      "Inputs",
+      kInputsGroup,
       {{.name = "--target",
+        .need = HelpNeed::kMost,
         .to = &flags.asked.target,
         .value = "NAME",
         .help = "target of the project file"},
@@ -247,8 +254,9 @@ Option IllegalInput(InputFlags& flags) {
 }
 
 Options ModelInputs(InputFlags& flags, std::string_view help) {
-  return Under("Inputs",
+  return Under(kInputsGroup,
                {{.name = "--model",
+                 .need = HelpNeed::kMost,
                  .to = &flags.asked.model,
                  .value = "FILE",
                  .help = std::string(help)},
@@ -273,7 +281,7 @@ Options AllInputs(InputFlags& flags) {
   Append(options, ProjectInputs(flags));
   Append(
       options,
-      Under("Compiling",
+      Under(kCompilingGroup,
             {{.name = "--modes",
               .to = &flags.modes,
               .value = "MODE,...",
@@ -436,6 +444,7 @@ Strings ModeNames() {
 
 Option ModeOption(std::string* to) {
   return {.name = "--mode",
+          .need = HelpNeed::kOften,
           .to = to,
           .value = "MODE",
           .help = "train, prefill, decode or insert (default: train)",

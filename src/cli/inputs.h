@@ -26,6 +26,10 @@
 
 namespace shardc::cli {
 
+// The headings of these options in help.
+inline constexpr char kInputsGroup[] = "Inputs";
+inline constexpr char kCompilingGroup[] = "Compiling";
+
 // The values of the options. The value of an option that is not given is empty.
 struct InputFlags {
   TargetRequest asked;

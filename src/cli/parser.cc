@@ -38,6 +38,10 @@ namespace {
 constexpr size_t kWidth = 80;
 constexpr size_t kHelpColumn = 28;
 constexpr size_t kSummaryColumn = 14;
+constexpr size_t kGroupColumn = 7;
+// The columns and lines of the help of -h.
+constexpr size_t kBriefColumn = 25;
+constexpr int64_t kBriefLines = 30;
 
 // Appends `text`, wrapped and indented to column `at`. `used` is the number of
 // columns that the current line already has.
@@ -110,30 +114,31 @@ std::vector<std::string> HeadingsOf(const Options& options) {
 
 template <class Shown>
 void AddSection(const std::string& heading, const Options& options,
-                const Shown& shown, std::string& out) {
+                const Shown& shown, size_t column, std::string& out) {
   bool first = true;
   for (const Option& option : options) {
     if (!shown(option)) continue;
-    if (first) out += "\n" + heading + ":\n";
+    if (first) out += heading + ":\n";
     first = false;
     AddRow(NameCell(option),
-           option.help + (option.required ? " (required)" : ""), kHelpColumn,
-           out);
+           option.help + (option.required ? " (required)" : ""), column, out);
   }
 }
 
 // Lists the commands of two words whose first word is this command, such as
 // `verify step` for `verify`.
-void AddSubcommands(const Command& command, std::string& out) {
+std::string SubcommandsText(const Command& command) {
+  std::string out;
   const std::string prefix = std::string(command.name) + " ";
   bool first = true;
   for (const Command& other : Commands()) {
     if (!other.name.starts_with(prefix)) continue;
-    if (first) out += "\nSubcommands:\n";
+    if (first) out += "Subcommands:\n";
     first = false;
     AddRow(std::string(other.name.substr(prefix.size())), other.summary,
            kSummaryColumn, out);
   }
+  return out;
 }
 
 // Appends one command line. A long line is broken before an option, and each
@@ -159,14 +164,50 @@ void AddExample(std::string_view line, std::string& out) {
   out += '\n';
 }
 
-// Returns the help of `shardc` itself: its options, and one line for each
-// command.
+// Returns the help of `shardc -h`: a line for each command. The commands of the
+// last group are only named.
+std::string BriefProgramHelp() {
+  std::string out =
+      "Compile sharding rules to plans, lint them, and prove the plans.\n\n"
+      "Usage: shardc [OPTIONS] COMMAND\n\n";
+  const std::string_view last = Commands().back().group;
+  std::string_view group;
+  std::string named;
+  for (const Command& command : Commands()) {
+    if (command.group.empty()) continue;
+    if (command.group == last) {
+      named += (named.empty() ? "" : ", ") + std::string(command.name);
+      continue;
+    }
+    std::string row(command.group == group ? "" : command.group);
+    group = command.group;
+    row.resize(kGroupColumn, ' ');
+    row += command.name;
+    row.resize(std::max(row.size() + 1, kGroupColumn + kSummaryColumn - 2),
+               ' ');
+    out += row;
+    AddWrapped(command.summary, row.size(), row.size(), out);
+  }
+  std::string row(last);
+  row.resize(kGroupColumn, ' ');
+  out += row;
+  AddWrapped(named, kGroupColumn, kGroupColumn, out);
+  return out +
+         "\n`shardc COMMAND -h` has the options of a command that most users "
+         "need,\n`shardc COMMAND --help` all; `shardc --help` describes all "
+         "commands.\n";
+}
+
+// Returns the help of `shardc --help`: its options, and all commands with their
+// summaries.
 std::string ProgramHelp() {
   std::string out =
       "Compile sharding rules to plans, lint them, and prove by numbers that\n"
       "sharded attention computes what the dense model computes.\n\n"
       "Usage: shardc [OPTIONS] COMMAND\n\nOptions:\n";
-  AddRow("-h,--help", "print this help message and exit", kHelpColumn, out);
+  AddRow("-h,--help",
+         "-h prints the commands on one screen, --help describes all of them",
+         kHelpColumn, out);
   AddRow("-V,--version", "print the version and exit", kHelpColumn, out);
   AddRow("--libraries",
          "with --version: also print the libraries linked in, with versions "
@@ -184,33 +225,110 @@ std::string ProgramHelp() {
   return out;
 }
 
-// Returns the help of one command: usage, arguments, options under their
-// headings, and an example. `options` are all options that the command accepts
-// (see WithCommon).
+// Returns the help of an option that -h prints, which ends before the first
+// semicolon or the default. An argument that is one of several words has them.
+//
+//   rules file, builtin:PACK or auto; may be repeated
+//     ->  rules file, builtin:PACK or auto
+std::string BriefHelp(const Option& option) {
+  if (option.IsArgument()) {
+    const Strings words =
+        option.required && option.words ? option.words() : option.Choices();
+    if (!words.empty()) return Join(words, ", ");
+  }
+  return option.help.substr(
+      0, std::min(option.help.find("; "), option.help.find(" (default")));
+}
+
+// Returns the values of a placeholder as far as a column holds them:
+//
+//   text|concise|json|sarif  ->  text|concise|...
+std::string BriefValue(const Option& option) {
+  constexpr std::string_view kMore = "|...";
+  std::string out = option.value;
+  const size_t other = NameCell(option).size() - out.size();
+  const size_t most = kBriefColumn - 4 - std::min(kBriefColumn - 4, other);
+  if (out.size() <= most || out.find('|') == std::string::npos) return out;
+  const size_t bar = out.rfind('|', most - std::min(most, kMore.size()));
+  if (bar == std::string::npos) return out;
+  return out.substr(0, bar) + std::string(kMore);
+}
+
+// Appends the examples of a command, or the first of them.
+void AddExamples(std::string_view examples, bool first_only, std::string& out) {
+  while (!examples.empty()) {
+    const size_t end = std::min(examples.find('\n'), examples.size());
+    const std::string_view line = examples.substr(0, end);
+    AddExample(line, out);
+    examples.remove_prefix(std::min(end + 1, examples.size()));
+    if (first_only && !line.ends_with('\\')) return;
+  }
+}
+
+std::vector<std::string> SectionsOf(const Options& options, size_t column) {
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& heading, const auto& shown) {
+    std::string text;
+    AddSection(heading, options, shown, column, text);
+    if (!text.empty()) out.push_back(std::move(text));
+  };
+  add("Arguments", [](const Option& option) { return option.IsArgument(); });
+  for (const std::string& heading : HeadingsOf(options)) {
+    add(heading.empty() ? "Options" : heading, [&](const Option& option) {
+      return !option.IsArgument() && option.group == heading;
+    });
+  }
+  return out;
+}
+
+// Returns the help of one command for `--help`: usage, arguments, options under
+// their headings, and examples. `options` are all options that the command
+// accepts (see WithCommon).
 std::string CommandHelp(const Command& command, const Options& options) {
   std::string out;
   AddWrapped(command.summary, 0, 0, out);
   out += "\n" + UsageText(command, options);
-  AddSection(
-      "Arguments", options,
-      [](const Option& option) { return option.IsArgument(); }, out);
-  for (const std::string& heading : HeadingsOf(options)) {
-    AddSection(
-        heading.empty() ? "Options" : heading, options,
-        [&](const Option& option) {
-          return !option.IsArgument() && option.group == heading;
-        },
-        out);
+  for (const std::string& section : SectionsOf(options, kHelpColumn)) {
+    out += "\n" + section;
   }
-  AddSubcommands(command, out);
+  if (const std::string more = SubcommandsText(command); !more.empty()) {
+    out += "\n" + more;
+  }
   out += "\nExample:\n";
-  std::string_view example = command.example;
-  while (!example.empty()) {
-    const size_t end = std::min(example.find('\n'), example.size());
-    AddExample(example.substr(0, end), out);
-    example.remove_prefix(std::min(end + 1, example.size()));
-  }
+  AddExamples(command.example, false, out);
   return out;
+}
+
+bool IsNeededMost(const Option& option) {
+  return option.IsArgument() || option.required ||
+         option.need == HelpNeed::kMost;
+}
+
+// Returns the help of one command for `-h`, which lists `options`, and all
+// `all` options are counted.
+std::string BriefText(const Command& command, Options options, int64_t all) {
+  for (Option& option : options) {
+    option.help = BriefHelp(option);
+    option.value = BriefValue(option);
+  }
+  std::string out;
+  AddWrapped(command.summary, 0, 0, out);
+  out += UsageText(command, options) + "\n" +
+         Join(SectionsOf(options, kBriefColumn), "") +
+         SubcommandsText(command) + "Example:\n";
+  AddExamples(command.example, true, out);
+  return out + "`shardc " + std::string(command.name) +
+         " --help` describes all " + std::to_string(all) + " options.\n";
+}
+
+int64_t CountOptions(const Options& options) {
+  return std::ranges::count_if(
+      options, [](const Option& option) { return !option.IsArgument(); });
+}
+
+// Returns the help of one command for `-h`.
+std::string BriefHelpOf(const Command& command, const Options& all) {
+  return BriefText(command, BriefOptions(command, all), CountOptions(all));
 }
 
 // With this option, `--version` also prints the linked libraries.
@@ -266,9 +384,15 @@ struct Adder {
   }
 };
 
+// CLI11 reports `-h` as its help, and `--help` as its help of all commands.
+void SetHelpFlags(CLI::App& app) {
+  app.set_help_flag("-h");
+  app.set_help_all_flag("--help");
+}
+
 void AddOption(CLI::App& app, const Option& option, bool words_end_lists) {
   if (option.name == "--help") {
-    app.set_help_flag(Spelling(option));
+    SetHelpFlags(app);
     return;
   }
   CLI::Option* added = std::visit(Adder{app, option}, option.to);
@@ -301,7 +425,7 @@ struct Parser {
 
 Parser::Parser(Common& common, const Strings& words) {
   app.name("shardc");
-  app.set_help_flag("-h,--help");
+  SetHelpFlags(app);
   app.set_version_flag("-V,--version", std::string("shardc ") + kVersion);
   app.add_flag(kLibraries);
   app.require_subcommand(1);
@@ -527,6 +651,25 @@ bool StrayFollowsDashes(const Parser::Entry& entry, const Strings& words,
 
 }  // namespace
 
+Options BriefOptions(const Command& command, const Options& all) {
+  Options out;
+  for (const Option& option : all) {
+    if (IsNeededMost(option) || option.need == HelpNeed::kOften) {
+      out.push_back(option);
+    }
+  }
+  // Leave out the last of the options that are often needed until one screen
+  // holds the rest.
+  while (true) {
+    const std::string text = BriefText(command, out, CountOptions(all));
+    const auto last = std::find_if_not(out.rbegin(), out.rend(), IsNeededMost);
+    if (std::ranges::count(text, '\n') <= kBriefLines || last == out.rend()) {
+      return out;
+    }
+    out.erase(std::next(last).base());
+  }
+}
+
 std::string QuickStart() {
   return "shardc " + std::string(kVersion) + R"(: sharding rules to plans
 
@@ -538,7 +681,8 @@ std::string QuickStart() {
   shardc verify ...        prove that sharded attention equals dense attention
 
 With a `shardc.yaml` here or above, `shardc check` needs no options.
-`shardc help` lists the commands, `shardc help plan` the options of one.
+`shardc -h` lists the commands, `shardc plan -h` the options of one that most
+users need, and `shardc plan --help` all of them.
 )";
 }
 
@@ -566,10 +710,13 @@ std::optional<Parsed> ParseWords(const Strings& words, bool recognises,
       return Parsed{{}, std::move(version)};
     }
     const Parser::Entry* entry = TypedCommand(parser);
-    return Parsed{{},
-                  entry == nullptr
-                      ? ProgramHelp()
-                      : CommandHelp(*entry->command, entry->options)};
+    const bool all =
+        dynamic_cast<const CLI::CallForAllHelp*>(&asked) != nullptr;
+    if (entry == nullptr) {
+      return Parsed{{}, all ? ProgramHelp() : BriefProgramHelp()};
+    }
+    const auto help = all ? CommandHelp : BriefHelpOf;
+    return Parsed{{}, help(*entry->command, entry->options)};
   } catch (const CLI::ParseError& error) {
     const Parser::Entry* entry = TypedCommand(parser);
     if (entry != nullptr && recognises) {
@@ -603,7 +750,7 @@ std::optional<Parsed> ParseWords(const Strings& words, bool recognises,
       return ParseWords(*more, false, common, findings);
     }
   }
-  return Parsed{entry->run, {}};
+  return Parsed{entry->run, {}, std::string(entry->command->name)};
 }
 
 }  // namespace

@@ -13,8 +13,9 @@
 namespace shardc::cli {
 
 struct Parsed {
-  Run run;           // null if only `text` is to be printed
-  std::string text;  // the text that --help or --version prints
+  Run run;                   // null if only `text` is to be printed
+  std::string text;          // the text that --help or --version prints
+  std::string command = {};  // the name of the command that `run` runs
 };
 
 // Parses the command line. Returns nullopt with findings (usage) if it has
@@ -22,6 +23,11 @@ struct Parsed {
 // because they choose the format in which the findings are printed.
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings);
+
+// Returns those of all options of a command (WithCommon) that `-h` lists: those
+// that most users need, and as many of the often needed ones as one screen
+// holds.
+Options BriefOptions(const Command& command, const Options& all);
 
 // Returns the text that `shardc` prints without arguments: the commands to try
 // first.

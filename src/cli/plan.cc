@@ -308,19 +308,25 @@ Options OptionsOf(PlanFlags& flags) {
       {OutputOption(&flags.output,
                     "file to write the plan to (default: stdout)"),
        {.name = "--format",
+        .need = HelpNeed::kMost,
         .to = &flags.format,
         .value = "text|json",
         .help = "format of the result: `text` prints only the summary "
                 "(default: on a terminal without `-o`), `json` writes the plan",
         .checked = true},
        {.name = "--keep-going",
+        .need = HelpNeed::kMost,
         .to = &flags.keep_going,
-        .help = "write the plan, with its diagnostics, even if parameters "
-                "are unmatched or specs are illegal"},
+        .help = "write the plan in spite of errors; parameters may "
+                "be unmatched and specs illegal, and the plan has "
+                "the diagnostics"},
        {.name = "--write-locked",
+        .need = HelpNeed::kMost,
         .to = &flags.write_locked,
-        .help = "write the committed plans of the targets, all by default"},
+        .help = "write the committed plans of the targets; all by "
+                "default"},
        {.name = "--diff",
+        .need = HelpNeed::kOften,
         .to = &flags.diff,
         .help = "print what would change in the committed plans; exit 1 if "
                 "anything would"},

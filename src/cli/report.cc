@@ -569,37 +569,43 @@ int RunReport(const ReportCommand& command, const Common& common,
 Options OptionsOf(ReportCommand& command) {
   Options options = {
       {.name = "--plan",
+       .need = HelpNeed::kMost,
        .to = &command.plan,
        .value = "FILE",
        .help = "plan file to use instead of the inputs; then no findings are "
                "shown"},
       {.name = "--base",
+       .need = HelpNeed::kMost,
        .to = &command.base,
        .value = "FILE",
-       .help = "plan file to compare with, such as that of the main branch"},
+       .help = "plan file to compare with, such as the main "
+               "branch's"},
       AllowEditedOption(&command.allow_edited),
       {.name = "--verified",
+       .need = HelpNeed::kOften,
        .to = &command.verified,
        .value = "FILE",
-       .help = "output of `shardc verify --format json` for the same mesh, for "
-               "attention or steps; may be repeated"},
+       .help = "output of `shardc verify --format json`; for the "
+               "same mesh, for attention or steps; may be repeated"},
       {.name = "--compiled",
+       .need = HelpNeed::kMost,
        .to = &command.program.program,
        .value = "FILE",
-       .help =
-           "text of the compiled program of the step, as for `shardc audit` "
-           "(default: the target's, if it has been compiled)"},
+       .help = "text of the compiled program of the step; as for "
+               "`shardc audit` (default: the target's, if it has "
+               "been compiled)"},
       {.name = "--step",
+       .need = HelpNeed::kOften,
        .to = &command.program.step,
        .value = "FILE",
-       .help = "step program (`verify step --format json`) to compare the "
-               "compiled program with"}};
+       .help = "step program to compare the compiled program with; "
+               "from `verify step --format json`"}};
   Options costs = OptionsOfCost(command.flags);
   for (Option& option : costs) {
     if (option.name != "--mode") continue;
     option.help =
-        "mode of the step of `--compiled`: train, prefill, decode or "
-        "insert (default: train)";
+        "mode of the step of `--compiled`; train, prefill, "
+        "decode or insert (default: train)";
   }
   Append(options, std::move(costs));
   Append(options,

@@ -276,6 +276,7 @@ Options OptionsOf(ResolveFlags& flags) {
                "a bundle"},
       OutputOption(&flags.output),
       {.name = "--mode",
+       .need = HelpNeed::kOften,
        .to = &flags.mode,
        .value = "MODE",
        .help = "mode: train, prefill, decode or insert (default: the bundle's "
@@ -286,6 +287,7 @@ Options OptionsOf(ResolveFlags& flags) {
        .value = "N",
        .help = "use mode decode if this dimension of --shape is 1, else train"},
       {.name = "--shape",
+       .need = HelpNeed::kOften,
        .to = &flags.shape,
        .value = "N,N,...",
        .help = "shape for --mode-dim, and with a mesh for checking the spec"},

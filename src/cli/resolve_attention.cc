@@ -89,6 +89,7 @@ Options OptionsOf(AttentionFlags& flags) {
       OutputOption(&flags.output),
       ModeOption(&flags.mode),
       {.name = "--layout",
+       .need = HelpNeed::kOften,
        .to = &flags.layout,
        .value = "bthd|bhtd|thd",
        .help =

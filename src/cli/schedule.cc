@@ -191,19 +191,23 @@ Options OptionsOf(ScheduleFlags& flags) {
                "schedules)",
        .words = ScheduleNames},
       {.name = "--ranks",
+       .need = HelpNeed::kOften,
        .to = &flags.ranks,
        .value = "N",
        .help = "size of the pipeline's axis"},
       {.name = "--virtual",
+       .need = HelpNeed::kOften,
        .to = &flags.virtual_stages,
        .value = "N",
        .help = "stages on each rank (default: 1, or 2 where the schedule has "
                "several)"},
       {.name = "--microbatches",
+       .need = HelpNeed::kOften,
        .to = &flags.microbatches,
        .value = "N",
        .help = "parts of the batch"},
       {.name = "--times",
+       .need = HelpNeed::kOften,
        .to = &flags.times,
        .value = "F,I,W",
        .help = "times of a forward task, of gradients of inputs and of "
@@ -223,9 +227,13 @@ Options OptionsOf(ScheduleFlags& flags) {
        .help = "time of an overlapped pair, as a part of the sum of its tasks "
                "(default: 1)"},
       {.name = "--csv",
+       .need = HelpNeed::kOften,
        .to = &flags.csv,
        .help = "write the table as PyTorch's CSV"},
-      {.name = "--picture", .to = &flags.picture, .help = "draw the timeline"},
+      {.name = "--picture",
+       .need = HelpNeed::kOften,
+       .to = &flags.picture,
+       .help = "draw the timeline"},
       OutputOption(&flags.output)};
   Append(options, OptionsOf(flags.drawing));
   return options;

@@ -43,7 +43,7 @@ constexpr SearchKind kSteps = {"", "training steps"},
 
 // Returns the kind that has the option alone; null if the given kind has it.
 const SearchKind* OtherKind(const Option& option, const SearchKind& kind) {
-  // Without a heading: options of a step, of which a server has some, and
+  // Under other headings: options of a step, of which a server has some, and
   // options of the choice among shardings, which the table does not make.
   constexpr std::string_view kOfServer[] = {
       "--profile", "--memory",    "--unmeasured", "--prove",
@@ -59,7 +59,9 @@ const SearchKind* OtherKind(const Option& option, const SearchKind& kind) {
   if (option.group == kEveryGroup) {
     return &kind == &kEvery ? nullptr : &kEvery;
   }
-  if (!option.group.empty()) return nullptr;
+  if (option.group == kInputsGroup || option.group == kCompilingGroup) {
+    return nullptr;
+  }
   if (&kind == &kServed) {
     return IsAmong(option.name, kOfServer) ? nullptr : &kSteps;
   }
@@ -233,13 +235,16 @@ std::optional<int64_t> DeviceCount(const std::string& text,
 Options OptionsOfServe(ServeFlags& flags) {
   Options options = {
       {.name = "--serve",
+       .need = HelpNeed::kMost,
        .to = &flags.serve,
        .help = "search layouts of a server, and not of a training step"},
       {.name = "--ttft",
+       .need = HelpNeed::kMost,
        .to = &flags.first,
        .value = "T",
        .help = "most time to the first token, such as 800ms or 2s"},
       {.name = "--tpot",
+       .need = HelpNeed::kMost,
        .to = &flags.token,
        .value = "T",
        .help = "most time of each further token, such as 20ms or 0.1s"},
@@ -286,17 +291,18 @@ Options OptionsOfSearch(SearchFlags& flags) {
   }
   Append(options,
          {{.name = "--keep",
+           .need = HelpNeed::kMost,
            .to = &flags.keep,
            .value = "mesh|rules,...",
-           .help = "search no other mesh than the given one, or no other "
-                   "rules",
+           .help = "keep the given mesh, or the given rules",
            .several = Several::kCommas,
            .words = Words({"mesh", "rules"})},
           {.name = "--program",
+           .need = HelpNeed::kOften,
            .to = &flags.program,
            .value = "FILE",
-           .help = "search the mesh of the traced program of your function, in "
-                   "place of a model's sharding"},
+           .help = "traced program of your function; its mesh is "
+                   "searched, in place of a model's sharding"},
           {.name = "--donate",
            .to = &flags.donate,
            .help = "with `--program`: as for `cost`"},
@@ -304,10 +310,11 @@ Options OptionsOfSearch(SearchFlags& flags) {
            .to = &flags.unmeasured,
            .help = "let choices win that no measured run supports"},
           {.name = "--seconds",
+           .need = HelpNeed::kOften,
            .to = &flags.seconds,
            .value = "N",
-           .help = "evaluate nothing further after so many seconds, and print "
-                   "what is unfinished"},
+           .help = "stop after so many seconds; what is unfinished is "
+                   "printed"},
           {.name = "--prove",
            .to = &flags.prove,
            .value = "N",
@@ -321,20 +328,25 @@ Options OptionsOfSearch(SearchFlags& flags) {
            .checked = true},
           ScanAxisOption(&flags.scan_axis),
           {.name = "--output",
+           .need = HelpNeed::kMost,
            .to = &flags.output,
            .value = "FOLDER",
-           .help = "folder to write the winner to: mesh.yaml, rules.yaml, and "
-                   "a project that uses them; with --all the file of the table",
+           .help = "folder to write the winner to; mesh.yaml, "
+                   "rules.yaml, and a project that uses them; with "
+                   "--all the file of the table",
            .letter = 'o'},
           {.name = "--details",
+           .need = HelpNeed::kOften,
            .to = &flags.details,
-           .help = "print the front, all alternatives and assumptions; with "
-                   "--all the meshes that do not fit, too"}});
+           .help = "print the front, all alternatives and assumptions; "
+                   "with --all the meshes that do not fit, too"}});
   Options every = {
       {.name = "--all",
+       .need = HelpNeed::kMost,
        .to = &flags.every.all,
-       .help = "list the legal sizes of each axis, and every mesh of "
-               "--devices with its costs, under the given rules"},
+       .help = "list every mesh of --devices with its costs; and "
+               "the legal sizes of each axis, under the given "
+               "rules"},
       {.name = "--axes",
        .to = &flags.every.axes,
        .value = "AXIS,...",
@@ -342,6 +354,7 @@ Options OptionsOfSearch(SearchFlags& flags) {
                "sharded data, expert and tensor parallelism)",
        .several = Several::kCommas},
       {.name = "--limit",
+       .need = HelpNeed::kOften,
        .to = &flags.every.limit,
        .value = "N",
        .help = "number of meshes to list (default: 10)"}};

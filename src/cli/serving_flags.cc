@@ -117,23 +117,27 @@ void ReadSettings(const Strings& given, cost::ServingRequest& out,
 Options OptionsOf(ServingFlags& flags) {
   return {
       {.name = "--engine",
+       .need = HelpNeed::kOften,
        .to = &flags.engine,
        .value = "NAME|FILE",
-       .help = "engine that serves the model, with `--mode decode` or "
-               "`prefill`: vllm, sglang, tensorrt-llm, tpu, or a file that "
-               "describes one",
+       .help = "engine that serves the model, such as vllm; with "
+               "`--mode decode` or `prefill`: vllm, sglang, "
+               "tensorrt-llm, tpu, or a file that describes one",
        .words = Words(EngineNames)},
       {.name = "--slots",
+       .need = HelpNeed::kOften,
        .to = &flags.slots,
        .value = "N",
-       .help = "requests that the engine serves at once, over all "
-               "devices; with `--mode prefill`, prompts that are prefilled "
+       .help = "requests served at once, over all devices; with "
+               "`--mode prefill`, prompts that are prefilled "
                "together (default: 1 on each attention rank)"},
       {.name = "--isl",
+       .need = HelpNeed::kOften,
        .to = &flags.input,
        .value = "N",
        .help = "tokens of a prompt"},
       {.name = "--osl",
+       .need = HelpNeed::kOften,
        .to = &flags.output,
        .value = "N",
        .help = "tokens that are generated for a prompt"},

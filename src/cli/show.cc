@@ -327,6 +327,7 @@ Options OptionsOf(ShowCommand& command) {
                       .value = "PARAM",
                       .help = "name of a parameter, for `layout`"},
                      {.name = "--plan",
+                      .need = HelpNeed::kMost,
                       .to = &command.plan,
                       .value = "FILE",
                       .help = "plan file to use instead of the inputs"},

@@ -81,8 +81,9 @@ Options OptionsOf(ManifestFlags& flags) {
                               "config.json of a model, to build the parameter "
                               "tree from"));
   Append(options,
-         Under("Inputs",
+         Under(kInputsGroup,
                {{.name = "--naming",
+                 .need = HelpNeed::kOften,
                  .to = &flags.naming,
                  .value = "hf|hf-files|flax|easydel",
                  .help = "naming of the parameters (default: hf; hf-files "

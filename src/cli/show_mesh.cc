@@ -68,17 +68,20 @@ int RunMesh(const MeshCommandFlags& all, const Common& common,
 }
 
 Options OptionsOf(MeshCommandFlags& flags) {
-  Options options = {{.name = "--by-process",
-                      .to = &flags.ranks,
-                      .help = "list each process's devices, and its ranks in "
-                              "data and model parallelism"},
-                     DeviceInput(flags.device),
-                     {.name = "--plan",
-                      .to = &flags.plan,
-                      .value = "FILE",
-                      .help = "plan file whose mesh is drawn"},
-                     AllowEditedOption(&flags.allow_edited),
-                     OutputOption(&flags.output)};
+  Options options = {
+      {.name = "--by-process",
+       .need = HelpNeed::kOften,
+       .to = &flags.ranks,
+       .help = "list each process's devices; and its ranks in data "
+               "and model parallelism"},
+      DeviceInput(flags.device),
+      {.name = "--plan",
+       .need = HelpNeed::kOften,
+       .to = &flags.plan,
+       .value = "FILE",
+       .help = "plan file whose mesh is drawn"},
+      AllowEditedOption(&flags.allow_edited),
+      OutputOption(&flags.output)};
   Append(options, OptionsOf(flags.style));
   Append(options, MeshInputs(flags.inputs));
   Append(options, RulesInputs(flags.inputs));

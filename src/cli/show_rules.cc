@@ -226,15 +226,18 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
 Options OptionsOf(RulesFlags& flags) {
   Options options = {
       {.name = "--resolved",
+       .need = HelpNeed::kOften,
        .to = &flags.resolved,
-       .help = "merge all files to one in JSON, with the value of every axis "
-               "rule and without the sections `model` and `stages`; `--rules` "
-               "can read it"},
+       .help = "merge all files to one in JSON; with the value of "
+               "every axis rule and without the sections `model` "
+               "and `stages`; `--rules` can read it"},
       OutputOption(&flags.output),
       {.name = "--all-names",
+       .need = HelpNeed::kOften,
        .to = &flags.prove,
        .help = "prove for all possible names whether each rule ever wins"},
       {.name = "--plan",
+       .need = HelpNeed::kOften,
        .to = &flags.plan,
        .value = "FILE",
        .help = "plan file whose rules are drawn, with what each won"},

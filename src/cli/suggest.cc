@@ -249,21 +249,23 @@ Options OptionsOf(SuggestFlags& flags) {
   Options options = MeshInputs(flags.inputs);
   Append(options, ManifestInputs(flags.inputs));
   Append(options, ModelInputs(flags.inputs));
+  Append(options, Under(kInputsGroup,
+                        {{.name = "--naming",
+                          .to = &flags.naming,
+                          .value = "hf|hf-files|flax|easydel",
+                          .help = "naming of the parameters that are built "
+                                  "from a config.json, without a manifest",
+                          .checked = true}}));
+  Append(options, Under(kInputsGroup, {ScanAxisOption(&flags.scan_axis)}));
   Append(options,
-         Under("Inputs", {{.name = "--naming",
-                           .to = &flags.naming,
-                           .value = "hf|hf-files|flax|easydel",
-                           .help = "naming of the parameters that are built "
-                                   "from a config.json, without a manifest",
-                           .checked = true}}));
-  Append(options, Under("Inputs", {ScanAxisOption(&flags.scan_axis)}));
-  Append(options,
-         Under("Inputs", {{.name = "--program",
-                           .to = &flags.program,
-                           .value = "FILE",
-                           .help = "traced program of your function: its uses "
-                                   "of parameters decide, in place of names "
-                                   "and a manifest"}}));
+         Under(kInputsGroup,
+               {{.name = "--program",
+                 .need = HelpNeed::kMost,
+                 .to = &flags.program,
+                 .value = "FILE",
+                 .help = "traced program of your function; its uses of "
+                         "parameters decide, in place of names and a "
+                         "manifest"}}));
   Append(options, ProjectInputs(flags.inputs));
   Append(options, MeshChoice(flags.mesh));
   Append(
@@ -271,9 +273,10 @@ Options OptionsOf(SuggestFlags& flags) {
       {OutputOption(&flags.output,
                     "file to write the rules to (default: stdout)"),
        {.name = "--prefer",
+        .need = HelpNeed::kOften,
         .to = &flags.prefer,
         .value = "memory|traffic",
-        .help = "layout of a vocabulary that tp does not divide: "
+        .help = "layout of a vocabulary that tp does not divide; "
                 "slices, gathered before use, or unsharded rows",
         .checked = true},
        {.name = "--place-experts",
@@ -287,9 +290,10 @@ Options OptionsOf(SuggestFlags& flags) {
                 "that load them so, such as hf-tp-plan, dtensor "
                 "and megatron"},
        {.name = "--force",
+        .need = HelpNeed::kOften,
         .to = &flags.force,
-        .help = "write the rules even if findings are left, and replace a "
-                "file that is there"}});
+        .help = "replace a file that is there; and write the rules "
+                "even if findings are left"}});
   return options;
 }
 

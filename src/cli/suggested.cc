@@ -604,6 +604,7 @@ Options MeshChoice(MeshFlags& flags) {
   return Under(
       "Without a mesh",
       {{.name = "--memory",
+        .need = HelpNeed::kOften,
         .to = &flags.memory,
         .value = "SIZE",
         .help =
@@ -611,14 +612,17 @@ Options MeshChoice(MeshFlags& flags) {
             "else 80GiB); chooses the fastest mesh of --devices that holds "
             "the model in training"},
        {.name = "--batch",
+        .need = HelpNeed::kOften,
         .to = &flags.batch,
         .value = "N",
         .help = "sequences per step (default: one per device)"},
        {.name = "--seq",
+        .need = HelpNeed::kOften,
         .to = &flags.sequence,
         .value = "N",
         .help = "tokens per sequence (default: 8192)"},
        {.name = "--profile",
+        .need = HelpNeed::kOften,
         .to = &flags.profile,
         .value = "NAME",
         .help = "accelerator whose rates give the times (default: h100-sxm)"},

@@ -272,22 +272,26 @@ Options OptionsOf(StepFlags& flags) {
   Append(
       options,
       {{.name = "--mode",
+        .need = HelpNeed::kMost,
         .to = &flags.modes,
         .value = "MODE,...",
         .help = "the steps to run: train, prefill, decode (default: train)",
         .several = Several::kCommas,
         .words = Words({"train", "prefill", "decode"})},
        {.name = "--batch",
+        .need = HelpNeed::kMost,
         .to = &flags.batch,
         .value = "N",
         .help = "rows of the batch, over all devices (default: two a device; "
                 "with `stages:`, two a device of a stage in each "
                 "micro-batch)"},
        {.name = "--seq",
+        .need = HelpNeed::kMost,
         .to = &flags.length,
         .value = "N",
         .help = "tokens per row (default: 8192)"},
        {.name = "--operation",
+        .need = HelpNeed::kOften,
         .to = &flags.operations,
         .value = "NAME",
         .help = "the attention operation (default: plain attention)",
@@ -299,6 +303,7 @@ Options OptionsOf(StepFlags& flags) {
                 "dimensions (default: published)",
         .checked = true},
        {.name = "--part",
+        .need = HelpNeed::kOften,
         .to = &flags.part,
         .value = "PART",
         .help = "report one part, such as 'layer 0', model or optimizer; a "
@@ -317,6 +322,7 @@ Options OptionsOf(StepFlags& flags) {
         .to = &flags.reduce_each,
         .help = "the same as `--reduce each`"},
        {.name = "--dtype",
+        .need = HelpNeed::kOften,
         .to = &flags.dtypes,
         .value = "DTYPE,...",
         .help = "of the proof: float64, float32, bfloat16, float16 (default: "
@@ -327,23 +333,28 @@ Options OptionsOf(StepFlags& flags) {
         .value = "N",
         .help = "of the test data (default 0)"},
        {.name = "--full",
+        .need = HelpNeed::kOften,
         .to = &flags.full,
-        .help = "prove the step at the sizes given, where memory holds them"},
+        .help = "prove the step at the sizes given; where memory "
+                "holds them"},
        {.name = "--program",
+        .need = HelpNeed::kMost,
         .to = &flags.program,
         .value = "FILE",
-        .help = "prove the traced program of your function, in place of the "
+        .help = "traced program of your function; in place of the "
                 "model that the rules describe"},
        {.name = "--plan",
+        .need = HelpNeed::kOften,
         .to = &flags.plan,
         .value = "FILE",
         .help = "with `--program`: a plan, in place of a mesh and rules"},
        {.name = "--reference",
+        .need = HelpNeed::kOften,
         .to = &flags.reference,
         .value = "FILE",
-        .help = "with `--program`: a traced program of the same inputs whose "
-                "results must be equal, such as the function without "
-                "`shard_map`"},
+        .help = "traced program whose results must be equal; with "
+                "`--program`: of the same inputs, such as the "
+                "function without `shard_map`"},
        {.name = "--dump",
         .to = &flags.dump,
         .value = "DIR",

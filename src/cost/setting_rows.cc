@@ -283,12 +283,13 @@ Text ShowNothing(const Settings& /*of*/) { return {}; }
 #define SWITCH(name) SwitchOn<&Settings::name>, ShowSwitch<&Settings::name>
 
 using enum SettingModes;
+using enum HelpNeed;
 
 constexpr SettingRow kRows[] = {
     {"--batch", "N", "rows per step over all devices (default: the target's)",
-     COUNT(batch), kAll, true},
+     COUNT(batch), kAll, true, kMost},
     {"--seq", "N", "tokens per row, in training and prefill", COUNT(length),
-     kPrompts, true},
+     kPrompts, true, kMost},
     {"--kv-len", "N", "tokens that the cache can hold (default: the target's)",
      COUNT(kv_length), kServing, true},
     {"--microbatches", "N",
@@ -302,7 +303,7 @@ constexpr SettingRow kRows[] = {
     {"--optimizer", "adamw|adafactor|lion|momentum|muon|sgd",
      "optimizer, for the bytes of its states (default: adamw)",
      ReadChoice<&Settings::optimizer, kOptimizerNames>,
-     NameOf<&Settings::optimizer, kOptimizerNames>, kTrain, true},
+     NameOf<&Settings::optimizer, kOptimizerNames>, kTrain, true, kOften},
     {"--master-dtype", "DTYPE|none",
      "dtype of the optimizer's copy of the parameters (default: float32 for "
      "narrower parameters)",
@@ -318,13 +319,16 @@ constexpr SettingRow kRows[] = {
      "parameters",
      SWITCH(offloads_optimizer), kTrain},
     {"--zero", "0|1|2|3",
-     "ZeRO stage, which shards over replicas: 1 the optimizer's states, 2 "
-     "gradients too, 3 parameters too (default: 0)",
-     ReadZero, ShowCount<&Settings::zero>, kTrain, true},
+     "ZeRO stage, which shards over replicas; 1: the "
+     "optimizer's states, 2: gradients too, 3: "
+     "parameters too (default: 0)",
+     ReadZero, ShowCount<&Settings::zero>, kTrain, true, kOften},
     {"--remat", "POLICY",
-     "rematerialisation policy, such as nothing_saveable or "
-     "'save_only_these_names(q_proj,context)' (default: everything_saveable)",
-     ReadRemat, ShowRemat, kTrain, true},
+     "rematerialisation policy, such as "
+     "nothing_saveable; or "
+     "'save_only_these_names(q_proj,context)' (default: "
+     "everything_saveable)",
+     ReadRemat, ShowRemat, kTrain, true, kOften},
     {"--dtype", "DTYPE", "dtype of activations (default: bfloat16)",
      ReadActivations, ShowDtype<&Settings::activations>},
     {"--logits-dtype", "DTYPE", "dtype of the logits (default: float32)",
@@ -338,15 +342,15 @@ constexpr SettingRow kRows[] = {
      "flash_attn2, and flash_decoding in decode)",
      ReadOperation, ShowOperation},
     {"--profile", "NAME|FILE",
-     "accelerator, such as h100-sxm, or a file that describes one (default: "
-     "the mesh's)",
-     ReadProfileOf, ShowProfile, kAll, true, DeviceNames},
+     "accelerator, such as h100-sxm, or a file of one "
+     "(default: the mesh's)",
+     ReadProfileOf, ShowProfile, kAll, true, kMost, DeviceNames},
     {"--stack", "NAME",
      "training software: compiled, megatron, megatron-2026-02, "
      "megatron-2026-06, xla, eager, eager-bf16, hf, megatron-2021 or "
      "deepspeed-2021 (default: xla for TPUs, Trainium and parameters of JAX, "
      "else compiled)",
-     ReadStack, ShowStack, kTrain, false, StackNames},
+     ReadStack, ShowStack, kTrain, false, kSeldom, StackNames},
     {"--loss", "eager|compiled|fused",
      "how the loss is computed, for the copies of the logits that it holds: "
      "eager 4, compiled 1.5, fused none (default: as the software computes it)",
@@ -384,7 +388,7 @@ constexpr SettingRow kRows[] = {
      "further rows are dropped (default: none are)",
      ReadCapacity, ShowCapacity, kTrain},
     {"--memory", "SIZE", "memory of a device, such as 80GiB",
-     ReadBytes<&Settings::memory>, ShowNothing}};
+     ReadBytes<&Settings::memory>, ShowNothing, kAll, false, kMost}};
 
 #undef COUNT
 #undef DTYPE

@@ -15,6 +15,7 @@
 #include "cost/settings.h"
 #include "devices/profiles.h"
 #include "model/axis_rules.h"
+#include "model/option_value.h"
 #include "source/finding.h"
 
 namespace shardc::cost {
@@ -43,6 +44,7 @@ struct SettingRow {
   SettingModes modes = SettingModes::kAll;
   // Whether reports state the value even if it is the default.
   bool always_stated = false;
+  HelpNeed need = HelpNeed::kSeldom;
   // The values that the placeholder stands for, if it is no list of them.
   std::vector<std::string_view> (*words)() = nullptr;
 };

@@ -13,6 +13,10 @@
 
 namespace shardc {
 
+// How many users need an option. `-h` lists those that most need, and those
+// that are often needed as far as one screen holds them.
+enum class HelpNeed : uint8_t { kSeldom, kOften, kMost };
+
 // Returns a place for a finding about an option's value. A place is always in a
 // file. Here, the option's name stands for the file's name, and the value for
 // the file's content.

@@ -84,6 +84,18 @@ class Completion(Case):
                 self.assertLessEqual(wanted, offered)
                 self.assertFalse(unwanted & offered)
 
+    def test_a_single_hyphen_offers_the_options_of_the_short_help(self):
+        script = self.script("bash")
+        for typed, wanted, unwanted in [
+                ("shardc cost -", {"--batch", "--mesh", "-o"}, {"--ep-overlap"}),
+                ("shardc cost --", {"--batch", "--ep-overlap"}, set()),
+                ("shardc lsp -", {"--stdio"}, set())]:
+            with self.subTest(typed):
+                offered = set(self.shell("bash", "--norc", "-c", BASH, "bash",
+                                         script, typed))
+                self.assertLessEqual(wanted, offered)
+                self.assertFalse(unwanted & offered)
+
     @unittest.skipUnless(shutil.which("fish"), "no fish")
     def test_fish(self):
         script = self.script("fish")

@@ -1,5 +1,6 @@
 """The first minutes with shardc: its messages when it is called wrongly."""
 
+import json
 import os
 import re
 import tempfile
@@ -17,7 +18,7 @@ class Usage(Case):
         result = self.check(run(), 2)
         self.assertEqual(result.out, "")
         for command in ("shardc plan", "shardc check", "shardc explain",
-                        "shardc verify", "shardc help"):
+                        "shardc verify", "shardc -h"):
             self.assertIn(command, result.err)
 
     def test_help_and_version_in_every_spelling(self):
@@ -25,8 +26,7 @@ class Usage(Case):
         for words in (["-V"], ["version"]):
             self.assertEqual(self.check(run(*words), 0).out, version)
         top = self.check(run("--help"), 0).out
-        for words in (["-h"], ["help"]):
-            self.assertEqual(self.check(run(*words), 0).out, top)
+        self.assertEqual(self.check(run("help"), 0).out, top)
         plan = self.check(run("plan", "--help"), 0).out
         self.assertEqual(self.check(run("help", "plan"), 0).out, plan)
         self.assertIn("did you mean `plan`?",
@@ -38,6 +38,61 @@ class Usage(Case):
         for words in ([], *names, ["verify", "step"]):
             for line in self.check(run(*words, "--help"), 0).out.splitlines():
                 self.assertLessEqual(len(line), 80, line)
+
+    def test_short_help_is_one_screen_of_what_most_need(self):
+        with open(os.path.join(ROOT, "man", "commands.json"),
+                  encoding="utf-8") as file:
+            commands = json.load(file)
+        self.assertGreater(len(commands), 30)
+        for command in commands:
+            name = command["name"].split()
+            text = self.check(run(*name, "-h"), 0).out
+            lines = text.splitlines()
+            with self.subTest(command=name):
+                self.assertLessEqual(len(lines), 30)
+                self.assertLessEqual(max(map(len, lines)), 80)
+                self.assertEqual(lines[0], command["summary"])
+                self.assertTrue(lines[1].startswith(
+                    f"Usage: shardc {command['name']}"))
+                example = command["example"].split("\n")[0]
+                flat = " ".join(text.replace("\\\n", " ").split())
+                self.assertIn("Example: " + " ".join(
+                    example.replace("\\", " ").split()), flat)
+                self.assertEqual(lines[-1].split("` describes")[0],
+                                 f"`shardc {command['name']} --help")
+                shown = set(re.findall(r"(?m)^  (?:-\w,)?(--[a-z0-9-]+)", text))
+                brief = {one["name"] for one in command["options"]
+                         if "brief" in one and one["name"].startswith("-")}
+                self.assertEqual(shown, brief)
+                whole = self.check(run(*name, "--help"), 0).out
+                self.assertIn("-h prints the options that most users need",
+                              " ".join(whole.split()))
+                self.assertGreaterEqual(len(whole.splitlines()), len(lines))
+
+    def test_short_help_has_what_a_first_run_needs(self):
+        for words, options in [
+                ("cost", "--mesh --rules --model --batch --seq --profile"),
+                ("search", "--devices --model --profile --batch --serve --ttft"),
+                ("plan", "--mesh --rules --manifest --output --write-locked"),
+                ("check", "--select --ignore --fail-on --locked --format"),
+                ("report", "--plan --output"),
+                ("checkpoint split", "--checkpoint --plan --output --dry-run"),
+                ("import", "--mesh-output --set"),
+                ("suggest", "--devices --model --program --force")]:
+            text = self.check(run(*words.split(), "-h"), 0).out
+            for option in options.split():
+                self.assertRegex(text, rf"(?m)^  (-\w,)?{option} ")
+        for words in ("import", "export"):
+            self.assertIn("torchtitan", self.check(run(words, "-h"), 0).out)
+
+    def test_short_help_of_the_program_names_every_command(self):
+        lines = self.check(run("-h"), 0).out.splitlines()
+        self.assertLessEqual(len(lines), 30)
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertIn("`shardc --help`", "\n".join(lines))
+        for name in driver.commands():
+            self.assertTrue(any(re.search(rf"(^|[ ,]){name}($|[ ,])", line)
+                                for line in lines), name)
 
     def test_help_is_grouped(self):
         for command in ("plan", "check", "explain"):

@@ -1,7 +1,8 @@
 """Writes a shell's completion script: SHELL COMMANDS.json OUTPUT
 
 A shell offers commands, then a command's options, what an option's value may
-be, and files where one is meant. The targets of the nearest shardc.yaml are read
+be, and files where one is meant. After a single hyphen bash offers the options of
+-h, and after two all of them; fish and zsh describe options as -h does. The targets of the nearest shardc.yaml are read
 when a target is completed.
 """
 
@@ -14,6 +15,11 @@ def spellings(option):
     short = ["-" + option["letter"]] if "letter" in option else []
     return short + [option["name"]] + [option[k] for k in ("also",)
                                        if k in option]
+
+
+def brief_help(option):
+    """What -h prints of an option's help."""
+    return re.split(r"; | \(default", option["help"])[0]
 
 
 def options(command):
@@ -89,7 +95,7 @@ _shardc() {
   local line=${COMP_LINE:0:COMP_POINT}
   local word=${line##*[[:space:]]}
   local before=${line%"$word"}
-  local options='' arguments=''
+  local options='' brief='' arguments=''
   local -a words
   read -r -a words <<< "$before"
   COMPREPLY=()
@@ -110,7 +116,9 @@ _shardc() {
 @VALUES@  esac
   case "$command" in
 @WORDS@  esac
-  if [[ $word == -* ]]; then
+  if [[ $word == - && -n $brief ]]; then
+    reply -W "$brief"
+  elif [[ $word == -* ]]; then
     reply -W "$options"
   elif [ -n "$arguments" ]; then
     reply -W "$arguments"
@@ -150,6 +158,9 @@ def bash(commands):
         values += "".join(bash_value(command, o) for o in options(command)
                           if "flag" not in o)
         words += f"    '{command['name']}')\n      options='{' '.join(known)}'\n"
+        brief = [s for o in options(command) if "brief" in o
+                 for s in spellings(o)]
+        words += f"      brief='{' '.join(brief)}'\n" if brief else ""
         if argument_words(command):
             words += (f"      arguments="
                       f"'{' '.join(argument_words(command))}'\n")
@@ -224,7 +235,7 @@ def zsh_option(option):
     known = spellings(option)
     names = ("'*" + known[0] if len(known) == 1
              else f"'*'{{{','.join(known)}}}'")
-    text = f"{names}[{zsh_quoted(option['help'])}]"
+    text = f"{names}[{zsh_quoted(brief_help(option))}]"
     if "flag" not in option:
         text += f":{zsh_quoted(option['value'])}:{zsh_action(option)}"
     return text + "'"
@@ -289,7 +300,7 @@ def fish_option(condition, option):
         text += " -a '(__shardc_targets)'"
     elif "words" in option:
         text += f" -a '{' '.join(option['words'])}'"
-    return f"{text} -d {fish_quoted(option['help'])}\n"
+    return f"{text} -d {fish_quoted(brief_help(option))}\n"
 
 
 def fish(commands):
