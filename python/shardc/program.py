@@ -29,15 +29,17 @@ ends in .gz is compressed.
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import gzip
 import io
 import json
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any, Callable
 
-from shardc import files
+from shardc import files, progress
 
 try:
     import numpy as np
@@ -613,20 +615,46 @@ def main(arguments: list[str] | None = None) -> int:
     if not is_factory(factory):
         parser.error(f"{options.factory} is no function that returns what to trace")
     try:
-        with files.running(options.factory, (ManifestError, ProgramError)):
-            made = of_factory(factory, options.factory, options.separator)
+        with progress.line(f"tracing {options.factory}"):
+            with files.running(options.factory, (ManifestError, ProgramError)):
+                made = of_factory(factory, options.factory, options.separator)
     except (ManifestError, ProgramError) as error:
         parser.error(files.printable(f"{options.factory}: {error}"))
     write(made.program, options.output)
-    for one in made.program["unknown"]:
-        print(
-            f"shardc.program: {one['primitive']} ({one['count']} times) has no class"
-            " of operations and is opaque",
-            file=sys.stderr,
-        )
-    for text in made.program["assumptions"]:
-        print(f"shardc.program: {text}", file=sys.stderr)
+    for text in summary(made.program):
+        print(f"shardc.program: {files.printable(text)}", file=sys.stderr)
     return 0
+
+
+def summary(program: dict[str, Any]) -> list[str]:
+    """Lines for people: what was found in a function, what is unknown, and what was
+    assumed."""
+
+    def counted(count: int, one: str, many: str) -> str:
+        return f"{count:,} {one if count == 1 else many}"
+
+    inputs, values = program["inputs"], program["values"]
+    params = [values[one["value"]] for one in inputs if one["kind"] == "param"]
+    elements = sum(math.prod(value["shape"]) for value in params)
+    kinds = collections.Counter(one["kind"] for one in inputs)
+    found = [
+        counted(len(params), "parameter", "parameters")
+        + (f" ({elements:,} elements)" if params else ""),
+        *([f"{kinds['state']:,} of state"] if kinds["state"] else []),
+        counted(kinds["data"], "input", "inputs"),
+        counted(len(program["ops"]), "op", "ops"),
+        counted(len(program["outputs"]), "result", "results"),
+    ]
+    unknown = [
+        f"unknown: {one['primitive']} ({counted(one['count'], 'time', 'times')}) has no"
+        " class of operations and is opaque"
+        for one in program["unknown"]
+    ]
+    return [
+        "found " + ", ".join(found) + ("" if unknown else "; no op is unknown"),
+        *unknown,
+        *program["assumptions"],
+    ]
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@
 //   RANK=3 WORLD_SIZE=8  ->  process 3 of 8
 #include "cli/checkpoint_flags.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -22,6 +20,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/planned.h"
+#include "cli/progress.h"
 #include "match/match.h"
 #include "model/option_value.h"
 #include "plan/read.h"
@@ -35,38 +34,24 @@ namespace {
 
 constexpr int kMaxThreads = 16;
 
-// Prints a line of progress on a terminal, and overwrites it at most ten times
-// a second.
-class Progress {
- public:
-  void operator()(int64_t done, int64_t total) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < std::chrono::milliseconds(100) && done < total) return;
-    last_ = now;
-    const auto seconds = std::chrono::duration<double>(now - start_).count();
+// Returns a function that shows how many bytes of all are written, and how many
+// are written each second.
+std::function<void(int64_t done, int64_t total)> WrittenProgress(
+    const Common& common) {
+  if (common.progress == nullptr) return {};
+  const auto start = std::chrono::steady_clock::now();
+  return [line = common.progress, start](int64_t done, int64_t total) {
+    const std::chrono::duration<double> taken =
+        std::chrono::steady_clock::now() - start;
     const auto rate = static_cast<int64_t>(static_cast<double>(done) /
-                                           std::max(seconds, 0.001));
-    const int64_t percent =
-        total == 0 ? 100
-                   : static_cast<int64_t>(100.0 * static_cast<double>(done) /
-                                          static_cast<double>(total));
-    const std::string text = "\r\x1b[K" + std::to_string(percent) + "%  " +
-                             BytesText(done) + " of " + BytesText(total) +
-                             "  " + BytesText(rate) + "/s";
-    (void)!::write(STDERR_FILENO, text.data(), text.size());
-    shown_ = true;
-  }
-  ~Progress() {
-    constexpr std::string_view kClear = "\r\x1b[K";
-    if (shown_) (void)!::write(STDERR_FILENO, kClear.data(), kClear.size());
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ =
-      std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point last_ = start_;
-  bool shown_ = false;
-};
+                                           std::max(taken.count(), 0.001));
+    const double part =
+        total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
+    line->Show("wrote " + BytesText(done) + " of " + BytesText(total) + ", " +
+                   BytesText(rate) + "/s",
+               part);
+  };
+}
 
 bool ReadShare(const CheckpointFlags& flags, ProcessShare* share,
                Findings& findings) {
@@ -388,6 +373,7 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
     PrintMessage(common, "note: " + note + "\n");
   }
   int64_t verified = 0;
+  ShowStage(common, "reading the stored checksums");
   if (!flags.no_verify && !flags.finalize &&
       !VerifyStored(stored, settings.run.share, &verified, findings)) {
     return kFailed;
@@ -399,10 +385,7 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
         "\nshardc: interrupted; the complete shards are in hidden files in " +
         Printable(transfer.directory) +
         ", and the same command continues from there\n");
-    Progress progress;
-    if (!common.quiet && ::isatty(STDERR_FILENO) == 1) {
-      settings.run.progress = std::ref(progress);
-    }
+    settings.run.progress = WrittenProgress(common);
     good = RunTransfer(transfer, index, settings.run, &report, findings);
   }
   if (!good) return kFailed;
@@ -530,6 +513,7 @@ int RunTreeOutput(const Stored& stored, const Transfer& transfer,
                                                                   : kFailed;
   }
   int64_t verified = 0;
+  ShowStage(common, "reading the stored checksums");
   if (!flags.no_verify && !flags.finalize &&
       !VerifyStored(stored, settings.run.share, &verified, findings)) {
     return kFailed;
@@ -548,6 +532,7 @@ int RunTreeOutput(const Stored& stored, const Transfer& transfer,
         "\nshardc: interrupted; " + Printable(flags.out) +
         " is not complete, and the same command continues from what is in " +
         Printable(UnfinishedPath(flags)) + "\n");
+    ShowStage(common, "writing " + text);
     if (!WriteTransfer(transfer, stored.leaves, format, output, &written,
                        findings)) {
       return kFailed;

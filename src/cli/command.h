@@ -135,15 +135,19 @@ Strings SplitList(const Strings& given);
 
 enum ExitStatus : int { kDone = 0, kFound = 1, kFailed = 2 };
 
+class ProgressLine;
+
 // Options of every command.
 struct Common {
-  // Set by --help. No command reads it, because the parser handles --help.
+  // Set by -h and --help. No command reads it, because the parser handles them.
   bool help = false;
   bool quiet = false;
   std::string color = "auto";     // auto | always | never
   std::string format = "text";    // output format of the command's result
   int threads = 0;                // 0: one per core
   CommandLine command_line = {};  // the arguments of this run
+  // The line that shows the progress of this run; null if none is drawn.
+  ProgressLine* progress = nullptr;
 };
 
 // Runs a command and returns its exit status. The caller, main, reports the

@@ -23,6 +23,7 @@
 #include "cli/commands.h"
 #include "cli/fixes.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/target_audit.h"
 #include "cli/version.h"
 #include "lint/baseline.h"
@@ -345,6 +346,8 @@ class Loop {
 };
 
 int RunLsp(const LspFlags& flags, const Common& common, Findings& findings) {
+  // The server runs until the editor ends it.
+  HideProgress();
   return Loop(flags, common).Run(findings);
 }
 

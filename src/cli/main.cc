@@ -20,6 +20,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/parser.h"
+#include "cli/progress.h"
 #include "source/process.h"
 #include "source/sink.h"
 
@@ -75,7 +76,10 @@ int Main(int argc, char** argv) {
   int status = kFailed;
   if (const auto parsed = ParseArguments(argc, argv, common, findings)) {
     if (parsed->run != nullptr) {
+      ProgressLine progress(common, "shardc " + parsed->command);
+      common.progress = &progress;
       status = parsed->run(common, findings);
+      common.progress = nullptr;
     } else if (PutOut(parsed->text, findings)) {
       return kDone;
     }

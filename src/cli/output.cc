@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cli/progress.h"
 #include "emit/findings/formats.h"
 #include "source/file.h"
 #include "source/repository.h"
@@ -56,6 +57,7 @@ void PrintMessage(const Common& common, std::string_view text) {
     if (end < text.size()) lines += '\n';
     at = end + 1;
   }
+  HideProgress();
   WriteAll(STDERR_FILENO, lines);
 }
 
@@ -66,6 +68,7 @@ void Report(Findings& findings, const Common& common) {
   const FindingReport report{
       findings.all(), {}, {UsesColor(common, STDERR_FILENO)}, {}};
   const auto write = common.format == "json" ? FindingsJson : FindingsText;
+  HideProgress();
   WriteAll(STDERR_FILENO, TextOf([&](Sink& out) { write(report, out); }));
 }
 
@@ -73,6 +76,7 @@ std::optional<std::string> ResultPath(const std::string& path,
                                       Findings& findings) {
   std::string out = path.empty() ? "-" : path;
   if (RefuseInput(out, findings)) return std::nullopt;
+  HideProgress();
   return out;
 }
 
@@ -138,6 +142,7 @@ std::string_view interrupt_text;
 
 void PrintInterrupt(int signal) {
   RemoveUnfinished();
+  EraseProgressInSignal();
   (void)!::write(STDERR_FILENO, interrupt_text.data(), interrupt_text.size());
   std::signal(signal, SIG_DFL);
   std::raise(signal);

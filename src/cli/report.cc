@@ -23,6 +23,7 @@
 #include "cli/output.h"
 #include "cli/pictured.h"
 #include "cli/planned.h"
+#include "cli/progress.h"
 #include "cli/version.h"
 #include "cost/report.h"
 #include "emit/report/page.h"
@@ -531,6 +532,7 @@ int RunReport(const ReportCommand& command, const Common& common,
       HasIllegalSpec(all.planned->table.classes, findings)) {
     return kFound;
   }
+  ShowStage(common, "collecting findings and costs");
   all.folded.emplace(all.planned->table);
   all.page.plan = &*all.folded;
   all.page.title = TitleOf(command, *target, *all.planned);

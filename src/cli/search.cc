@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/program_plan.h"
+#include "cli/progress.h"
 #include "cli/search_inputs.h"
 #include "cli/search_project.h"
 #include "cli/suggested.h"
@@ -330,11 +331,10 @@ std::string CostCommandOf(const search::Pipeline& one,
          SettingsAsFlags(one.settings, inputs, !folder.empty());
 }
 
-// Returns a function that draws the progress of the search on a terminal. With
-// --quiet, or if stderr is not a terminal, the function is empty.
+// Returns a function that shows the progress of the search on a terminal.
 std::function<void(const search::Progress&)> SearchProgressLine(
     const Common& common) {
-  const verify::Progress line = ProgressLine(common, "shardings");
+  const verify::Progress line = CountedProgress(common, "shardings");
   if (!line) return {};
   return [line](const search::Progress& now) {
     line(static_cast<size_t>(now.done), static_cast<size_t>(now.all),
@@ -393,12 +393,15 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   if (planned != kDone) return planned;
   if (flags.serve.serve) return RunServe(flags, *inputs, common, findings);
   inputs->request.progress = SearchProgressLine(common);
+  ShowStage(common, "listing the shardings of " +
+                        CountText(inputs->request.devices) + " devices");
   SearchReport report;
   report.target = inputs->target;
   report.devices = inputs->request.devices;
   report.settings = inputs->request.settings;
   report.assumed = inputs->assumed;
   report.found = search::Search(inputs->request);
+  ShowStage(common, "proving the winner");
   Prove(*inputs, report);
   // A sharding that fails its proof is not written.
   const bool writes =

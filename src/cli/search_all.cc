@@ -8,6 +8,7 @@
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/progress.h"
 #include "cli/search_inputs.h"
 #include "cost/fit.h"
 #include "emit/costs/cost_report.h"
@@ -219,6 +220,9 @@ int Fit(const SearchFlags& flags, const cost::FitInputs& inputs,
           "give fewer axes with --axes");
       return kFailed;
     }
+    ShowStage(common,
+              "evaluating " + Counted(static_cast<int64_t>(meshes->size()),
+                                      "mesh", "meshes"));
     auto fits = evaluator->OnEach(*meshes, threads, findings);
     if (!fits) return kFailed;
     report.meshes = std::move(*fits);

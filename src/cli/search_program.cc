@@ -13,6 +13,7 @@
 #include "cli/compared_program.h"
 #include "cli/output.h"
 #include "cli/program_plan.h"
+#include "cli/progress.h"
 #include "cli/search_inputs.h"
 #include "cli/suggested.h"
 #include "cost/fit.h"
@@ -179,7 +180,11 @@ int SearchProgram(const SearchFlags& flags, const Common& common,
   ProgramSearch found{.function = traced->program.function,
                       .devices = *devices};
   if (settings->profile != nullptr) found.profile = settings->profile->name;
-  for (const Mesh& mesh : *meshes) found.meshes.push_back(search.On(mesh));
+  const auto progress = CountedProgress(common, "meshes");
+  for (const Mesh& mesh : *meshes) {
+    if (progress) progress(found.meshes.size(), meshes->size(), "");
+    found.meshes.push_back(search.On(mesh));
+  }
   std::ranges::stable_sort(found.meshes,
                            [](const ProgramOnMesh& a, const ProgramOnMesh& b) {
                              if (!a.cost || !b.cost) return a.cost.has_value();
@@ -187,6 +192,7 @@ int SearchProgram(const SearchFlags& flags, const Common& common,
                            });
   const auto& best = found.meshes.front().cost;
   bool fails = false;
+  ShowStage(common, "proving the cheapest mesh");
   if (best) found.proof = search.ProofOn(found.meshes.front().mesh, fails);
   const auto write = [&](Sink& out) {
     if (common.format == "json") return WriteProgramSearchJson(found, out);

@@ -18,6 +18,7 @@
 
 #include "cli/kv_report.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/search_project.h"
 #include "cost/setting_rows.h"
 #include "emit/costs/search_report.h"
@@ -252,12 +253,15 @@ int RunServe(const SearchFlags& flags, SearchInputs& inputs,
   report.target = inputs.target;
   report.devices = request.devices;
   report.profile = request.settings.profile->name;
+  ShowStage(common,
+            "searching layouts of " + CountText(request.devices) + " devices");
   report.found = search::SearchServing(request, report.targets);
   bool good = !report.found.layouts.empty();
   std::string commands;
   if (good) {
     const search::Serving& best = report.found.layouts.front();
     SearchProject project(inputs, flags.output);
+    ShowStage(common, "proving the best layout");
     auto served = TargetsOf(best);
     for (const ServedTarget& target : served) {
       for (const Mode mode : target.modes) {

@@ -12,6 +12,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/program_plan.h"
+#include "cli/progress.h"
 #include "cli/suggested.h"
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
@@ -213,6 +214,7 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
   if (inputs->refused) return kFound;
   std::string advice;
   if (traced) {
+    ShowStage(common, "comparing shardings of the program");
     const FactorSearch search(*traced, inputs->mesh, inputs->manifest);
     const search::FactorChoice chosen =
         search.Cheapest(preferences.divides_parts);
@@ -221,6 +223,7 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
       advice = LayoutAdvice(*traced, *inputs, search, chosen);
     }
   }
+  ShowStage(common, "writing and checking rules");
   const std::string name = flags.output.empty() ? "rules" : flags.output;
   const auto rules = SuggestFor(inputs->manifest, inputs->mesh, inputs->model,
                                 preferences, common, name);

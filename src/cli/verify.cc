@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/dumped_cases.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/verify_request.h"
 #include "emit/verify/dump.h"
@@ -282,8 +283,8 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
   }
   verify::Report report = verify::RunMatrix(
       work->request, std::move(work->matrix), ranks.Threads(common.threads),
-      ranks.Leads() ? ProgressLine(common, "cases") : verify::Progress{}, keep,
-      ranks.transport());
+      ranks.Leads() ? CountedProgress(common, "cases") : verify::Progress{},
+      keep, ranks.transport());
   if (!ranks.Leads()) return kDone;
   AddProjections(*work, report);
   const auto write = [&](Sink& out) {

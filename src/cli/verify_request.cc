@@ -8,8 +8,6 @@
 //   heads=32 on 8 devices  ->  batch 8, kv_len 1024, head_dim 128
 #include "cli/verify_request.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <iterator>
@@ -368,9 +366,10 @@ Options OptionsOf(VerifyFlags& flags) {
   Append(options, RulesInputs(flags.inputs));
   Append(options, ManifestInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
-  Append(options, ModelInputs(flags.inputs,
-                              "a model's config.json, for its attention's "
-                              "sizes, scale, soft cap and sinks"));
+  Append(options,
+         ModelInputs(flags.inputs,
+                     "a model's config.json; for its attention's sizes, "
+                     "scale, soft cap and sinks"));
   Append(
       options,
       {{.name = "--attention",
@@ -532,27 +531,7 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
 
 // Runs `shardc verify` in one or several processes, and shows its progress.
 // Every process of a run makes the same calls, but computes only its own
-// devices of the mesh. Only the first process prints. The progress bar is one
-// line, which is overwritten after a carriage return. For example, after 36 of
-// 96 cases the line is:
-//
-//   [###########                   ] 36/96 cases
-
-verify::Progress ProgressLine(const Common& common, std::string_view what) {
-  if (common.quiet || isatty(STDERR_FILENO) != 1) return {};
-  return [what](size_t done, size_t all, const std::string& within) {
-    constexpr size_t kBarWidth = 30;
-    const size_t filled = done * kBarWidth / all;
-    std::string line = "\r[" + std::string(filled, '#') +
-                       std::string(kBarWidth - filled, ' ') + "] " +
-                       std::to_string(done) + "/" + std::to_string(all) + " " +
-                       std::string(what);
-    if (!within.empty()) line += ", " + within;
-    line += "\x1b[K";
-    if (done == all) line = "\r\x1b[K";
-    WriteAll(STDERR_FILENO, line);
-  };
-}
+// devices of the mesh. Only the first process prints.
 
 void ReportMovedBytes(const MovedBytes& bytes, const Ranks& ranks,
                       const Common& common) {

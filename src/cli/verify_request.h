@@ -99,14 +99,8 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
                                          const Common& common,
                                          Findings& findings);
 
-// Functions that `shardc verify` and `shardc verify step` share. They show the
-// progress of a run, and start the run on several processes if a launcher such
-// as mpirun started them.
-
-// Returns a function that redraws a progress bar on stderr. `what` is the word
-// for the counted items, such as "cases". With --quiet, or if stderr is not a
-// terminal, the function is empty.
-verify::Progress ProgressLine(const Common& common, std::string_view what);
+// Functions that `shardc verify` and `shardc verify step` share. They start
+// the run on several processes if a launcher such as mpirun started them.
 
 // Numbers of bytes, summed over all cases or steps of a run. `recorded`: bytes
 // that the simulated mesh recorded for its collectives. `moved`: bytes that

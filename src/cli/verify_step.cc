@@ -25,6 +25,7 @@
 #include "cli/plan_findings.h"
 #include "cli/planned.h"
 #include "cli/program_plan.h"
+#include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/verify_request.h"
 #include "cost/inputs.h"
@@ -432,6 +433,10 @@ int VerifySteps(const StepFlags& flags, const Common& common,
       request.dtype = dtype;
       const bool staged = work->stages && mode == Mode::kTrain;
       request.stages = staged ? &*work->stages : nullptr;
+      if (ranks.Leads()) {
+        ShowStage(common, "proving a step of " + std::string(ModeName(mode)) +
+                              " in " + std::string(DtypeName(dtype)));
+      }
       auto report = verify::VerifyStep(request, findings);
       if (!report) return kFailed;
       if (request.stages == nullptr) {
@@ -520,7 +525,7 @@ int VerifyProgram(const StepFlags& flags, const Common& common,
                                  .specs = plan->specs,
                                  .seed = static_cast<uint64_t>(seed),
                                  .threads = std::max(common.threads, 1),
-                                 .progress = ProgressLine(common, "ops")};
+                                 .progress = CountedProgress(common, "ops")};
   if (flags.full) {
     request.sizes = verify::ProofSizes::kTraced;
     request.memory_bytes = FreeMemory();

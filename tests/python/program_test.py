@@ -20,7 +20,7 @@ sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "tests", "cli")
 # The package must be found first.
 # pylint: disable=wrong-import-position
 from driver import part_of
-from shardc import program_ops, program_places
+from shardc import program, program_ops, program_places
 
 FOLDER = os.path.join(ROOT, "testdata", "programs")
 TORCH = os.path.join(ROOT, "testdata", "torch_programs")
@@ -52,6 +52,28 @@ class Places(unittest.TestCase):
             with self.subTest(file):
                 # pylint: disable-next=protected-access
                 self.assertIs(places._is_own(file), own)
+
+
+class Summary(unittest.TestCase):
+    def test_it_states_what_was_found_and_what_is_unknown(self):
+        unknown = [{"primitive": "fft", "count": 2, "at": 0},
+                   {"primitive": "my_kernel", "count": 1}]
+        for name, made in [
+                *((name, load(name)) for name in FILES),
+                ("unknown", {**load(FILES[0]), "unknown": unknown})]:
+            found, *lines = program.summary(made)
+            with self.subTest(name):
+                params = sum(one["kind"] == "param" for one in made["inputs"])
+                self.assertTrue(found.startswith(f"found {params:,} parameter"))
+                self.assertIn(f" {len(made['ops']):,} op", found)
+                self.assertEqual("no op is unknown" in found,
+                                 not made["unknown"])
+                self.assertEqual(
+                    [line.split()[1] for line in lines
+                     if line.startswith("unknown: ")],
+                    [one["primitive"] for one in made["unknown"]])
+                self.assertEqual(lines[len(made["unknown"]):],
+                                 made["assumptions"])
 
 
 class Programs(unittest.TestCase):
