@@ -649,6 +649,7 @@ Strings FormatNames() {
 Options OptionsOf(ExportFlags& flags) {
   Options options = {{.name = "FORMAT",
                       .to = &flags.format,
+                      .value = "FORMAT",
                       .help = FormatsText(),
                       .required = true,
                       .words = FormatNames}};

@@ -358,6 +358,7 @@ Options OptionsOf(ImportFlags& flags) {
   Options options = {
       {.name = "FORMAT",
        .to = &flags.format,
+       .value = "FORMAT",
        .help = ImportersText(),
        .required = true,
        .words = ImporterNames},

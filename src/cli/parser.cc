@@ -604,38 +604,62 @@ void ReportStray(const Parser::Entry& entry, Findings& findings) {
                std::move(about.help));
 }
 
+// Returns whether an argument is one of a few words or a name, and no file.
+bool IsNameArgument(const Option& option) {
+  return option.IsArgument() && !option.value.empty() && !option.TakesFile();
+}
+
+// Returns the words that may be files without their options: those that the
+// command does not accept, and arguments that are no names.
+Strings PlainWords(const Parser::Entry& entry) {
+  Strings out = entry.app->remaining();
+  for (const Option& option : entry.options) {
+    const auto* const to = std::get_if<std::string*>(&option.to);
+    if (!IsNameArgument(option) || to == nullptr || (*to)->empty()) continue;
+    if (!IsAmong(**to, option.Choices())) out.push_back(**to);
+  }
+  return out;
+}
+
+// Returns whether the word after `words` is the value of an option.
+bool IsValueOf(const Strings& words, const Options& options) {
+  if (words.empty() || words.back().size() < 2) return false;
+  const std::string& last = words.back();
+  return std::ranges::any_of(options, [&](const Option& option) {
+    const bool by_letter =
+        option.letter != 0 && last == std::string("-") + option.letter;
+    return !option.IsArgument() && !option.IsFlag() &&
+           (by_letter || option.name == last);
+  });
+}
+
 // Returns the words with the option of each file or mesh that is given without
 // one, and is recognised: `cost plan.json` becomes `cost --plan plan.json`.
 // Returns nullopt if there is no such word.
 std::optional<Strings> WithOptionsOfFiles(const Parser::Entry& entry,
                                           const Strings& given) {
-  Strings plain = entry.app->remaining();
-  if (IsAmong("--", given)) return {};
-  // An argument that is one of a few words, such as the picture of `show`.
-  for (const Option& option : entry.options) {
-    const auto* const to = std::get_if<std::string*>(&option.to);
-    if (!option.IsArgument() || to == nullptr || (*to)->empty()) continue;
-    const Strings choices = option.Choices();
-    if (!choices.empty() && !IsAmong(**to, choices)) {
-      plain.push_back(**to);
-    }
-  }
-  if (plain.empty()) return std::nullopt;
-  bool found = false;
-  Strings words = given;
-  for (const std::string& word : plain) {
-    const auto flag = OptionOfFile(word, entry.options, words);
-    // An option of one value that is given already has another file.
-    if (flag && *flag != "--rules" && IsAmong(*flag, words)) {
+  if (IsAmong("--", given)) return std::nullopt;
+  const Strings plain = PlainWords(entry);
+  // Words keep their order; those with an option come last.
+  Strings words, added;
+  for (const std::string& word : given) {
+    if (IsValueOf(words, entry.options) || !IsAmong(word, plain)) {
+      words.push_back(word);
       continue;
     }
-    const auto at = std::find(words.rbegin(), words.rend(), word);
-    if (!flag || at == words.rend()) continue;
-    words.erase(std::next(at).base());
-    words.insert(words.end(), {*flag, word});
-    found = true;
+    Strings all = given;
+    all.insert(all.end(), added.begin(), added.end());
+    const auto flag = OptionOfFile(word, entry.options, all);
+    // An option of one value that is given already has another file.
+    if (!flag || (*flag != "--rules" && IsAmong(*flag, all))) {
+      words.push_back(word);
+    } else {
+      added.insert(added.end(), {*flag, word});
+    }
   }
-  return found ? std::optional(std::move(words)) : std::nullopt;
+  if (added.empty()) return std::nullopt;
+  words.insert(words.end(), added.begin(), added.end());
+  return words;
 }
 
 // Returns whether the words that the command does not accept come after `--`.

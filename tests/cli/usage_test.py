@@ -103,6 +103,39 @@ class Usage(Case):
             self.assertGreater(text.index("  -h,--help"), places[-1])
             self.assertLess(text.index("  --mesh "), places[1])
 
+    def test_files_are_taken_without_their_options(self):
+        config = os.path.join(ROOT, "testdata", "configs",
+                              "llama-3.2-1b.config.json")
+        with tempfile.TemporaryDirectory() as folder:
+            plan = os.path.join(folder, "p.json")
+            self.check(run("plan", "--no-project", "--mesh", "fsdp:4,tp:2",
+                           "--rules", "auto", "--model", config, "-o", plan), 0)
+            other = os.path.join(folder, "q.json")
+            self.check(run("plan", "--no-project", "--mesh", "tp:8", "--rules",
+                           "auto", "--model", config, "-o", other), 0)
+            for words, same in [
+                    (["show", "memory", plan],
+                     ["show", "memory", "--plan", plan]),
+                    (["show", plan, "kv"], ["show", "kv", "--plan", plan]),
+                    (["show", plan], ["show", "--plan", plan]),
+                    (["show", "layout", plan, "model.norm.weight"],
+                     ["show", "layout", "model.norm.weight", "--plan", plan]),
+                    (["cost", plan], ["cost", "--plan", plan]),
+                    (["kv", plan, plan], ["kv", "--from", plan, "--to", plan]),
+                    (["kv", plan, other],
+                     ["kv", "--from", plan, "--to", other]),
+                    (["kv", "--from", other, plan],
+                     ["kv", "--from", other, "--to", plan]),
+                    (["export", "jax", plan], ["export", "jax", "--plan", plan]),
+                    (["export", plan, "jax"], ["export", "jax", "--plan", plan]),
+                    (["report", plan, "--format", "json"],
+                     ["report", "--plan", plan, "--format", "json"])]:
+                with self.subTest(words=words[:2]):
+                    got, wanted = run(*words), run(*same)
+                    self.assertEqual((got.rc, got.out, got.err),
+                                     (wanted.rc, wanted.out, wanted.err))
+                    self.assertIn(got.rc, (0, 1), got.err)
+
     def test_a_mistyped_flag_gets_the_nearest(self):
         for words, said in [
                 (["plan", "--manifst", "m.json"], "did you mean `--manifest`?"),
