@@ -172,6 +172,23 @@ std::optional<int64_t> ReadDevices(const InputFlags& flags,
   return std::nullopt;
 }
 
+// Returns whether the mesh is that of the project's target and has all its
+// sizes, and the search replaces it. It then gives the accelerator, and need
+// not have as many devices as `--devices` requests.
+bool HasSearchedMesh(const SearchFlags& flags, const Target& target,
+                     bool keep_mesh, Findings& findings) {
+  if (!IsNamed(target.mesh) || keep_mesh ||
+      !flags.cost.inputs.asked.mesh.empty()) {
+    return false;
+  }
+  InputFlags without_devices = flags.cost.inputs;
+  without_devices.devices.clear();
+  Findings unreported;
+  const auto mesh = LoadMesh(without_devices, target, unreported);
+  findings.NoteReadsOf(unreported);
+  return mesh.has_value();
+}
+
 // Sets inputs that were not given to defaults. The defaults are recorded in
 // `assumed` for the report.
 void Assume(const SearchFlags& flags, SearchInputs& inputs) {
@@ -416,9 +433,13 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
       !axis || !counts) {
     return nullptr;
   }
-  std::optional<Mesh> mesh;
+  InputFlags given = flags.cost.inputs;
   const bool has_mesh = IsNamed(target.mesh);
-  if (has_mesh) mesh = LoadMesh(flags.cost.inputs, target, findings);
+  if (HasSearchedMesh(flags, target, keep_mesh, findings)) {
+    given.devices.clear();
+  }
+  std::optional<Mesh> mesh;
+  if (has_mesh) mesh = LoadMesh(given, target, findings);
   auto manifest = ReadTree(flags, target, findings);
   if ((has_mesh && !mesh) || !manifest) return nullptr;
   if (keep_mesh && !mesh) {
@@ -452,9 +473,8 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
     Target whole = target;
     whole.rules = request.rules;
     if (!has_mesh) whole.mesh.text = "dp:1";
-    InputFlags inputs = flags.cost.inputs;
-    if (!has_mesh) inputs.devices.clear();
-    auto opened = LoadTarget(inputs, whole, common, findings);
+    if (!has_mesh) given.devices.clear();
+    auto opened = LoadTarget(given, whole, common, findings);
     if (!opened) return nullptr;
     // A server loads the tensors of the published checkpoint, which may be
     // quantised. The tree is that of `cost --mode decode`.

@@ -8,9 +8,12 @@ SHARDC_EVERY=1 compares all configurations of testdata/configs with `fit`,
 import glob
 import itertools
 import json
+import math
 import os
 import re
 import shlex
+import shutil
+import tempfile
 import unittest
 
 from driver import MODELS, TESTDATA, run
@@ -54,6 +57,44 @@ class Search(SearchCase):
         result = run("cost", *arguments, "--format", "json")
         self.assertIn(result.rc, (0, 1), repr(result))
         return json.loads(result.out)
+
+    def test_in_a_project_the_mesh_of_the_target_is_searched(self):
+        """It need not have as many devices, unless it is to be kept."""
+        model = os.path.join(CONFIGS, "llama-3.2-1b.config.json")
+        with tempfile.TemporaryDirectory() as folder:
+            for mesh, device in (("{fsdp: 4, tp: 2}", "h100-sxm"),
+                                 ("{fsdp: -1, tp: 2}", "h200-sxm")):
+                with open(os.path.join(folder, "m.yaml"), "w",
+                          encoding="utf-8") as file:
+                    file.write(f"axes: {mesh}\ndevice: {device}\n")
+                with open(os.path.join(folder, "shardc.yaml"), "w",
+                          encoding="utf-8") as file:
+                    file.write("version: 1\ntargets:\n  train:\n    mesh: "
+                               "m.yaml\n    rules: [auto]\n    model: "
+                               "config.json\n    batch: 64\n    seq: 2048\n")
+                shutil.copy(model, os.path.join(folder, "config.json"))
+                found = self.described(
+                    run("search", "--devices", "16", "--format", "json",
+                        "--prove", "0", cwd=folder), 0)
+                sizes = found["winner"]["mesh"].values()
+                self.assertEqual(math.prod(sizes), 16)
+                alone = self.described(
+                    run("search", "--no-project", "--devices", "16",
+                        "--profile", device, "--rules", "auto", "--model",
+                        model, "--batch", "64", "--seq", "2048", "--format",
+                        "json", "--prove", "0"), 0)
+                self.assertEqual(found["winner"]["mesh"],
+                                 alone["winner"]["mesh"])
+                self.assertEqual(found["winner"]["expected_s"],
+                                 alone["winner"]["expected_s"])
+            with open(os.path.join(folder, "m.yaml"), "w",
+                      encoding="utf-8") as file:
+                file.write("axes: {fsdp: 4, tp: 2}\n")
+            for words in (["--keep", "mesh"], ["--mesh", "m.yaml"]):
+                got = self.check(run("search", "--devices", "16", "--profile",
+                                     "h100-sxm", *words, cwd=folder), 2)
+                self.assertIn("the axes make 4 * 2 = 8 devices, not 16",
+                              got.err)
 
     def test_cost_prints_the_same_figures(self):
         for name in ("llama-3.2-1b", "mixtral-8x7b"):
