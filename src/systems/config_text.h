@@ -1,9 +1,7 @@
 // Directory: systems. Reads the configurations of training and serving systems
 // (Megatron-LM, torchtitan, DeepSpeed, Accelerate, vLLM, SGLang), and computes
 // what the system makes of them: its mesh, its stages, and what each rank
-// holds. Each system is described by a file of the folder systems/. Its files
-// include headers of these directories: source, model, yaml, parse, families,
-// match, roles.
+// holds. Each system is described by a file of the folder systems/.
 // Its files include headers of these directories: source, model, yaml, parse,
 // match, families, roles.
 //
@@ -14,6 +12,8 @@
 #define SHARDC_SYSTEMS_CONFIG_TEXT_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +65,10 @@ struct ConfigText {
   Place place;
 };
 
+// Variables of the environment that the user gives, by their names. `1` is the
+// first argument of a script.
+using Environment = std::map<std::string, std::string>;
+
 // Returns the form that the name of a file, or else its content, has.
 TextForm FormOf(std::string_view file, std::string_view text);
 
@@ -72,10 +76,12 @@ TextForm FormOf(std::string_view file, std::string_view text);
 // with flags, and a Python file one for each of its functions. Returns no
 // configuration after a finding.
 std::vector<ConfigText> ReadConfigTexts(const SourceRef& source,
-                                        Findings& findings);
+                                        Findings& findings,
+                                        const Environment& environment = {});
 
 // The readers of single forms.
-std::vector<ConfigText> ReadShell(const SourceRef& source);
+std::vector<ConfigText> ReadShell(const SourceRef& source,
+                                  const Environment& environment);
 std::vector<ConfigText> ReadToml(const SourceRef& source, Findings& findings);
 std::vector<ConfigText> ReadPython(const SourceRef& source);
 
@@ -86,7 +92,8 @@ ConfigText CommandOf(std::vector<Word> words);
 // Returns the words of shell text at a place of a file, such as a line of a
 // manifest.
 std::vector<std::vector<Word>> ShellCommands(const SourceRef& source,
-                                             size_t begin, size_t end);
+                                             size_t begin, size_t end,
+                                             const Environment& environment);
 
 // Returns the key with `_` in place of `-`, and without dashes before it.
 std::string NormalKey(std::string_view written);

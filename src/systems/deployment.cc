@@ -97,6 +97,32 @@ std::string FoldNumbers(std::string_view name, std::string_view with) {
   return out;
 }
 
+// Returns whether a command has the words of a command of a system.
+bool Runs(const ConfigText& text, const std::vector<std::string>& commands) {
+  std::string words;
+  for (const std::string& word : text.words) AppendItem(words, " ", word);
+  for (const Setting& setting : text.settings) {
+    // Variables of the file are in each of its commands.
+    if (setting.key.starts_with("env.")) continue;
+    for (const Word& value : setting.values) {
+      AppendItem(words, " ", value.text);
+    }
+  }
+  words = " " + words + " ";
+  for (const std::string& command : commands) {
+    for (size_t at = words.find(command); at != std::string::npos;
+         at = words.find(command, at + 1)) {
+      const char before = words[at - 1];
+      const size_t end = at + command.size();
+      if ((before == ' ' || before == '/' || before == '=') &&
+          words[end] == ' ') {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 class Deployer {
  public:
   Deployer(const System& system, const ConfigText& text,
@@ -132,7 +158,14 @@ class Deployer {
  private:
   void ReadSettings() {
     std::set<std::string> unknown;
+    const auto removed = RemovedKeys();
     for (const Setting& setting : text_.settings) {
+      if (std::any_of(removed.begin(), removed.end(),
+                      [&](const std::string& one) {
+                        return IsKey(one, setting.key);
+                      })) {
+        continue;
+      }
       ReadSetting(setting, unknown);
       // The flags after a script are those of the script.
       const bool script = !setting.values.empty() &&
@@ -141,12 +174,16 @@ class Deployer {
     }
     ReportUnknown();
     ReportOpen();
+    CheckCommand();
     for (const std::string& one : inputs_.set) {
       const size_t equals = std::min(one.find('='), one.size());
       const SourceRef source = MakeSource("--set", one);
       const std::string key = NormalKey(one.substr(0, equals));
       const SystemKey* known = system_.FindKey(key);
       const Place place{source, 0, equals};
+      // A variable of the script, or a key that is removed.
+      if (known == nullptr && key.starts_with("env.")) continue;
+      if (equals + 1 == one.size()) continue;
       if (known == nullptr || equals == one.size()) {
         findings_.Add(code::kUsage, place,
                       known == nullptr
@@ -168,6 +205,31 @@ class Deployer {
       if (text_.words[i] != "serve" || known_.contains("model_path")) continue;
       known_["model_path"] = {text_.words[i + 1], true, text_.place, "serve"};
     }
+  }
+
+  // Returns whether a key is the one that a user names, or is below a section.
+  static bool IsKey(std::string_view named, std::string_view key) {
+    return FitsGlob(named, key) || FitsGlob("*." + std::string(named), key);
+  }
+
+  // Returns the keys that `--set KEY=` removes from the configuration.
+  std::vector<std::string> RemovedKeys() {
+    std::vector<std::string> out;
+    for (const std::string& one : inputs_.set) {
+      if (one.starts_with("env.") || one.find('=') + 1 != one.size()) continue;
+      const std::string key = NormalKey(one.substr(0, one.size() - 1));
+      const bool any = std::any_of(
+          text_.settings.begin(), text_.settings.end(),
+          [&](const Setting& setting) { return IsKey(key, setting.key); });
+      if (!any) {
+        findings_.Add(code::kUsage,
+                      Place{MakeSource("--set", one), 0, key.size()},
+                      "the configuration has no key " + ShortQuote(key),
+                      "`--set KEY=` removes a key of the file");
+      }
+      out.push_back(key);
+    }
+    return out;
   }
 
   // Adds a warning for each expansion that may have further keys.
@@ -199,10 +261,6 @@ class Deployer {
                                                    : spelling);
       }
     }
-    const std::string otherwise =
-        "if it changes nothing that a rank holds, leave it out of the text "
-        "that "
-        "is imported";
     if (out_.no_model.empty()) {
       out_.no_model =
           "the key " + ShortQuote(unknown_.front()->written) + " is not known";
@@ -212,7 +270,10 @@ class Deployer {
         Report(code::kConfigNotUnderstood, setting->place,
                "the key " + ShortQuote(setting->written) + " of " +
                    system_.title + " is not known",
-               DidYouMean(setting->key, names, otherwise));
+               DidYouMean(setting->key, names,
+                          "if it changes nothing that a rank holds, remove it: "
+                          "`--set " +
+                              setting->key + "=`"));
       }
       return;
     }
@@ -235,12 +296,13 @@ class Deployer {
   }
 
   void ReadSetting(const Setting& setting, std::set<std::string>& unknown) {
-    for (const auto& [key, what] : system_.unsupported) {
-      if (!FitsGlob(key, setting.key)) continue;
-      const bool off = !setting.values.empty() &&
-                       IsAmong(setting.values[0].text,
-                               std::vector<std::string>{"false", "False", "0",
-                                                        "1", "none", "None"});
+    for (const auto& [key, what, unless] : system_.unsupported) {
+      if (!IsKey(key, setting.key)) continue;
+      const std::vector<std::string> no = {"false", "False", "0",
+                                           "1",     "none",  "None"};
+      const bool off =
+          !setting.values.empty() && (IsAmong(setting.values[0].text, no) ||
+                                      IsAmong(setting.values[0].text, unless));
       if (off) return;
       Report(code::kConfigNotUnderstood, setting.place,
              "the effect of " + ShortQuote(setting.written) +
@@ -285,8 +347,21 @@ class Deployer {
     // A script of a launcher follows flags without values.
     if (value.text.ends_with(".py")) value.text = "true";
     // The program that reads the file sets the value.
-    if (value.text == "auto") value.unknown = true;
+    if (value.text == "auto") {
+      value.unknown = true;
+      known_[key->name + "_auto"] = {"true", false, value.place, value.written};
+    }
     undetermined_.erase(key->name);
+    // A list of YAML may have several models, each with its own value.
+    const auto before = known_.find(key->name);
+    const bool several = text_.form == TextForm::kYaml &&
+                         before != known_.end() && !before->second.unknown &&
+                         before->second.text != value.text;
+    if (several) {
+      undetermined_.insert_or_assign(
+          key->name, std::pair(setting, "the file has several values of it"));
+      value.unknown = true;
+    }
     if (setting.conditional ||
         (!setting.values.empty() && setting.values[0].conditional)) {
       undetermined_.insert_or_assign(
@@ -413,9 +488,11 @@ class Deployer {
   void Undetermined(const std::string& what, const std::string& why) {
     ReportUndetermined();
     if (!undetermined_.empty()) return;
-    Report(code::kConfigUndetermined, text_.place, what + " not known: " + why,
-           "give the number of devices as `--devices N`, the model's sizes as "
-           "`--model config.json`, or a key as `--set KEY=VALUE`");
+    Report(
+        code::kConfigUndetermined, text_.place, what + " not known: " + why,
+        "give the number of devices as `--devices N`, the model's sizes as "
+        "`--model config.json`, a key as `--set KEY=VALUE`, or a variable of "
+        "a script as `--set env.NAME=VALUE`");
   }
 
   // Adds a finding for each key whose value the file does not have.
@@ -425,7 +502,8 @@ class Deployer {
       Report(code::kConfigUndetermined, found.first.place,
              "the value of " + ShortQuote(found.first.written) +
                  " is not known: " + found.second,
-             "give it as `--set " + key + "=VALUE`");
+             "give it as `--set " + key +
+                 "=VALUE`, or the variable as `--set env.NAME=VALUE`");
     }
   }
 
@@ -571,6 +649,39 @@ class Deployer {
         out_.step.emplace_back(row.key, *text);
       }
     }
+  }
+
+  // Adds a finding if the command is none of the system's own: it runs another
+  // kind of model, or a program that is taken for one of the system's.
+  void CheckCommand() {
+    if (text_.form != TextForm::kShell) return;
+    for (const auto& [command, what] : system_.other_models) {
+      if (!Runs(text_, {command})) continue;
+      if (out_.no_model.empty()) {
+        out_.no_model = "`" + command + "` trains another model: " + what;
+      }
+      return;
+    }
+    if (Runs(text_, system_.commands) || system_.commands.empty()) return;
+    if (text_.settings.empty() || text_.words.empty()) return;
+    std::string program;
+    for (const std::string& word : text_.words) {
+      if (program.empty() || word.ends_with(".py")) program = word;
+    }
+    for (const Setting& setting : text_.settings) {
+      for (const Word& value : setting.values) {
+        if (value.text.ends_with(".py")) program = value.text;
+      }
+    }
+    Finding one;
+    one.code = &code::kConfigUndetermined;
+    one.level = inputs_.lenient ? Level::kNote : Level::kWarning;
+    one.place = text_.place;
+    one.message = ShortQuote(program) + " is read as " +
+                  Quote(system_.commands.front()) + " of " + system_.title +
+                  ", because of its keys";
+    one.help = "other parameters than its model has are not in these figures";
+    findings_.Add(std::move(one));
   }
 
   bool MakeManifest() {
@@ -1132,40 +1243,62 @@ bool IsOf(const System& system, const ConfigText& text) {
     if (!text.words.empty() && IsAmong(text.words.front(), kOthers)) {
       return false;
     }
-    std::string words;
-    for (const std::string& word : text.words) AppendItem(words, " ", word);
-    for (const Setting& setting : text.settings) {
-      for (const Word& value : setting.values) {
-        AppendItem(words, " ", value.text);
-      }
-    }
-    words = " " + words + " ";
-    for (const std::string& command : system.commands) {
-      for (size_t at = words.find(command); at != std::string::npos;
-           at = words.find(command, at + 1)) {
-        const char before = words[at - 1];
-        const size_t end = at + command.size();
-        if ((before == ' ' || before == '/' || before == '=') &&
-            (words[end] == ' ')) {
-          return true;
-        }
-      }
-    }
+    if (Runs(text, system.commands)) return true;
   }
   if (DividesRanks(system, text) == Divides::kNot) return false;
-  if (text.form == TextForm::kShell) return system.commands.empty();
+  if (text.form == TextForm::kShell) {
+    return system.commands.empty() || system.any_command;
+  }
   return true;
 }
+
+namespace {
+
+// Adds a finding for each variable that the text does not use.
+void CheckNames(const System& system, const Source& source,
+                const Environment& environment, Findings& findings) {
+  for (const auto& [name, text] : environment) {
+    bool used = system.FindKey("env." + name) != nullptr;
+    for (const std::string_view sign : {"$", "${", "$((", "oc.env:", "$("}) {
+      used = used ||
+             source.text().find(std::string(sign) + name) != std::string::npos;
+    }
+    // A file that the script sources may use it.
+    used = used || source.text().find("source ") != std::string::npos;
+    if (used) continue;
+    findings.Add(code::kUsage,
+                 Place{MakeSource("--set", "env." + name + "=" + text), 0,
+                       name.size() + 4},
+                 "no text of the file has the variable `" + name + "`",
+                 "write `--set env.NAME=VALUE` with a name that follows a `$` "
+                 "in the file");
+  }
+}
+
+}  // namespace
 
 std::optional<ConfigText> ReadConfig(const System& system,
                                      const SourceRef& source,
                                      const std::string& name,
-                                     Findings& findings) {
+                                     Findings& findings,
+                                     const Environment& environment) {
   const size_t before = findings.errors();
-  auto texts = ReadConfigTexts(source, findings);
+  auto texts = ReadConfigTexts(source, findings, environment);
+  CheckNames(system, *source, environment, findings);
   if (findings.errors() > before) return std::nullopt;
-  std::erase_if(texts,
-                [&](const ConfigText& text) { return !IsOf(system, text); });
+  const bool marked =
+      std::any_of(texts.begin(), texts.end(),
+                  [&](const ConfigText& text) { return IsOf(system, text); });
+  // A mapping without a mark, in which all axes have their defaults, is of the
+  // system that the user names if it has a key of it.
+  std::erase_if(texts, [&](const ConfigText& text) {
+    if (marked) return !IsOf(system, text);
+    return text.form == TextForm::kShell || text.form == TextForm::kPython ||
+           std::none_of(text.settings.begin(), text.settings.end(),
+                        [&](const Setting& setting) {
+                          return system.FindKey(setting.key) != nullptr;
+                        });
+  });
   // A command with keys of parallelism comes before one without.
   std::stable_partition(texts.begin(), texts.end(),
                         [&](const ConfigText& text) {

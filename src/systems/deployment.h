@@ -30,7 +30,8 @@ struct ConfigInputs {
   std::string families;  // the folder of the user's descriptions
   // Reads a manifest, because this room reads no files of other formats.
   std::optional<Manifest> given_manifest = std::nullopt;
-  // Further settings, `key=value`, which replace those of the file.
+  // Further settings, `key=value`, which replace those of the file. `key=`
+  // removes a key; `env.NAME=value` are variables, which ReadConfig has read.
   std::vector<std::string> set = {};
   // Whether keys and values that are not known are notes, and what does not
   // depend on them is computed.
@@ -128,11 +129,13 @@ bool IsOf(const System& system, const ConfigText& text);
 
 // Reads the configurations of a file that are of the system, and returns the
 // one with this name or, if `name` is empty, the only one or the first command.
-// Returns nullopt after a finding.
+// Returns nullopt after a finding, such as a variable of `environment` that the
+// file does not have.
 std::optional<ConfigText> ReadConfig(const System& system,
                                      const SourceRef& source,
                                      const std::string& name,
-                                     Findings& findings);
+                                     Findings& findings,
+                                     const Environment& environment = {});
 
 // Computes the deployment of a configuration. Findings state what the system
 // refuses, what it does silently, keys that are not known, and values that the

@@ -9,6 +9,8 @@
 // A list of words in YAML that begin with dashes is a command line, as in the
 // `args` of a container.
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -40,15 +42,113 @@ void AddSetting(ConfigText& out, std::string key, std::string written,
   setting.values.push_back(std::move(value));
 }
 
+// Replaces references in the values of a mapping: `${a.b}` and `${.b}` to
+// another key, and variables of the environment with the value that stands for
+// one that is not set, `${TP:4}`, `${TP:-4}`, `${oc.env:TP,4}`. Other
+// references are not known.
+class References {
+ public:
+  References(ConfigText& text, const Environment& environment)
+      : text_(text), environment_(environment) {}
+
+  void Resolve() {
+    for (Setting& setting : text_.settings) {
+      for (Word& word : setting.values) {
+        constexpr int kMostRounds = 8;
+        for (int round = 0; round < kMostRounds; ++round) {
+          if (!Replace(setting.key, word)) break;
+        }
+        if (word.unknown.empty() && word.text.find("${") != word.text.npos) {
+          word.unknown = "its references follow one another without an end";
+        }
+      }
+    }
+  }
+
+ private:
+  // Replaces the first reference. Returns false if there is none.
+  bool Replace(const std::string& key, Word& word) const {
+    // References inside of a reference come first.
+    const size_t end = word.text.find('}');
+    if (end == std::string::npos || !word.unknown.empty()) return false;
+    const size_t begin = word.text.rfind("${", end);
+    if (begin == std::string::npos) return false;
+    const std::string inner = word.text.substr(begin + 2, end - begin - 2);
+    const auto value = ValueOf(key, inner);
+    if (!value) {
+      word.unknown = "`${" + inner + "}` has no value in this file";
+      return false;
+    }
+    word.text.replace(begin, end + 1 - begin, *value);
+    return true;
+  }
+
+  // Returns the product of numbers that commas separate.
+  static std::optional<std::string> Product(std::string_view text) {
+    int64_t out = 1;
+    while (!text.empty()) {
+      const size_t end = std::min(text.find(','), text.size());
+      const std::string_view one = Trim(text.substr(0, end));
+      int64_t number = 0;
+      const auto read =
+          std::from_chars(one.data(), one.data() + one.size(), number);
+      if (read.ec != std::errc() || read.ptr != one.data() + one.size() ||
+          __builtin_mul_overflow(out, number, &out)) {
+        return std::nullopt;
+      }
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return std::to_string(out);
+  }
+
+  std::optional<std::string> ValueOf(const std::string& key,
+                                     std::string inner) const {
+    for (const std::string_view prefix : {"oc.env:", "env:"}) {
+      if (inner.starts_with(prefix)) inner.erase(0, prefix.size());
+    }
+    const size_t sign = inner.find_first_of(":,");
+    const std::string name = inner.substr(0, sign);
+    if (name == "multiply" && sign != std::string::npos) {
+      return Product(inner.substr(sign + 1));
+    }
+    const auto given = environment_.find(name);
+    if (given != environment_.end()) return given->second;
+    if (sign != std::string::npos) {
+      const bool dash = inner.substr(sign).starts_with(":-");
+      return inner.substr(sign + (dash ? 2 : 1));
+    }
+    std::string path = NormalKey(name);
+    // Each dot at the beginning is the mapping around the key.
+    for (std::string of = key; path.starts_with('.');) {
+      const size_t dot = of.rfind('.');
+      of = dot == std::string::npos ? "" : of.substr(0, dot);
+      path.erase(0, 1);
+      if (!path.starts_with('.')) path = of.empty() ? path : of + "." + path;
+    }
+    for (const Setting& other : text_.settings) {
+      if (other.key == path && other.values.size() == 1) {
+        return other.values[0].text;
+      }
+    }
+    return std::nullopt;
+  }
+
+  ConfigText& text_;
+  const Environment& environment_;
+};
+
 class YamlConfigs {
  public:
-  explicit YamlConfigs(const YamlDocument& document) : document_(document) {}
+  YamlConfigs(const YamlDocument& document, const Environment& environment)
+      : document_(document), environment_(environment) {}
 
   std::vector<ConfigText> Read() {
     whole_.form = TextForm::kYaml;
     whole_.source = document_.source();
     whole_.place = Place{document_.source()};
+    Variables(document_.root(), 0);
     Node(document_.root(), "", {}, 0);
+    References(whole_, environment_).Resolve();
     std::vector<ConfigText> out;
     if (!whole_.settings.empty()) out.push_back(std::move(whole_));
     for (ConfigText& command : commands_) out.push_back(std::move(command));
@@ -74,9 +174,7 @@ class YamlConfigs {
         plain = plain && item.IsScalar();
         if (item.IsScalar()) AppendItem(text, ", ", item.text);
         if (item.IsMapping()) Node(item, path, key, depth + 1);
-        if (item.IsScalar() && item.text.find('\n') != std::string::npos) {
-          Shell(item);
-        }
+        if (item.IsScalar() && IsScript(item.text)) Shell(item);
       }
       if (plain && key != nullptr) {
         AddSetting(whole_, path, key->text, document_.PlaceOf(*key),
@@ -90,11 +188,52 @@ class YamlConfigs {
                {node.text, document_.PlaceOf(node), {}, false});
   }
 
+  // Returns whether a word of a container's command is a script of its own.
+  static bool IsScript(std::string_view text) {
+    return text.find('\n') != std::string_view::npos ||
+           (!text.starts_with('-') &&
+            text.find(" --") != std::string_view::npos);
+  }
+
+  // Keeps the variables of the lists `env` of containers:
+  //
+  //   env: [{name: TP, value: "4"}]
+  void Variables(const YamlNode& node, int depth) {
+    if (depth > kDeepestNesting) return;
+    for (const YamlNode& item : node.items) Variables(item, depth + 1);
+    for (const YamlMember& member : node.members) {
+      Variables(member.value, depth + 1);
+      if (member.key.text != "env") continue;
+      for (const YamlNode& item : member.value.items) {
+        const YamlNode* name = MemberOf(item, "name");
+        const YamlNode* value = MemberOf(item, "value");
+        const bool both = name != nullptr && value != nullptr &&
+                          name->IsScalar() && value->IsScalar();
+        if (both) environment_.emplace(name->text, value->text);
+      }
+    }
+  }
+
+  // Replaces `$(NAME)` in a word of a container's command.
+  void Expand(Word& word) const {
+    const size_t begin = word.text.find("$(");
+    const size_t end = word.text.find(')', std::min(begin, word.text.size()));
+    if (begin == std::string::npos || end == std::string::npos) return;
+    const std::string name = word.text.substr(begin + 2, end - begin - 2);
+    const auto known = environment_.find(name);
+    if (known == environment_.end()) {
+      word.unknown = "`$(" + name + ")` has no value in this file";
+    } else {
+      word.text.replace(begin, end + 1 - begin, known->second);
+    }
+  }
+
   // Reads a scalar that is shell text. The places of its words are those of the
   // scalar.
   void Shell(const YamlNode& node) {
     const SourceRef text = MakeSource(document_.source()->name(), node.text);
-    for (auto& command : ShellCommands(text, 0, node.text.size())) {
+    for (auto& command :
+         ShellCommands(text, 0, node.text.size(), environment_)) {
       for (Word& word : command) word.place = PlaceIn(node, word);
       ConfigText one = CommandOf(std::move(command));
       if (one.settings.empty()) continue;
@@ -130,8 +269,9 @@ class YamlConfigs {
       for (const YamlNode& item : list->items) {
         if (!item.IsScalar()) continue;
         flags = flags || item.text.starts_with("--");
-        if (item.text.find('\n') != std::string::npos) continue;
-        words.push_back({item.text, document_.PlaceOf(item), {}, false});
+        if (IsScript(item.text)) continue;
+        Expand(words.emplace_back(
+            Word{item.text, document_.PlaceOf(item), {}, false}));
       }
     }
     if (!flags) return;
@@ -139,13 +279,15 @@ class YamlConfigs {
   }
 
   const YamlDocument& document_;
+  Environment environment_;
   ConfigText whole_;
   std::vector<ConfigText> commands_;
 };
 
 // Reads each document of a YAML file. The other documents are blanked, so that
 // places keep their offsets.
-std::vector<ConfigText> ReadYaml(const SourceRef& source, Findings& findings) {
+std::vector<ConfigText> ReadYaml(const SourceRef& source, Findings& findings,
+                                 const Environment& environment) {
   const std::string_view text = source->text();
   std::vector<size_t> begins = {0};
   for (size_t at = text.find("\n---"); at != std::string_view::npos;
@@ -166,7 +308,7 @@ std::vector<ConfigText> ReadYaml(const SourceRef& source, Findings& findings) {
     }
     const auto document = YamlDocument::Parse(one, findings);
     if (!document) return {};
-    for (ConfigText& read : YamlConfigs(*document).Read()) {
+    for (ConfigText& read : YamlConfigs(*document, environment).Read()) {
       out.push_back(std::move(read));
     }
   }
@@ -557,12 +699,13 @@ TextForm FormOf(std::string_view file, std::string_view text) {
 }
 
 std::vector<ConfigText> ReadConfigTexts(const SourceRef& source,
-                                        Findings& findings) {
+                                        Findings& findings,
+                                        const Environment& environment) {
   switch (FormOf(source->name(), source->text())) {
     case TextForm::kShell:
-      return ReadShell(source);
+      return ReadShell(source, environment);
     case TextForm::kYaml:
-      return ReadYaml(source, findings);
+      return ReadYaml(source, findings, environment);
     case TextForm::kJson: {
       const auto document = JsonDocument::Parse(source, findings);
       if (document == nullptr) return {};

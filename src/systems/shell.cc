@@ -6,16 +6,20 @@
 //
 // A variable that the text does not set, the output of a command, and a
 // variable with different values in the branches of a condition are not known:
-// the words that need them state why.
+// the words that need them state why. Files that the script sources by a path
+// next to it are read for their variables.
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
+#include "source/file.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 #include "systems/config_text.h"
+#include "systems/shell_branches.h"
 
 namespace shardc::systems {
 namespace {
@@ -25,9 +29,26 @@ bool BeginsFlag(std::string_view text) {
   return !IsDigit(text[1]) && text[1] != '.' && text != "--";
 }
 
+// Returns whether an expansion without a value may be further flags rather than
+// the value of one: `$@`, `${MORE[@]}`, `$EXTRA_ARGS`.
+bool MayBeFlags(std::string_view text) {
+  if (!text.starts_with('$')) return false;
+  if (text == "$@" || text == "$*" || text.ends_with("[@]")) return true;
+  const std::string name = FoldCase(text);
+  constexpr std::string_view kWords[] = {"arg",   "opt", "flag",
+                                         "extra", "cmd", "param"};
+  return std::any_of(
+      std::begin(kWords), std::end(kWords),
+      [&](std::string_view one) { return name.find(one) != name.npos; });
+}
+
 // The limits on the words of one script, and on how deep expansions nest.
 constexpr size_t kMostWords = 100000;
 constexpr int kDeepestExpansion = 16;
+// The limits on the files that a script sources.
+constexpr int kDeepestFile = 4;
+constexpr int kMostFiles = 32;
+constexpr int64_t kLongestFile = int64_t{256} << 10;
 
 struct Variable {
   std::string text;
@@ -50,16 +71,18 @@ bool IsLayout(std::string_view word) {
 
 class Reader {
  public:
-  explicit Reader(SourceRef source) : source_(std::move(source)) {}
+  Reader(SourceRef source, const Environment& environment)
+      : source_(std::move(source)), script_(source_) {
+    for (const auto& [name, text] : environment) {
+      const Word word{
+          text, Place{MakeSource("--set", "env." + name)}, {}, false};
+      variables_[name] = {text, {word}, {}};
+      given_.insert(name);
+    }
+  }
 
   std::vector<std::vector<Word>> Read(size_t begin, size_t end) {
-    text_ = source_->text().substr(0, end);
-    at_ = begin;
-    while (at_ < text_.size() && words_ < kMostWords) {
-      auto command = Command();
-      if (!command.empty()) out_.push_back(std::move(command));
-      if (at_ < text_.size()) ++at_;
-    }
+    ReadCommands(begin, end);
     return std::move(out_);
   }
 
@@ -96,39 +119,138 @@ class Reader {
     }
   }
 
+  // Returns an option of the scheduler in its long form:
+  //
+  //   -N 4                 ->  --nodes 4
+  //   --gres=gpu:a100:8    ->  --gpus-per-node 8
+  static std::string SchedulerOption(std::string_view text) {
+    constexpr std::string_view kGpus = "--gres=gpu:";
+    if (text.starts_with(kGpus)) {
+      return "--gpus-per-node " + std::string(text.substr(text.rfind(':') + 1));
+    }
+    if (text.starts_with("--")) return std::string(text);
+    constexpr std::string_view kNodes = "-N";
+    if (!text.starts_with(kNodes)) return {};
+    std::string_view value = Trim(text.substr(kNodes.size()));
+    if (value.starts_with('=')) value.remove_prefix(1);
+    return "--nodes " + std::string(value);
+  }
+
+  // Sets the variables that the scheduler sets by one of its options.
+  void SetOfScheduler(const Word& option) {
+    constexpr std::pair<std::string_view, std::string_view> kVariables[] = {
+        {"--nodes", "SLURM_JOB_NUM_NODES"},
+        {"--nodes", "SLURM_NNODES"},
+        {"--gpus-per-node", "SLURM_GPUS_PER_NODE"},
+        {"--gpus-per-node", "SLURM_GPUS_ON_NODE"},
+        {"--ntasks-per-node", "SLURM_NTASKS_PER_NODE"}};
+    const size_t equals =
+        std::min(option.text.find_first_of("= "), option.text.size());
+    if (equals == option.text.size()) return;
+    Word value = option;
+    value.text = Trim(std::string_view(option.text).substr(equals + 1));
+    for (const auto& [name, variable] : kVariables) {
+      if (std::string_view(option.text).substr(0, equals) != name) continue;
+      Store(std::string(variable), {value.text, {value}, {}}, false);
+    }
+  }
+
   void Comment() {
     const size_t end = std::min(text_.find('\n', at_), text_.size());
     const std::string_view line = text_.substr(at_, end - at_);
     for (const std::string_view scheduler : {"#SBATCH", "#FLUX:", "#PBS"}) {
       if (!line.starts_with(scheduler)) continue;
-      const std::string_view rest = Trim(line.substr(scheduler.size()));
-      if (rest.starts_with("--")) {
-        options_.push_back({std::string(rest), At(at_, end), {}, false});
-      }
+      std::string_view rest = line.substr(scheduler.size());
+      rest = Trim(rest.substr(0, rest.find(" #")));
+      const std::string option = SchedulerOption(rest);
+      if (option.empty()) continue;
+      options_.push_back({option, At(at_, end), {}, false});
+      SetOfScheduler(options_.back());
     }
     at_ = end;
   }
 
+  void ReadCommands(size_t begin, size_t end) {
+    text_ = source_->text().substr(0, end);
+    at_ = begin;
+    while (at_ < text_.size() && words_ < kMostWords) {
+      auto command = Command();
+      if (!command.empty()) out_.push_back(std::move(command));
+      if (at_ < text_.size()) ++at_;
+    }
+  }
+
   // Reads a command up to its end. Assignments are kept, and other words are
-  // returned.
+  // returned, if the command is run.
   std::vector<Word> Command() {
     std::vector<Word> words;
+    bool assigns = false;
+    std::string here;  // the delimiter of a text that follows the line
     for (;;) {
       Skip();
       if (at_ >= text_.size() || EndsCommand(text_[at_])) break;
       if (text_[at_] == '<' || text_[at_] == '>') {
-        Redirect();
+        if (!words.empty() && words[0].text.starts_with('[')) {
+          words.push_back(
+              {std::string(1, text_[at_]), At(at_, at_ + 1), {}, false});
+          ++at_;
+        } else {
+          Redirect(here);
+        }
         continue;
       }
-      if (Assigns(words)) continue;
+      if (Assigns(words)) {
+        assigns = true;
+        continue;
+      }
+      const size_t begin = at_;
       AppendWord(words);
+      const bool plain = words.size() == 1 && at_ > begin &&
+                         words[0].text == text_.substr(begin, at_ - begin);
+      if (plain && branches_.Keyword(words[0].text)) words.clear();
       if (words_ >= kMostWords) break;
     }
-    Note(words);
+    const bool printed =
+        !words.empty() && (words[0].text == "cat" || words[0].text == "tee");
+    if (!here.empty() && printed) SkipHere(here);
+    const Truth live = branches_.live();
+    const bool test = branches_.Command(words, End(), assigns);
+    if (test || live == Truth::kFalse) return {};
+    if (Sources(words) || Reparses(words)) return {};
+    // A command that a condition guards is not in one branch of many.
+    const bool has_flag = std::any_of(
+        words.begin(), words.end(),
+        [](const Word& word) { return word.text.starts_with("--"); });
+    if (live == Truth::kUnknown) {
+      for (Word& word : words) word.conditional = !has_flag;
+    }
     return words;
   }
 
-  void Redirect() {
+  // Reads how the command ends, up to the last character of the sign.
+  CommandEnd End() {
+    if (at_ >= text_.size()) return CommandEnd::kOther;
+    const std::string_view rest = text_.substr(at_);
+    CommandEnd out = CommandEnd::kOther;
+    if (rest.starts_with("&&") || rest.starts_with("||")) {
+      out = rest[0] == '&' ? CommandEnd::kAnd : CommandEnd::kOr;
+      ++at_;
+    } else if (rest.starts_with(";;")) {
+      ends_pattern_ = true;
+    } else if (rest[0] == ';' && ends_pattern_) {
+      ends_pattern_ = false;
+      branches_.EndOfPattern();
+    } else if (rest[0] == ')') {
+      out = CommandEnd::kParenthesis;
+    } else if (rest[0] == '|') {
+      out = CommandEnd::kBar;
+    }
+    return out;
+  }
+
+  void Redirect(std::string& here) {
+    const bool begins_here = text_.substr(at_).starts_with("<<") &&
+                             !text_.substr(at_).starts_with("<<<");
     while (at_ < text_.size() && std::string_view("<>&-").find(text_[at_]) !=
                                      std::string_view::npos) {
       ++at_;
@@ -136,28 +258,87 @@ class Reader {
     Skip();
     std::vector<Word> ignored;
     if (at_ < text_.size() && !EndsCommand(text_[at_])) AppendWord(ignored);
+    if (begins_here && !ignored.empty()) here = ignored[0].text;
   }
 
-  // Counts the conditions around a command.
-  void Note(std::vector<Word>& words) {
-    while (!words.empty()) {
-      const std::string& first = words[0].text;
-      if (first == "if" || first == "case") ++depth_;
-      if ((first == "fi" || first == "esac") && depth_ > 0) --depth_;
-      const bool keyword = first == "then" || first == "else" ||
-                           first == "do" || first == "elif" ||
-                           first == "exec" || first == "time" || first == "{";
-      if (!keyword) break;
-      words.erase(words.begin());
+  // Skips the lines up to one that has the delimiter alone.
+  void SkipHere(std::string_view delimiter) {
+    size_t line = std::min(text_.find('\n', at_), text_.size());
+    while (line < text_.size()) {
+      const size_t end = std::min(text_.find('\n', line + 1), text_.size());
+      if (Trim(text_.substr(line + 1, end - line - 1)) == delimiter) {
+        at_ = end;
+        return;
+      }
+      line = end;
     }
-    for (Word& word : words) word.conditional |= depth_ > 0;
-    // A command that a condition guards is not in one branch of many.
-    const bool has_flag = std::any_of(
-        words.begin(), words.end(),
-        [](const Word& word) { return word.text.starts_with("--"); });
-    if (depth_ > 0 && has_flag) {
-      for (Word& word : words) word.conditional = false;
+  }
+
+  // Reads the file of a command `source FILE`, if it is next to the script or
+  // below its folder. Returns whether the words are such a command.
+  bool Sources(const std::vector<Word>& words) {
+    if (words.size() < 2) return false;
+    if (words[0].text != "source" && words[0].text != ".") return false;
+    const std::string& path = words[1].text;
+    // A path that begins with the folder of the script has that folder.
+    const bool whole = path.starts_with(FolderOf(script_->name()) + "/");
+    if (!words[1].unknown.empty() || path.empty() ||
+        (path[0] == '/' && !whole) || files_ >= kMostFiles ||
+        depth_of_file_ >= kDeepestFile) {
+      return true;
     }
+    Findings unread;
+    const SourceRef file = ReadSource(
+        whole ? path : PathNextTo(script_->name(), path), unread, kLongestFile);
+    if (file == nullptr) return true;
+    ++files_;
+    ++depth_of_file_;
+    const SourceRef outer = std::exchange(source_, file);
+    const std::string_view all = text_;
+    const size_t back = at_;
+    // Its commands are not those of this script.
+    const auto commands = std::move(out_);
+    ReadCommands(0, file->text().size());
+    out_ = commands;
+    source_ = outer;
+    text_ = all;
+    at_ = back;
+    --depth_of_file_;
+    return true;
+  }
+
+  static std::string FolderOf(const std::string& file) {
+    const size_t slash = file.rfind('/');
+    return slash == std::string::npos ? "." : file.substr(0, slash);
+  }
+
+  // Reads a text that is run as a script: `bash -c "python x.py --a 1"`, or
+  // what follows `eval`. Returns whether the words have one.
+  bool Reparses(const std::vector<Word>& words) {
+    for (size_t i = 0; i < words.size(); ++i) {
+      const std::string& text = words[i].text;
+      if (text.find(" -") == std::string::npos || depth_of_split_ > 2) continue;
+      const bool option = i > 1 && words[i - 1].text.starts_with('-') &&
+                          words[i - 1].text.ends_with('c') &&
+                          words[i - 1].text.size() < 6;
+      if (!option && (i > 0 || words.size() > 1)) continue;
+      const SourceRef outer =
+          std::exchange(source_, MakeSource(source_->name(), text));
+      const std::string_view all = text_;
+      const size_t back = at_;
+      const size_t before = out_.size();
+      ++depth_of_split_;
+      ReadCommands(0, text.size());
+      --depth_of_split_;
+      for (size_t c = before; c < out_.size(); ++c) {
+        for (Word& word : out_[c]) word.place = words[i].place;
+      }
+      source_ = outer;
+      text_ = all;
+      at_ = back;
+      return true;
+    }
+    return false;
   }
 
   // Reads an assignment. Returns false if none follows.
@@ -264,7 +445,10 @@ class Reader {
   }
 
   void Store(const std::string& name, Variable value, bool appends) {
-    for (Word& word : value.words) word.conditional |= depth_ > 0;
+    const Truth live = branches_.live();
+    if (live == Truth::kFalse || given_.contains(name)) return;
+    const bool maybe = live == Truth::kUnknown;
+    for (Word& word : value.words) word.conditional |= maybe;
     const auto known = variables_.find(name);
     if (appends && known != variables_.end()) {
       AppendItem(known->second.text, " ", value.text);
@@ -272,9 +456,11 @@ class Reader {
       words.insert(words.end(), value.words.begin(), value.words.end());
       return;
     }
-    if (depth_ > 0 && known != variables_.end() &&
+    if (maybe && known != variables_.end() &&
         known->second.text != value.text) {
       value.unknown = "`" + name + "` is set in several branches of conditions";
+      const std::string why = branches_.why();
+      if (!why.empty()) value.unknown += ": " + why;
       for (Word& word : value.words) word.unknown = value.unknown;
       KeepFlags(known->second, value);
     }
@@ -363,14 +549,15 @@ class Reader {
   bool Expand(Word& word, std::vector<Word>* out, bool joined) {
     if (text_[at_] == '`') {
       const size_t end = std::min(text_.find('`', at_ + 1), text_.size());
-      Unknown(word, "the output of a command is not known");
+      Output(word, at_ + 1, end);
       at_ = std::min(end + 1, text_.size());
       return true;
     }
     if (text_.substr(at_).starts_with("$((")) return Arithmetic(word);
     if (text_.substr(at_).starts_with("$(")) {
+      const size_t begin = at_;
       SkipNested();
-      Unknown(word, "the output of a command is not known");
+      Output(word, begin, at_);
       return true;
     }
     ++at_;
@@ -383,7 +570,12 @@ class Reader {
       if (at_ < text_.size() && std::string_view("@*#?$!-").find(text_[at_]) !=
                                     std::string_view::npos) {
         const char special = text_[at_++];
-        if (special == '@' || special == '*') return false;
+        if (special == '@' || special == '*') {
+          Unknown(word, std::string("`$") + special +
+                            "` is the arguments of the script");
+          word.text += std::string("$") + special;
+          return true;
+        }
         Unknown(word, std::string("`$") + special + "` has no value here");
         return true;
       }
@@ -393,6 +585,29 @@ class Reader {
     const std::string name(text_.substr(at_, end - at_));
     at_ = end;
     return Insert(name, word, out, joined);
+  }
+
+  // Reads the output of a command. That of a command which finds the folder of
+  // the script is known: `$(cd "$(dirname "$0")/.." && pwd)`.
+  void Output(Word& word, size_t begin, size_t end) {
+    const std::string_view command = text_.substr(begin, end - begin);
+    const size_t folder = command.find("dirname");
+    const bool own = command.find("BASH_SOURCE") != std::string_view::npos ||
+                     command.find("$0") != std::string_view::npos;
+    if (folder == std::string_view::npos || !own) {
+      Unknown(word, "the output of a command is not known");
+      word.text += "`command`";
+      return;
+    }
+    word.text += FolderOf(source_->name());
+    size_t at = command.find(')', folder);
+    while (at < command.size() && (command[at] == ')' || command[at] == '"')) {
+      ++at;
+    }
+    if (at < command.size() && command[at] == '/') {
+      const size_t stop = command.find_first_of(" \t\n\"')&;", at);
+      word.text += command.substr(at, stop - at);
+    }
   }
 
   void SkipNested() {
@@ -422,8 +637,18 @@ class Reader {
     while (name_end < inner.size() && IsWordByte(inner[name_end])) ++name_end;
     const std::string name(inner.substr(0, name_end));
     std::string_view rest = inner.substr(name_end);
-    if (rest == "[@]" || rest == "[*]" || rest.empty()) {
-      return Insert(name, word, out, joined);
+    if (inner == "@" || inner == "*" || inner.starts_with("@:")) {
+      Unknown(word,
+              "`${" + std::string(inner) + "}` is the arguments of the script");
+      word.text += "$@";
+      return true;
+    }
+    const bool list = rest == "[@]" || rest == "[*]";
+    if (list || rest.empty()) {
+      const bool known = variables_.contains(name);
+      const bool any = Insert(name, word, out, joined);
+      if (list && !known) word.text += "[@]";
+      return any;
     }
     size_t skip = 0;
     for (const std::string_view op : {":-", ":=", "-", "="}) {
@@ -434,6 +659,7 @@ class Reader {
     }
     if (skip == 0) {
       Unknown(word, "`${" + std::string(inner) + "}` is not read");
+      word.text += "${" + std::string(inner) + "}";
       return true;
     }
     const auto known = variables_.find(name);
@@ -448,6 +674,7 @@ class Reader {
     }
     const std::string_view all = text_;
     const size_t back = at_;
+    const size_t before = word.text.size();
     at_ = inner_begin + name_end + skip;
     text_ = text_.substr(0, end);
     while (at_ < text_.size()) {
@@ -462,6 +689,10 @@ class Reader {
     text_ = all;
     at_ = back;
     --expansions_;
+    // `${A:=b}` sets the variable too.
+    const bool assigns = skip > 0 && rest[skip - 1] == '=';
+    if (assigns)
+      Store(name, {word.text.substr(before), {word}, word.unknown}, false);
     return true;
   }
 
@@ -611,6 +842,7 @@ class Reader {
       return joined || !value.text.empty();
     }
     if (value.words.empty()) return !word.text.empty();
+    if (HasBlank(value)) return InsertSplit(value, word, *out);
     Word first = value.words.front();
     first.text.insert(0, word.text);
     if (!word.unknown.empty()) first.unknown = word.unknown;
@@ -624,12 +856,55 @@ class Reader {
     return true;
   }
 
+  // Returns whether an element of an array has several words, which an
+  // expansion without quotes separates.
+  static bool HasBlank(const Variable& value) {
+    return std::any_of(
+        value.words.begin(), value.words.end(), [](const Word& one) {
+          return one.unknown.empty() &&
+                 one.text.find_first_of(" \t\n") != std::string::npos;
+        });
+  }
+
+  bool InsertSplit(const Variable& value, Word& word, std::vector<Word>& out) {
+    std::vector<Word> parts;
+    for (const Word& one : value.words) {
+      if (!one.unknown.empty()) {
+        parts.push_back(one);
+        continue;
+      }
+      for (std::string_view rest = one.text; !rest.empty();) {
+        const size_t begin =
+            std::min(rest.find_first_not_of(" \t\n"), rest.size());
+        const size_t end =
+            std::min(rest.find_first_of(" \t\n", begin), rest.size());
+        if (end > begin) {
+          Word& part = parts.emplace_back(one);
+          part.text = rest.substr(begin, end - begin);
+        }
+        rest.remove_prefix(end);
+      }
+    }
+    if (parts.empty()) return !word.text.empty();
+    parts.front().text.insert(0, word.text);
+    if (!word.unknown.empty()) parts.front().unknown = word.unknown;
+    words_ += parts.size();
+    word = std::move(parts.back());
+    parts.pop_back();
+    out.insert(out.end(), parts.begin(), parts.end());
+    return true;
+  }
+
   SourceRef source_;
+  const SourceRef script_;  // source_ may be a file that it sources
   std::string_view text_;
   size_t at_ = 0;
   size_t words_ = 0;
-  int depth_ = 0;  // the conditions around the command
+  Branches branches_;
+  bool ends_pattern_ = false;  // after the first `;` of `;;`
   int depth_of_split_ = 0;
+  int depth_of_file_ = 0, files_ = 0;
+  std::set<std::string> given_;  // variables that the user gives
   int expansions_ = 0;
   std::map<std::string, Variable> variables_;
   std::vector<Word> options_;
@@ -656,8 +931,10 @@ ConfigText CommandOf(std::vector<Word> words) {
     }
     if (!BeginsFlag(word.text)) {
       const bool value = last != nullptr && last->values.empty();
-      if (!value && !word.unknown.empty() && word.text.starts_with('$')) {
+      if (!word.unknown.empty() && word.text.starts_with('$') &&
+          (!value || MayBeFlags(word.text))) {
         out.open.push_back(word);
+        if (value) continue;
       }
       if (last != nullptr) {
         last->values.push_back(std::move(word));
@@ -684,12 +961,14 @@ ConfigText CommandOf(std::vector<Word> words) {
 }
 
 std::vector<std::vector<Word>> ShellCommands(const SourceRef& source,
-                                             size_t begin, size_t end) {
-  return Reader(source).Read(begin, end);
+                                             size_t begin, size_t end,
+                                             const Environment& environment) {
+  return Reader(source, environment).Read(begin, end);
 }
 
-std::vector<ConfigText> ReadShell(const SourceRef& source) {
-  Reader reader(source);
+std::vector<ConfigText> ReadShell(const SourceRef& source,
+                                  const Environment& environment) {
+  Reader reader(source, environment);
   auto commands = reader.Read(0, source->text().size());
   std::vector<ConfigText> out;
   for (auto& command : commands) {

@@ -15,12 +15,14 @@
 
 namespace shardc::keys {
 namespace {
-constexpr std::array<std::string_view, 26> kSystemKeys = {
-    "schema",   "name",   "title",  "versions", "evidence",    "commands",
-    "marks",    "words",  "keys",   "other",    "unsupported", "model_files",
-    "let",      "blocks", "tree",   "dtype",    "grids",       "splits",
-    "pads",     "stages", "checks", "step",     "export",      "factors",
-    "launcher", "opaque"};
+constexpr std::array<std::string_view, 28> kSystemKeys = {
+    "schema",      "name",        "title",       "versions", "evidence",
+    "commands",    "marks",       "words",       "keys",     "other",
+    "unsupported", "model_files", "let",         "blocks",   "tree",
+    "dtype",       "grids",       "splits",      "pads",     "stages",
+    "checks",      "step",        "export",      "factors",  "launcher",
+    "opaque",      "any_command", "other_models"};
+constexpr std::array<std::string_view, 2> kUnsupportedKeys = {"does", "unless"};
 constexpr std::array<std::string_view, 11> kCheckKeys = {
     "name", "when",    "level",  "silent",  "says", "help",
     "at",   "checked", "source", "example", "right"};
@@ -50,6 +52,8 @@ const KeyTable kSystemStages{"system.stages", "`stages`", kStagesKeys};
 const KeyTable kSystemStageRow{"system.stages.divide[]", "a division",
                                kStageRowKeys};
 const KeyTable kSystemExport{"system.export", "`export`", kExportKeys};
+const KeyTable kSystemUnsupported{"system.unsupported[]",
+                                  "a key of `unsupported`", kUnsupportedKeys};
 const KeyTable kSystemCannot{"system.export.cannot[]", "a row of `cannot`",
                              kCannotKeys};
 
@@ -122,6 +126,15 @@ class SystemReader {
     out.commands = Texts(*fields, "commands");
     out.marks = Texts(*fields, "marks");
     out.words = Texts(*fields, "words");
+    if (const YamlNode* any = fields->Find("any_command")) {
+      out.any_command =
+          ReadBool(context_, *any, "`any_command`").value_or(false);
+    }
+    if (const YamlNode* others = fields->Find("other_models")) {
+      for (const YamlMember& member : others->members) {
+        out.other_models.emplace_back(member.key.text, member.value.text);
+      }
+    }
     if (const YamlNode* launcher = fields->Find("launcher")) {
       out.launcher =
           ReadBool(context_, *launcher, "`launcher`").value_or(false);
@@ -241,8 +254,15 @@ class SystemReader {
     }
     if (const YamlNode* node = fields.Find("unsupported")) {
       for (const YamlMember& member : node->members) {
-        out.unsupported.emplace_back(NormalKey(member.key.text),
-                                     member.value.text);
+        System::Unsupported& one = out.unsupported.emplace_back();
+        one.key = NormalKey(member.key.text);
+        one.what = member.value.text;
+        if (!member.value.IsMapping()) continue;
+        const auto row =
+            Fields::Read(context_, member.value, keys::kSystemUnsupported);
+        if (!row) continue;
+        one.what = Text(*row, member.value, "does", true);
+        one.unless = Texts(*row, "unless");
       }
     }
     for (std::string& other : out.other) other = NormalKey(other);
@@ -498,7 +518,7 @@ const SystemKey* System::FindKey(std::string_view key) const {
 
 bool System::IsOther(std::string_view key) const {
   // A key may be below sections of a launcher: `MODEL_ARGS.seed`.
-  const size_t dot = key.rfind('.');
+  const size_t dot = key.find('.');
   if (dot != std::string_view::npos && IsOther(key.substr(dot + 1))) {
     return true;
   }

@@ -168,14 +168,24 @@ struct System {
   std::vector<std::string> commands;
   // Keys of which a configuration has at least one.
   std::vector<std::string> marks;
+  // Whether any command with one of the marks is a configuration, as programs
+  // that are made from the system's have its keys.
+  bool any_command = false;
+  // Words of commands whose models have other parameters, with what they are.
+  std::vector<std::pair<std::string, std::string>> other_models;
   // Whether the commands run a script, whose flags follow its name.
   bool launcher = false;
   // Texts of which a file has at least one if it has a configuration.
   std::vector<std::string> words;
   std::vector<SystemKey> keys;
   std::vector<std::string> other;  // keys without effect, with `*`
-  // Keys whose effect is not computed, with what they do.
-  std::vector<std::pair<std::string, std::string>> unsupported;
+  // Keys whose effect is not computed, with what they do, and values with which
+  // they do nothing.
+  struct Unsupported {
+    std::string key, what;
+    std::vector<std::string> unless;
+  };
+  std::vector<Unsupported> unsupported;
   // Names of files next to the configuration that have the model's sizes.
   std::vector<std::string> model_files;
   // What `let`, `blocks` and `tree` of the file state. The tree is empty if the
@@ -224,6 +234,7 @@ extern const KeyTable kSystemStages;
 extern const KeyTable kSystemStageRow;
 extern const KeyTable kSystemExport;
 extern const KeyTable kSystemCannot;
+extern const KeyTable kSystemUnsupported;
 
 }  // namespace shardc::keys
 

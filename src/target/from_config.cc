@@ -89,20 +89,60 @@ void AddRules(const std::string& file, std::string_view text,
   if (specs && rules) out.configs.push_back({file, "python", {}});
 }
 
+// Returns the system of a configuration: of those whose keys it has, the one
+// that knows most of its keys. Returns null if there is none.
+const systems::System* BestOf(const systems::ConfigText& text) {
+  const systems::System* best = nullptr;
+  size_t fewest = 0;
+  for (const systems::System& system : systems::Systems()) {
+    if (!systems::IsOf(system, text)) continue;
+    size_t unknown = 0;
+    for (const systems::Setting& setting : text.settings) {
+      const bool known =
+          system.FindKey(setting.key) != nullptr || system.IsOther(setting.key);
+      if (!known) ++unknown;
+    }
+    if (best != nullptr && unknown >= fewest) continue;
+    best = &system;
+    fewest = unknown;
+  }
+  return best;
+}
+
+// Returns whether a function of Python states the size of an axis above 1 as a
+// number. Others pass a value on.
+bool StatesRanks(const systems::System& system,
+                 const systems::ConfigText& text) {
+  return std::any_of(
+      text.settings.begin(), text.settings.end(),
+      [&](const systems::Setting& setting) {
+        const systems::SystemKey* key = system.FindKey(setting.key);
+        if (key == nullptr || !IsAmong(key->name, system.marks)) return false;
+        if (setting.values.empty() || !setting.values[0].unknown.empty()) {
+          return false;
+        }
+        const std::string& value = setting.values[0].text;
+        return !value.empty() && IsDigit(value[0]) && value != "1" &&
+               value != "0";
+      });
+}
+
 void AddSystems(const std::string& path, const std::string& file,
                 std::string text, FoundConfigs& out) {
   const SourceRef source = MakeSource(path, std::move(text));
   Findings own;
   const auto texts = systems::ReadConfigTexts(source, own);
   const bool python = file.ends_with(".py");
+  std::vector<const systems::System*> of;
+  for (const systems::ConfigText& one : texts) of.push_back(BestOf(one));
   for (const systems::System& system : systems::Systems()) {
     // Commands with keys of parallelism, or else the first command.
     std::vector<const systems::ConfigText*> chosen;
     bool divides = false;
     for (const systems::ConfigText& one : texts) {
-      if (!systems::IsOf(system, one)) continue;
+      if (of[static_cast<size_t>(&one - texts.data())] != &system) continue;
       const systems::Divides ranks = systems::DividesRanks(system, one);
-      if (python && ranks != systems::Divides::kYes) continue;
+      if (python && !StatesRanks(system, one)) continue;
       const bool keyed = ranks != systems::Divides::kNot;
       if (keyed && !divides) chosen.clear();
       divides = divides || keyed;
@@ -145,8 +185,16 @@ std::optional<systems::Deployment> DeployFile(const ConfigOrigin& origin,
   const size_t before = findings.errors();
   const SourceRef source = ReadSource(origin.file, findings);
   if (source == nullptr) return std::nullopt;
-  const auto text =
-      systems::ReadConfig(*system, source, origin.symbol, findings);
+  systems::Environment environment;
+  constexpr std::string_view kVariable = "env.";
+  for (const std::string& one : origin.set) {
+    const size_t equals = one.find('=');
+    if (!one.starts_with(kVariable) || equals == std::string::npos) continue;
+    environment[one.substr(kVariable.size(), equals - kVariable.size())] =
+        one.substr(equals + 1);
+  }
+  const auto text = systems::ReadConfig(*system, source, origin.symbol,
+                                        findings, environment);
   systems::ConfigInputs inputs;
   inputs.devices = origin.devices;
   inputs.model = origin.model;

@@ -407,6 +407,99 @@ class Forms(Case):
                     "megatron", "--devices", "8").err
                 self.assertNotIn("no module", right)
 
+    def shown(self, files, *command):
+        """Runs a command in a folder with the files."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                path = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            return run(*command, cwd=folder)
+
+    def test_variables_and_keys_that_the_user_sets(self):
+        script = ("SIZE=$1\nif [ $SIZE = 8B ]; then\n  TP=2\nelse\n  TP=8\nfi\n"
+                  "torchrun --nproc-per-node 8 pretrain_gpt.py "
+                  "--tensor-model-parallel-size $TP --colour red\n")
+        files = {"a.sh": script}
+        for more, tp in ((["--set", "env.1=8B"], 2),
+                         (["--set", "env.SIZE=70B"], 8),
+                         (["--set", "tensor-model-parallel-size=4"], 4)):
+            with self.subTest(more):
+                got = self.shown(files, "show", "config", "a.sh", "--format",
+                                 "json", *more)
+                self.assertEqual(json.loads(got.out)["grids"][0]["tp"], tp)
+        unset = self.shown(files, "import", "megatron", "a.sh")
+        self.assertIn("`--set colour=`", unset.err)
+        removed = self.shown(files, "import", "megatron", "a.sh", "--set",
+                             "colour=", "--set", "env.1=8B")
+        self.assertNotIn("colour", removed.err)
+        for option, words in (("env.NOTHING=1", "has the variable `NOTHING`"),
+                              ("shape=", "has no key `shape`")):
+            got = self.shown(files, "import", "megatron", "a.sh", "--set",
+                             option)
+            self.assertEqual(got.rc, 2)
+            self.assertIn(words, got.err)
+
+    def test_files_that_a_script_sources(self):
+        files = {"run/a.sh":
+                     'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\n'
+                     'source "$HERE/sizes/x.sh"\n. ./sizes/y.sh\n'
+                     "torchrun --nproc-per-node 8 pretrain_gpt.py "
+                     "--tensor-model-parallel-size $TP "
+                     "--pipeline-model-parallel-size $PP\n",
+                 "run/sizes/x.sh": "TP=2\n",
+                 "run/sizes/y.sh": "PP=4\nsource sizes/y.sh\n"}
+        got = self.shown(files, "show", "config", "run/a.sh", "--format",
+                         "json")
+        self.assertEqual(json.loads(got.out)["grids"],
+                         [{"pp": 4, "dp": 1, "cp": 1, "tp": 2}])
+
+    def test_commands_of_other_programs(self):
+        flags = (" --tensor-model-parallel-size 2 --num-layers 2 "
+                 "--hidden-size 64 --num-attention-heads 4 --vocab-size 128 "
+                 "--max-position-embeddings 64\n")
+        own = self.shown({"a.sh": "torchrun --nproc-per-node 8 mine.py" + flags},
+                         "import", "megatron", "a.sh")
+        self.assertEqual(own.rc, 0, own.err)
+        self.assertIn("`mine.py` is read as `pretrain_gpt.py`", own.err)
+        other = self.shown(
+            {"a.sh": "torchrun --nproc-per-node 8 pretrain_t5.py" + flags},
+            "import", "megatron", "a.sh")
+        self.assertEqual(other.rc, 2)
+        self.assertIn("T5 has an encoder and a decoder", other.err)
+
+    def test_several_values_of_a_list(self):
+        got = self.shown(
+            {"values.yaml": "servingEngineSpec:\n  modelSpec:\n"
+                            "    - vllmConfig: {tensorParallelSize: 2}\n"
+                            "    - vllmConfig: {tensorParallelSize: 4}\n"},
+            "import", "vllm", "values.yaml")
+        self.assertEqual(got.rc, 2)
+        self.assertIn("the file has several values of it", got.err)
+
+    def test_sizes_of_a_config_json(self):
+        files = {"a.yaml": "tensor_model_parallel_size: 2\n", "config.json":
+                 json.dumps({"model_type": "qwen3", "vocab_size": 1024,
+                             "hidden_size": 256, "head_dim": 64,
+                             "intermediate_size": 640, "num_hidden_layers": 2,
+                             "num_attention_heads": 8, "dtype": "bfloat16",
+                             "num_key_value_heads": 2})}
+        got = self.shown(files, "show", "config", "a.yaml", "--system",
+                         "megatron", "--devices", "2", "--format", "json")
+        held = json.loads(got.out)["ranks"][0]["params"]
+        layer = "decoder.layers.0."
+        self.assertEqual(held[layer + "self_attention.linear_qkv.weight"],
+                         [(8 + 2 * 2) * 64 // 2, 256])
+        self.assertEqual(held[layer + "self_attention.q_layernorm.weight"],
+                         [64])
+        self.assertEqual(held[layer + "mlp.linear_fc1.weight"], [640, 256])
+        files["config.json"] = files["config.json"].replace("qwen3", "gpt2")
+        refused = self.shown(files, "import", "megatron", "a.yaml",
+                             "--devices", "2")
+        self.assertEqual(refused.rc, 2)
+        self.assertIn("of the type gpt2 is not described", refused.err)
+
     def test_manifest_of_a_container(self):
         text = ("apiVersion: apps/v1\nkind: Deployment\nspec:\n  containers:\n"
                 "    - image: vllm/vllm-openai:latest\n"

@@ -20,7 +20,8 @@ std::string SettingsOf(const std::string& file, const std::string& text) {
       if (setting.key.starts_with("env.")) continue;
       out += setting.key + "=";
       for (const Word& word : setting.values) {
-        out += (word.unknown.empty() ? word.text : "?") + " ";
+        out +=
+            (word.unknown.empty() && !word.conditional ? word.text : "?") + " ";
       }
       out += ";";
     }
@@ -49,6 +50,37 @@ TEST_CASE("words of a command are expanded in the order of the script") {
       {"x --a 'b c' > log --d 1", "a=b c ;d=1 ;"},
       {"x --a -1 --b", "a=-1 ;b=;"},
       {"#SBATCH --nodes=4\nx --a 1", "a=1 ;scheduler.nodes=4 ;"},
+      {"#SBATCH -N 4 # four\nx --a $SLURM_NNODES", "a=4 ;scheduler.nodes=4 ;"},
+      {"#SBATCH --gres=gpu:a100:8\nx --a $SLURM_GPUS_PER_NODE",
+       "a=8 ;scheduler.gpus_per_node=8 ;"},
+      {"A=('--a 1' \"--b 2\")\nx ${A[@]}", "a=1 ;b=2 ;"},
+      {": ${T:=7}\nx --a $T", "a=7 ;"},
+      {"x --a \"$@\"\n", "a=;"},
+      {"x --a $MORE_ARGS --b ${MORE[@]} --c $T\n", "a=;b=;c=? ;"},
+      {"bash -c \"x --a 1 --b $(nproc)\"", "a=1 ;b=? ;"},
+      {"C='x --a 1'\neval \"$C\"", "a=1 ;"},
+      {"cat <<E > f\ny --z 1 it's\nE\nx --a 1", "a=1 ;"},
+      // Branches whose conditions the text states.
+      {"S=7b\nif [ $S = 7b ]; then T=1; else T=2; fi\nx --a $T", "a=1 ;"},
+      {"S=8b\nif [ $S = 7b ]; then T=1; elif [[ $S == 8* ]]; then T=2\n"
+       "else T=3; fi\nx --a $T",
+       "a=2 ;"},
+      {"S=4\nif [ $S -gt 2 ] && [ $S -lt 4 ]; then T=1; else T=2; fi\n"
+       "x --a $T",
+       "a=2 ;"},
+      {"S=4\nif [ $S -le 2 ] || ! [ $S -ne 4 ]; then T=1; else T=2; fi\n"
+       "x --a $T",
+       "a=1 ;"},
+      {"T=1\nS=\n[ -z \"$S\" ] && T=2\n[ -n \"$S\" ] && T=3\nx --a $T",
+       "a=2 ;"},
+      {"T=1\n[ -z \"$S\" ] && T=2\nx --a $T", "a=? ;"},
+      {"S=b\ncase $S in\n  a) T=1 ;;\n  b|c) T=2 ;;\n  *) T=3 ;;\nesac\n"
+       "x --a $T",
+       "a=2 ;"},
+      {"S=z\ncase $S in a) T=1 ;; *) T=3 ;; esac\nx --a $T", "a=3 ;"},
+      {"case $1 in a) T=1 ;; *) T=3 ;; esac\nx --a $T", "a=? ;"},
+      {"S=1\nif [ $S = 2 ]; then x --a 1; else x --b 1; fi", "b=1 ;"},
+      {"if [[ $S > 3 ]]; then T=1; fi\nx --a ${T:-2}", "a=? ;"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.script);
@@ -56,10 +88,73 @@ TEST_CASE("words of a command are expanded in the order of the script") {
   }
 }
 
+TEST_CASE("variables that are given win over those of the script") {
+  Findings findings;
+  const auto read = [&](const char* script, const Environment& given) {
+    std::string out;
+    for (const ConfigText& one :
+         ReadConfigTexts(MakeSource("a.sh", script), findings, given)) {
+      for (const Setting& setting : one.settings) {
+        if (!setting.values.empty() && !setting.key.starts_with("env.")) {
+          out += setting.key + "=" + setting.values[0].text + ";";
+        }
+      }
+    }
+    return out;
+  };
+  CHECK(read("S=$2\nif [ $S = a ]; then T=1; else T=2; fi\nx --a $T",
+             {{"2", "a"}}) == "a=1;");
+  CHECK(read("T=1\nx --a $T", {{"T", "8"}}) == "a=8;");
+  CHECK(read("if [ -z $V ]; then T=1; else T=2; fi\nx --a $T", {{"V", ""}}) ==
+        "a=1;");
+}
+
+TEST_CASE("references of YAML are values of other keys and of variables") {
+  const auto read = [](const std::string& text) {
+    return SettingsOf("a.yaml", text);
+  };
+  CHECK(read("a: ${TP:4}\nb: ${oc.env:TP,8}\nc: ${TP:-2}\n") ==
+        "a=4 ;b=8 ;c=2 ;");
+  CHECK(read("m: {a: 3, b: '${.a}', c: '${m.a}'}\n") ==
+        "m.a=3 ;m.b=3 ;m.c=3 ;");
+  CHECK(read("m: {a: 3, b: '${multiply:4, ${.a}}'}\n") == "m.a=3 ;m.b=12 ;");
+  CHECK(read("a: ${nothing}\nb: ${a}\n") == "a=? ;b=? ;");
+  CHECK(read("a: ${b}\nb: ${a}\n") == "a=? ;b=? ;");
+}
+
+TEST_CASE("words of containers have the variables of their lists") {
+  CHECK(SettingsOf("a.yaml",
+                   "env: [{name: TP, value: '4'}]\ncommand: [x]\n"
+                   "args: [--a, $(TP), --b, $(NO)]\n")
+            .find("a=4 ;b=? ;") != std::string::npos);
+  CHECK(SettingsOf("a.yaml", "command: [sh, -c]\nargs: ['x --a 1']\n")
+            .find("a=1 ;") != std::string::npos);
+}
+
 TEST_CASE("texts that never end are read to their end") {
-  for (const char* text :
-       {"A=(", "A=\"", "x --a ${", "x --a $((", "x --a '", "A=(${A[@]}",
-        "x --a ${A:-${A:-${A:-", "`", "$", "\\", "x --a $("}) {
+  for (const char* text : {"A=(",
+                           "A=\"",
+                           "x --a ${",
+                           "x --a $((",
+                           "x --a '",
+                           "A=(${A[@]}",
+                           "x --a ${A:-${A:-${A:-",
+                           "`",
+                           "$",
+                           "\\",
+                           "x --a $(",
+                           "if [ a",
+                           "case",
+                           "case $A in",
+                           "case a in a",
+                           "x <<E",
+                           "if if if",
+                           "fi",
+                           "esac ;;",
+                           "[ &&",
+                           "eval 'x -a",
+                           "source",
+                           "bash -c ' -c '"}) {
     CAPTURE(text);
     SettingsOf("a.sh", text);
     SettingsOf("a.py", text);
