@@ -416,6 +416,12 @@ std::string ProgramProofText(const ProofTexts& texts,
       Printable(texts.function) + " on " + texts.mesh + ", in float64\n";
   for (const std::string& note : texts.notes) out += "note: " + note + "\n";
   if (proof.reduced) out += SizesText(proof);
+  if (proof.ops_run < proof.ops) {
+    out += "folded: " + std::to_string(proof.ops_run) + " of " +
+           std::to_string(proof.ops) +
+           " ops run; each other one has the operation, line, sizes and "
+           "sharding of one that does\n";
+  }
   int64_t bytes = 0;
   for (const verify::ProgramRow& row : proof.rows) {
     bytes += row.bytes;
@@ -489,6 +495,7 @@ void WriteProgramProofJson(const ProofTexts& texts, const ProgramProof& proof,
                    "where", TextOrNull(one.where), "kept_by",
                    TextOrNull(one.kept_by), "line", TextOrNull(one.line));
     });
+    json.Members("ops", proof.ops, "ops_run", proof.ops_run);
     json.Rows("not_proved", proof.stand_ins,
               [&](const verify::ProgramStandIn& one) {
                 json.Members("line", TextOrNull(one.line), "what", one.what,

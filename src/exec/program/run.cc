@@ -67,7 +67,9 @@ class Runner {
       for (const ValueId id : op.out) last[id] = &op;
     }
     for (const ValueId id : program_.outputs) last[id] = nullptr;
-    for (const Op& op : program_.ops) {
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      const Op& op = program_.ops[i];
+      if (!inputs_.times.empty()) times_ = inputs_.times[i];
       if (!RunOp(op)) break;
       if (after_) after_(op, out_.values);
       const auto free = [&](ValueId id) {
@@ -599,7 +601,7 @@ class Runner {
   Resharded shared_;
   size_t noted_ = 0;  // entries of the ledger that are counted
   // The turns of scans in the program whose traffic is reported, and for how
-  // many turns the current one counts.
+  // many turns, or ops, the current one counts.
   std::unordered_map<const Op*, int64_t> lengths_;
   int64_t times_ = 1;
   bool manual_ = false;  // whether the body of a manual region runs

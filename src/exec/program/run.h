@@ -63,6 +63,9 @@ struct ProgramInputs {
   // (ReduceProgram). Its loops may have more turns, and all of them send what
   // the first turn sends.
   const program::Program* traced = nullptr;
+  // How many ops each op outside of bodies stands for: the traffic is that of
+  // all of them. One each if the list is empty (program::FoldRepeated).
+  std::vector<int64_t> times = {};
 };
 
 struct ProgramError {

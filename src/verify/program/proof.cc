@@ -15,6 +15,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -23,6 +24,7 @@
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
 #include "exec/program/run.h"
+#include "program/fold.h"
 #include "program/read.h"
 #include "program/reduce.h"
 #include "program/sharding.h"
@@ -254,17 +256,21 @@ Compared CompareArrays(const std::vector<double>& got,
 class Prover {
  public:
   // `traced` is the same program at the sizes whose traffic is reported.
-  // `sharding` is that of the program.
+  // `sharding` is that of the program. `times` is how many ops of the user's
+  // program each op stands for; one each if it is empty.
   Prover(const ProgramRequest& request, const Program& traced,
-         program::Sharding sharding)
+         program::Sharding sharding, std::vector<int64_t> times)
       : request_(request),
         program_(*request.program),
         traced_(traced),
         mesh_(request.mesh),
         random_(request.seed),
-        sharding_(std::move(sharding)) {}
+        sharding_(std::move(sharding)),
+        times_(std::move(times)) {}
 
   ProgramProof Run() {
+    out_.ops = out_.ops_run = std::ssize(program_.ops);
+    for (const int64_t times : times_) out_.ops += times - 1;
     const IntegerBounds bounds(program_);
     exec::ProgramInputs inputs;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
@@ -279,7 +285,9 @@ class Prover {
     const auto drawn = [this](ValueId id) {
       return DrawValue(program_, id, random_);
     };
-    NoteOps(program_.ops, false);
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      NoteOps({&program_.ops[i], 1}, false, TimesOf(i));
+    }
     Report(0, "dense run");
     dense_ = dense::RunProgram(program_, dense_inputs_, drawn);
     if (dense_.fault) {
@@ -292,11 +300,12 @@ class Prover {
     inputs.sharding = &sharding_;
     inputs.drawn = drawn;
     if (&traced_ != &program_) inputs.traced = &traced_;
+    inputs.times = times_;
     exec::Machine machine(mesh_, request_.threads, request_.seams);
     size_t done = 0;
     const exec::ProgramRun run = exec::RunProgram(
         machine, inputs, [&](const Op& op, const exec::ProgramValues& values) {
-          CheckOp(op, values, {});
+          CheckOp(op, values, {}, TimesOf(done));
           Report(++done, program_.LineText(op.at));
         });
     Report(program_.ops.size(), "");
@@ -308,6 +317,8 @@ class Prover {
   }
 
  private:
+  int64_t TimesOf(size_t op) const { return times_.empty() ? 1 : times_[op]; }
+
   void Report(size_t done, const std::string& within) const {
     if (!request_.progress || program_.ops.empty()) return;
     request_.progress(done, program_.ops.size(), within);
@@ -322,54 +333,55 @@ class Prover {
   // ---- what the verdict must say
 
   // `region` is whether a manual region has the ops.
-  void NoteOps(const std::vector<Op>& ops, bool region) {
+  void NoteOps(std::span<const Op> ops, bool region, int64_t times) {
     for (const Op& op : ops) {
-      if (op.kind == OpKind::kManual) ++out_.manual;
+      if (op.kind == OpKind::kManual) out_.manual += times;
       if (const std::string name = StandInName(op); !name.empty()) {
         const bool drawn = op.kind == OpKind::kRandom || IsUnstated(op);
-        AddStandIn(op, name, drawn, region);
+        AddStandIn(op, name, drawn, region, times);
       }
       const auto at = sharding_.ops.find(&op);
       if (at != sharding_.ops.end()) {
         for (const program::Gathered& one : at->second.gathered) {
-          AddGather(op, one);
+          AddGather(op, one, times);
         }
       }
       for (const Body& body : op.bodies) {
-        NoteOps(body.ops, region || op.kind == OpKind::kManual);
+        NoteOps(body.ops, region || op.kind == OpKind::kManual, times);
       }
     }
   }
 
   void AddStandIn(const Op& op, const std::string& what, bool drawn,
-                  bool region) {
+                  bool region, int64_t times) {
     const std::string line = program_.LineText(op.at);
     for (ProgramStandIn& one : out_.stand_ins) {
       if (one.line != line || one.what != what || one.drawn != drawn ||
           one.region != region) {
         continue;
       }
-      ++one.count;
+      one.count += times;
       return;
     }
-    out_.stand_ins.push_back({line, what, drawn, region, 1});
+    out_.stand_ins.push_back({line, what, drawn, region, times});
   }
 
-  void AddGather(const Op& op, const program::Gathered& gathered) {
+  void AddGather(const Op& op, const program::Gathered& gathered,
+                 int64_t times) {
     const ProgramGather made{program_.LineText(op.at),
                              program::NameOf(op),
                              gathered.operand,
                              gathered.dim,
                              gathered.axes,
                              gathered.needed,
-                             1};
+                             times};
     for (ProgramGather& one : out_.gathers) {
       if (one.line != made.line || one.op != made.op ||
           one.operand != made.operand || one.dim != made.dim ||
           one.axes != made.axes || one.needed != made.needed) {
         continue;
       }
-      ++one.count;
+      one.count += times;
       return;
     }
     out_.gathers.push_back(made);
@@ -402,13 +414,14 @@ class Prover {
   // ---- comparisons
 
   // Compares the results of an op. Looks into its bodies for the op that is
-  // wrong. `manual` has the axes of the region that the op is in.
+  // wrong. `manual` has the axes of the region that the op is in, and `times`
+  // how many ops it stands for.
   void CheckOp(const Op& op, const exec::ProgramValues& values,
-               const AxisGroup& manual) {
+               const AxisGroup& manual, int64_t times) {
     if (out_.failure) return;
     std::string wrong;
     for (const ValueId id : op.out) {
-      ++out_.values;
+      out_.values += times;
       if (wrong.empty()) wrong = Wrong(id, values[id], manual);
     }
     if (wrong.empty()) return;
@@ -423,7 +436,7 @@ class Prover {
         const bool ran = std::ranges::all_of(one.out, [&](ValueId id) {
           return !values[id].local.empty() && !dense_.values[id].empty();
         });
-        if (ran) CheckOp(one, values, inner);
+        if (ran) CheckOp(one, values, inner, times);
       }
     }
     Fail(op, wrong);
@@ -728,6 +741,7 @@ class Prover {
   std::optional<dense::ProgramRun> rounded_;
   std::optional<double> largest_;
   program::Sharding sharding_;
+  const std::vector<int64_t> times_;
   ProgramProof out_;
 };
 
@@ -772,14 +786,22 @@ class SizedProof {
     const bool small = large.empty() && Work() <= kLittleWork;
     if (request_.sizes == ProofSizes::kChosen && small) return AsTraced();
     const auto made = Reduce(nullptr);
-    if (!made || ExceedsLimits(made->program)) {
+    const Program& run = made ? made->program : program_;
+    const auto folded = Fold(run, made ? made->sharding : sharding_);
+    if ((!made && (large.empty() || !folded)) ||
+        ExceedsLimits(folded ? folded->program : run)) {
       return TracedOr(large, large + KeptText(made));
     }
     if (request_.sizes == ProofSizes::kChosen && large.empty() &&
-        2 * program::WorkOf(made->program) > program::WorkOf(program_)) {
+        2 * program::WorkOf(run) > program::WorkOf(program_)) {
       return AsTraced();
     }
-    ProgramProof proof = Reduced(*made);
+    ProgramProof proof = folded ? Folded(*folded) : Reduced(*made);
+    if (folded && made && proof.failure && !ExceedsLimits(run)) {
+      // The numbers of a folded program are not those of the function.
+      proof = Reduced(*made);
+    }
+    if (made) AddSizes(*made, proof);
     if (!proof.failure && request_.reference != nullptr) {
       // A number of one function may equal a reduced size of the other one by
       // chance. At other sizes it does not.
@@ -788,10 +810,11 @@ class SizedProof {
         return TracedOr(large, large + KeptText(other));
       }
       ProgramProof again = Reduced(*other);
+      AddSizes(*other, again);
       if (again.failure) {
         proof = std::move(again);
       } else {
-        AddSizes(again, proof);
+        NoteSecond(again, proof);
       }
     }
     // Constants of a function may be about its sizes, so that only the traced
@@ -824,7 +847,7 @@ class SizedProof {
   }
 
   // Adds the sizes of a second proof to those of the first one.
-  static void AddSizes(const ProgramProof& again, ProgramProof& proof) {
+  static void NoteSecond(const ProgramProof& again, ProgramProof& proof) {
     for (ProofSize& one : proof.sizes) {
       const auto same =
           std::ranges::find_if(again.sizes, [&](const ProofSize& other) {
@@ -899,15 +922,47 @@ class SizedProof {
            (line.empty() ? "" : " at " + line);
   }
 
+  // Folds the ops of the program at the sizes of a run. With a reference all
+  // ops run: that the results of two programs are equal follows from how their
+  // ops are connected.
+  std::optional<program::FoldedProgram> Fold(
+      const Program& program, const program::Sharding& sharding) const {
+    if (request_.reference != nullptr || !request_.folds) return std::nullopt;
+    return program::FoldRepeated(
+        {.program = &program, .traced = &program_, .sharding = &sharding});
+  }
+
   ProgramProof AsTraced() {
-    return Prover(request_, program_, sharding_).Run();
+    return Prover(request_, program_, sharding_, {}).Run();
   }
 
   ProgramProof Reduced(const program::ReducedProgram& made) {
     ProgramRequest request = request_;
     request.program = &made.program;
     if (made.reference) request.reference = &*made.reference;
-    ProgramProof out = Prover(request, program_, made.sharding).Run();
+    return Prover(request, program_, made.sharding, {}).Run();
+  }
+
+  ProgramProof Folded(const program::FoldedProgram& folded) {
+    ProgramRequest request = request_;
+    request.program = &folded.program;
+    ProgramProof out =
+        Prover(request, folded.traced, folded.sharding, folded.times).Run();
+    out.ops_run = std::ssize(folded.program.ops);
+    // An input that no op reads has no integers that were drawn.
+    std::vector<int64_t> bounds;
+    for (const auto& input : folded.inputs) {
+      bounds.push_back(input ? out.bounds[*input] : 0);
+    }
+    out.bounds = std::move(bounds);
+    if (out.results.empty()) return out;
+    std::vector<ProgramResult> results;
+    for (const size_t i : folded.results) results.push_back(out.results[i]);
+    out.results = std::move(results);
+    return out;
+  }
+
+  void AddSizes(const program::ReducedProgram& made, ProgramProof& out) const {
     out.reduced = true;
     for (const program::ReducedSize& one : made.sizes) {
       out.sizes.push_back({one.traced, one.run, 0,
@@ -916,7 +971,6 @@ class SizedProof {
                                                    std::to_string(one.dim),
                            one.kept_by, program_.LineText(one.at)});
     }
-    return out;
   }
 
   const ProgramRequest& request_;

@@ -45,6 +45,10 @@ struct ProgramRequest {
   // The memory that a proof of the traced sizes may use if these are demanded
   // (kTraced); 0 if it may use what any proof may.
   int64_t memory_bytes = 0;
+  // Whether ops that repeat are folded where sizes are chosen
+  // (program::FoldRepeated). With seams that change what an op computes all
+  // must run.
+  bool folds = true;
   // Called after each op of the sharded run, with how many are done and how
   // many there are, and what runs.
   std::function<void(size_t done, size_t all, const std::string& within)>
@@ -121,6 +125,9 @@ struct ProgramProof {
   std::vector<ProgramStandIn> stand_ins;
   bool reduced = false;  // whether it ran at reduced sizes
   std::vector<ProofSize> sizes;
+  // The ops outside of bodies, and how many of them ran. Each other one is
+  // of the class of one that ran.
+  int64_t ops = 0, ops_run = 0;
   std::optional<ProgramFailure> failure;
   // Whether nothing is proved although nothing differs: a result is not a
   // number in either run. `failure` has the reason.
