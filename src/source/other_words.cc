@@ -211,6 +211,13 @@ constexpr OtherWord kOtherWords[] = {
     {"import", "xla", "", "write `hlo`"},
     {"import", "haliax", "", "write `levanter`"},
 
+    {"file", "illegal", "",
+     "write `policy: {illegal: pad}`, or `illegal: pad` in a rule"},
+    {"file", "unmatched", "", "write `policy: {unmatched: replicate}`"},
+    {"file", "min-size", "",
+     "write `policy: {min_size: 1024}`, or `min_size: 1024` in a rule"},
+    {"file", "compat", "", "write `policy: {compat: eformer}`"},
+
     {"rule", "pattern", "", "write `match`"},
     {"rule", "regex", "", "write `match`"},
     {"rule", "path", "", "write `match`"},

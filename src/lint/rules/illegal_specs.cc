@@ -12,6 +12,7 @@
 #include "lint/rules/all.h"
 #include "model/manifest.h"
 #include "plan/compile.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -120,15 +121,25 @@ void CheckKvHeads(const Facts& facts, FindingSink& sink) {
 void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
   CheckKvHeads(facts, sink);
   const size_t before = sink.size();
+  // Whether `illegal: pad` permits the spec of each finding.
+  std::vector<bool> pads;
   ReportEdits(
       facts, kIndivisibleDimension.code, Reason::kIndivisible,
       [&](const ParameterGroup& group, const ModeLayout&, const Edit& edit) {
+        pads.push_back(edit.dim_parts == 1 &&
+                       BlockAlong(facts.TypeOf(group),
+                                  AsIndex(edit.dim.value_or(0))) == 1);
         return ObserveIndivisibleDimension(facts, group, edit);
       },
-      "pad the dimension, use an axis that divides it, drop the axis with "
-      "`illegal: shrink`, or hold shards of different sizes with `illegal: "
-      "pad`",
-      sink);
+      "", sink);
+  for (size_t i = 0; i < pads.size(); ++i) {
+    sink[before + i].help =
+        pads[i] ? "pad the dimension, use an axis that divides it, or write a "
+                  "policy in the rule: `illegal: shrink` drops the axis, and "
+                  "`illegal: pad` holds shards of different sizes"
+                : "use an axis that divides each part and the blocks in it, or "
+                  "write `illegal: shrink` in the rule, which drops the axis";
+  }
   // If a policy of the rules file, such as `illegal: shrink`, corrects the
   // spec, the level of the finding is lowered. Its help does not suggest the
   // policy again.
