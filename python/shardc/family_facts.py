@@ -34,8 +34,8 @@ Dims = dict[str, list[Optional[Product]]]
 INSIDE = {"head_dim", "position", "window"}
 OF_MODEL = INSIDE | {"stream", "vocab", "out", "in", "parts"}
 # What a description can say of a factor.
-_STATED = {"stream", "vocab", "position", "heads", "kv_heads", "group", "head_dim", "inner",
-           "latent", "experts", "channels", "window"}
+_STATED = {"stream", "vocab", "position", "heads", "kv_heads", "state_groups", "group",
+           "head_dim", "inner", "latent", "experts", "channels", "window"}
 _ROWS, _LENGTH = 2, 7
 _MOST_ALLOCATED = 1 << 27  # elements
 
@@ -382,7 +382,8 @@ class Finder:
                 out.append(parts)
                 continue
             roles = collections.Counter(x[at]["role"] for x in rows.values())
-            role = "kv_heads" if "kv_heads" in roles else roles.most_common(1)[0][0]
+            role = next((one for one in _SHARED if one in roles),
+                        roles.most_common(1)[0][0])
             place = Place(role, {row: x[at]["size"] for row, x in rows.items()})
             if at > 0 and role == "out" and len(set(place.sizes.values())) == 1:
                 place.role = "parts"  # elements that alternate, such as gate and up
@@ -493,7 +494,8 @@ def _operands(sign: str, x: Expression) -> list[Expression]:
 
 # Whether heads are shared, and whether an inner width is a narrow one, may differ between
 # configs.
-_SAME = {"kv_heads": "heads", "latent": "inner"}
+_SHARED = ("kv_heads", "state_groups")
+_SAME = {**dict.fromkeys(_SHARED, "heads"), "latent": "inner"}
 
 
 def _roles(product: list[Any]) -> list[str]:

@@ -243,8 +243,7 @@ class ProgramCheck {
   void CheckTogether() {
     for (const auto& [index, places] : places_) {
       const Factor& factor = facts_.factors[index];
-      const bool heads = factor.role == FactorRole::kHeads ||
-                         factor.role == FactorRole::kKvHeads;
+      const bool heads = program::CountsHeads(factor.role);
       if (!heads && factor.role != FactorRole::kInner) continue;
       const Led* sharded = nullptr;
       for (const Led& one : places) {

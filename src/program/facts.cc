@@ -72,13 +72,17 @@ class RoleFinder {
     SeeInputs();
     SeeEvents();
     SeeTables();
+    for (const Op* op : ties_.ops) {
+      for (const ValueId id : op->out) made_by_.emplace(id, op);
+    }
     SeeDots();
     FindGroups();
-    const FactorId stream = FindStream();
+    FindPartsOfStream(FindStream());
     std::unordered_map<FactorId, FactorRole> out;
     for (const auto& [factor, seen] : seen_) {
-      out[factor] =
-          factor == stream ? FactorRole::kStream : RoleOf(factor, seen);
+      const bool stream = streams_.contains(factor) && !table_.IsSum(factor);
+      out[factor] = stream || factor == stream_ ? FactorRole::kStream
+                                                : RoleOf(factor, seen);
     }
     return out;
   }
@@ -331,8 +335,49 @@ class RoleFinder {
     }
   }
 
-  // Compares the sizes of both sides of a weight.
+  // Adds the factors of a dimension and those of their parts.
+  void AddWithParts(const Factors& dim, int depth,
+                    std::set<FactorId>& out) const {
+    for (const FactorId factor : table_.Resolve(dim)) {
+      out.insert(factor);
+      if (depth == kPartDepth || !table_.IsSum(factor)) continue;
+      for (const Factors& part : table_.PartsOf(factor)) {
+        AddWithParts(part, depth + 1, out);
+      }
+    }
+  }
+
+  // Returns whether a dot produced the value, but for its layout, its dtype and
+  // factors that do not depend on data. Between two dots nothing then bends
+  // the values: their weights are two factors of one matrix.
+  bool IsProduct(ValueId value) const {
+    for (int steps = 0; steps < kLongestWay; ++steps) {
+      const auto made = made_by_.find(value);
+      if (made == made_by_.end()) return false;
+      const Op& op = *made->second;
+      if (op.kind == OpKind::kDot || op.kind == OpKind::kRaggedDot) return true;
+      const bool layout = op.kind == OpKind::kReshape ||
+                          op.kind == OpKind::kTranspose ||
+                          (op.kind == OpKind::kMap && op.in.size() == 1 &&
+                           (op.word == "convert" || op.word == "copy"));
+      const bool scaled =
+          op.kind == OpKind::kMap && op.word == "mul" &&
+          IsData(ties_.depends[op.in[0]]) != IsData(ties_.depends[op.in[1]]);
+      if (!layout && !scaled) return false;
+      value = scaled && !IsData(ties_.depends[op.in[0]]) ? op.in[1] : op.in[0];
+    }
+    return false;
+  }
+
+  // Compares the sizes of both sides of a weight, and notes which factors are
+  // on its other side.
   void SeeSides(std::span<const Event> events) {
+    for (const Event& event : events) {
+      if (!IsWeight(event) || event.use != Use::kContracted) continue;
+      const Op& op = *ties_.ops[event.op];
+      if (!IsProduct(op.in[1 - event.side])) continue;
+      AddWithParts(event.factors, 0, bare_);
+    }
     int64_t contracted = 1;
     int64_t produced = 1;
     std::set<FactorId> sides[2];  // contracted, produced
@@ -340,12 +385,12 @@ class RoleFinder {
       const bool in = event.use == Use::kContracted;
       if (!IsWeight(event) || (!in && event.use != Use::kProduced)) continue;
       (in ? contracted : produced) *= table_.SizeOf(event.factors);
-      const Factors list = table_.Resolve(event.factors);
-      sides[in ? 0 : 1].insert(list.begin(), list.end());
+      AddWithParts(event.factors, 0, sides[in ? 0 : 1]);
     }
     for (const int side : {0, 1}) {
       for (const FactorId one : sides[side]) {
-        opposite_[one].insert(sides[1 - side].begin(), sides[1 - side].end());
+        auto& others = side == 0 ? leads_to_[one] : comes_from_[one];
+        others.insert(sides[1 - side].begin(), sides[1 - side].end());
       }
     }
     for (const Event& event : events) {
@@ -386,6 +431,7 @@ class RoleFinder {
     }
     std::set<FactorId> alone;  // followed by something that is no group
     for (const Factors& one : all) AddPairs(one, alone, 0);
+    for (const Factors& one : all) AddKeyed(one, 0);
     std::set<std::pair<FactorId, FactorId>> found;
     for (const auto& [head, group] : pairs_) {
       const Seen& seen = seen_[group];
@@ -435,6 +481,38 @@ class RoleFinder {
     for (size_t i = 0; i < list.size() && depth < kPartDepth; ++i) {
       for (const Factors& part : table_.PartsOf(list[i])) {
         MarkHolders(FollowedBy(part, list, i + 1), depth + 1);
+      }
+    }
+  }
+
+  // Returns whether the factor, or one of its parts, is of elements that scores
+  // contract.
+  bool IsContracted(FactorId factor, int depth = 0) {
+    if (seen_[factor].contracted_by_activations) return true;
+    return depth < kPartDepth &&
+           std::ranges::any_of(
+               table_.PartsOf(factor), [&](const Factors& part) {
+                 return !part.empty() && IsContracted(part[0], depth + 1);
+               });
+  }
+
+  // Finds what the elements that scores contract follow. In attention these are
+  // KV heads in keys, and KV heads and their group in queries. In a mixer the
+  // values alone have the group: B and C, the keys and the queries of its
+  // state, both have the state groups.
+  void AddKeyed(const Factors& list, int depth) {
+    for (size_t i = 0; i + 1 < list.size(); ++i) {
+      if (IsContracted(list[i + 1])) {
+        keyed_.insert(list[i]);
+        if (i > 0) attending_.insert(list[i - 1]);
+      }
+    }
+    for (size_t i = 0; i < list.size() && depth < kPartDepth; ++i) {
+      for (const Factors& part : table_.PartsOf(list[i])) {
+        Factors whole(list.begin(),
+                      list.begin() + static_cast<std::ptrdiff_t>(i));
+        whole.insert(whole.end(), part.begin(), part.end());
+        AddKeyed(FollowedBy(std::move(whole), list, i + 1), depth + 1);
       }
     }
   }
@@ -513,6 +591,44 @@ class RoleFinder {
     return best;
   }
 
+  // Finds the parts that follow the stream in a dimension of parameters and
+  // that dots produce and contract as they do the stream, and the sums of such
+  // parts: a stream may be several embeddings, one after the other.
+  void FindPartsOfStream(FactorId stream) {
+    streams_ = {stream};
+    std::set<FactorId> sums;
+    for (const Input& input : program_.inputs) {
+      if (input.kind != InputKind::kParam) continue;
+      for (const Factors& dim : ties_.dims[input.value]) {
+        const Factors list = table_.Resolve(dim);
+        if (list.size() != 1 || !table_.IsSum(list[0])) continue;
+        const auto parts = table_.PartsOf(list[0]);
+        if (std::ranges::find(parts, Factors{stream}) == parts.end()) continue;
+        for (const Factors& part : parts) {
+          if (part.size() != 1) continue;
+          const Seen& seen = seen_[part[0]];
+          if (seen.embeds && seen.contracted > 0 && seen.produced > 0) {
+            streams_.insert(part[0]);
+          }
+        }
+        sums.insert(list[0]);
+      }
+    }
+    for (const FactorId sum : sums) {
+      const auto parts = table_.PartsOf(sum);
+      if (std::ranges::all_of(parts, [&](const Factors& part) {
+            return part.size() == 1 && streams_.contains(part[0]);
+          })) {
+        streams_.insert(sum);
+      }
+    }
+  }
+
+  // Returns whether the list has factors, all of which are of the stream.
+  bool AreStream(const std::set<FactorId>& list) const {
+    return !list.empty() && std::ranges::includes(streams_, list);
+  }
+
   FactorRole RoleOf(FactorId factor, const Seen& seen) const {
     using enum FactorRole;
     const bool of_data = IsOfData(seen);
@@ -540,7 +656,11 @@ class RoleFinder {
       return kOut;
     }
     if (seen.in_param && !of_data && seen.by_data && !seen.batch) return kVocab;
-    if (kv_.contains(factor)) return kKvHeads;
+    if (kv_.contains(factor)) {
+      return attending_.contains(factor) || !keyed_.contains(factor)
+                 ? kKvHeads
+                 : kStateGroups;
+    }
     if (groups_.contains(factor)) return kGroup;
     if (inside_.contains(factor)) return kHeadDim;
     if (IsHead(seen)) return kHeads;
@@ -564,27 +684,42 @@ class RoleFinder {
     if (seen.in_param && seen.by_position) return kPosition;
     const bool both = seen.contracted > 0 && seen.produced > 0;
     // A part of a dimension has no opposite of its own, and is no stream.
-    const auto opposite = opposite_.find(factor);
+    const std::set<FactorId>& from = OppositesIn(comes_from_, factor);
+    const std::set<FactorId>& to = OppositesIn(leads_to_, factor);
+    const auto meets = [&](const std::set<FactorId>& list) {
+      return std::ranges::any_of(
+          list, [&](FactorId one) { return streams_.contains(one); });
+    };
+    const bool inside = meets(from) && meets(to);
     if (both && !seen.within &&
         2 * (seen.contracted + seen.produced) >= most_ && seen.contracted > 1 &&
-        seen.produced > 1 && most_ > 6 && opposite != opposite_.end() &&
-        opposite->second != std::set{stream_}) {
+        seen.produced > 1 && most_ > 6 && !inside &&
+        !(from.empty() && to.empty())) {
       return kStream;  // that of another tower
     }
     if (seen.between_weights && !both) return kLatent;
-    // The gate and the up projection of a feed-forward block, however narrow,
-    // read the stream, and the down projection writes it. A latent leads to
-    // another dimension, such as heads.
-    const bool gated = seen.produced > seen.contracted &&
-                       opposite != opposite_.end() &&
-                       opposite->second == std::set{stream_};
-    if (both) return seen.at_most_half && !gated ? kLatent : kInner;
+    // The first projections of a feed-forward block, however narrow, read the
+    // stream, and the last one writes it, after a gate or another function. A
+    // latent leads to another dimension, such as heads, and between the two
+    // factors of a matrix there is no function.
+    const bool feed_forward =
+        AreStream(from) && AreStream(to) && !bare_.contains(factor);
+    if (both) return seen.at_most_half && !feed_forward ? kLatent : kInner;
     if (seen.feature) return kChannels;
     if (seen.contracted > 0) return kIn;
     return seen.produced > 0 ? kOut : kUnknown;
   }
 
+  static const std::set<FactorId>& OppositesIn(
+      const std::map<FactorId, std::set<FactorId>>& all, FactorId factor) {
+    static const std::set<FactorId> kNoFactors;
+    const auto at = all.find(factor);
+    return at == all.end() ? kNoFactors : at->second;
+  }
+
   static constexpr FactorId kNone = UINT32_MAX;
+  // More ops of layout and scale than between any two dots of a model.
+  static constexpr int kLongestWay = 16;
 
   const Program& program_;
   const Ties& ties_;
@@ -595,12 +730,19 @@ class RoleFinder {
   std::set<Seen*> one_token_;
   std::set<std::pair<FactorId, FactorId>> pairs_;  // heads, and what follows
   std::set<FactorId> kv_, groups_;
+  // The heads whose elements activations contract, and those of which a group
+  // follows the head before these elements, as in queries.
+  std::set<FactorId> keyed_, attending_;
   std::set<FactorId> inside_;  // what follows a group
-  // For each factor what weights have on the other side, where it is contracted
-  // or produced.
-  std::map<FactorId, std::set<FactorId>> opposite_;
+  // For each factor what weights contract that produce it, and what those
+  // produce that contract it.
+  std::map<FactorId, std::set<FactorId>> comes_from_, leads_to_;
+  // The factors that a weight contracts as another one produced them.
+  std::set<FactorId> bare_;
+  std::unordered_map<ValueId, const Op*> made_by_;
   int64_t most_ = 0;
   FactorId stream_ = kNone;
+  std::set<FactorId> streams_;  // the stream, its parts and their sums
 };
 
 // Returns the roles of all factors that occur in inputs of the program. Factors
@@ -818,11 +960,16 @@ class FactMaker {
 
 std::string_view RoleName(FactorRole role) {
   constexpr std::string_view kNames[] = {
-      "unknown", "batch",    "sequence", "position", "layers",
-      "stream",  "heads",    "kv_heads", "group",    "head_dim",
-      "inner",   "latent",   "experts",  "vocab",    "parts",
-      "window",  "channels", "in",       "out"};
+      "unknown",  "batch",  "sequence", "position",     "layers",
+      "stream",   "heads",  "kv_heads", "state_groups", "group",
+      "head_dim", "inner",  "latent",   "experts",      "vocab",
+      "parts",    "window", "channels", "in",           "out"};
   return kNames[static_cast<size_t>(role)];
+}
+
+bool CountsHeads(FactorRole role) {
+  return role == FactorRole::kHeads || role == FactorRole::kKvHeads ||
+         role == FactorRole::kStateGroups;
 }
 
 FactorList Facts::Sharded(const FactorList& dim, int64_t parts) const {

@@ -25,7 +25,10 @@ enum class FactorRole : uint8_t {
   kStream,    // most dots with weights contract and produce it
   kHeads,
   kKvHeads,
-  kGroup,  // query heads for each KV head
+  // Groups of a mixer's heads that share B and C, the keys and queries of a
+  // state, as in Mamba-2: no keys of them are cached.
+  kStateGroups,
+  kGroup,  // query heads for each KV head, or heads for each state group
   kHeadDim,
   kInner,   // produced by a dot with a weight and contracted by another
   kLatent,  // an inner of at most half of all sizes that it connects
@@ -38,6 +41,9 @@ enum class FactorRole : uint8_t {
   kOut  // produced only
 };
 std::string_view RoleName(FactorRole role);
+// Returns whether factors with this role count heads, or those of keys and
+// values, or groups of them. A list of factors may continue with kGroup.
+bool CountsHeads(FactorRole role);
 
 // A dimension as indices into Facts::factors, the outermost factor first.
 using FactorList = std::vector<uint32_t>;

@@ -110,7 +110,9 @@ struct Seen {
   bool HasFactor(uint32_t factor) const {
     return std::ranges::binary_search(factors, factor);
   }
-  bool HasHeads() const { return Has(kHeads) || Has(kKvHeads); }
+  bool HasHeads() const {
+    return Has(kHeads) || Has(kKvHeads) || Has(kStateGroups);
+  }
 };
 
 void See(const Facts& facts, const FactorList& dim, Seen& out) {
@@ -302,6 +304,7 @@ void AddHeads(const Facts& facts, const FactorList& dim, ShownSizes& out) {
   bool keys = false, grouped = false;
   for (; i < dim.size(); ++i) {
     const Factor& factor = facts.factors[dim[i]];
+    if (factor.role == kStateGroups) return;  // those of a mixer
     if (factor.role != kHeads && factor.role != kKvHeads &&
         factor.role != kGroup) {
       break;

@@ -72,9 +72,9 @@ ProgramShape ShapeOf(const Facts& facts) {
     bool others = false;
     for (const uint32_t factor : all) {
       const FactorRole role = facts.factors[factor].role;
-      out.heads = out.heads || role == kHeads || role == kKvHeads;
-      others = others || role == kHeads || role == kKvHeads ||
-               role == kHeadDim || role == kWindow;
+      out.heads = out.heads || CountsHeads(role);
+      others =
+          others || CountsHeads(role) || role == kHeadDim || role == kWindow;
     }
     for (const uint32_t factor : all) {
       if (facts.factors[factor].role != kInner) continue;
@@ -83,6 +83,21 @@ ProgramShape ShapeOf(const Facts& facts) {
   }
   for (const uint32_t factor : mixers) out.feed_forward.erase(factor);
   return out;
+}
+
+// Returns whether the program shows what each dimension of more than one
+// element counts.
+bool IsCounted(const Facts& facts, const ParamFacts& param) {
+  for (size_t d = 0; d < param.dims.size(); ++d) {
+    std::set<uint32_t> all;
+    Collect(facts, param.dims[d], all);
+    const bool unknown = std::ranges::any_of(all, [&](uint32_t factor) {
+      return facts.factors[factor].role == FactorRole::kUnknown &&
+             facts.factors[factor].parts.empty();
+    });
+    if (unknown || (param.shape[d] > 1 && all.empty())) return false;
+  }
+  return true;
 }
 
 // Returns the role that the factors of a parameter show. A role of which a
@@ -104,15 +119,19 @@ Role RoleOf(const Facts& facts, const ProgramShape& shape,
       layers = layers || facts.factors[factor].role == FactorRole::kLayers;
     }
     if (!layers) ++rank;
-    // The halves that a rotary embedding exchanges are no separate matrices.
+    // The halves that a rotary embedding exchanges are no separate matrices,
+    // and neither are the parts of a dimension that the matrix reads.
+    const bool reads = std::ranges::any_of(
+        param.contracted,
+        [&](uint32_t factor) { return all.contains(factor); });
     fused = fused ||
-            (!dim.empty() && !facts.factors[dim[0]].parts.empty() &&
+            (!reads && !dim.empty() && !facts.factors[dim[0]].parts.empty() &&
              !std::ranges::all_of(
                  facts.factors[dim[0]].parts, [&](const FactorList& part) {
                    return part.size() == 1 &&
                           facts.factors[part[0]].role == FactorRole::kHeadDim;
                  }));
-    if (!dim.empty()) {
+    if (!reads && !dim.empty()) {
       fused_parts = std::max(fused_parts, facts.factors[dim[0]].parts.size());
     }
   }
@@ -132,9 +151,14 @@ Role RoleOf(const Facts& facts, const ProgramShape& shape,
     if (!feed_forward || !is(kStream)) {
       return is(kStream) ? Role::kProjection : Role::kOther;
     }
-    return contracted ? Role::kDown : fused ? Role::kFusedGateUp : Role::kUp;
+    constexpr size_t kGateUp = 2;
+    return contracted               ? Role::kDown
+           : !fused                 ? Role::kUp
+           : fused_parts == kGateUp ? Role::kFusedGateUp
+                                    : Role::kProjection;
   }
-  if (shape.heads && (is(kHeads) || is(kKvHeads) || is(kHeadDim))) {
+  if (shape.heads &&
+      (std::ranges::any_of(has, program::CountsHeads) || is(kHeadDim))) {
     constexpr size_t kQueryKeyValue = 3;
     return contracted                               ? Role::kOutput
            : fused && fused_parts == kQueryKeyValue ? Role::kFusedQkv
@@ -237,14 +261,13 @@ bool AddUnits(const Facts& facts, const FactorList& dim, bool is_part,
   int64_t heads = 1;
   for (const uint32_t index : dim) {
     const Factor& factor = facts.factors[index];
-    if (factor.role != kHeads && factor.role != kKvHeads &&
-        factor.role != kGroup) {
+    if (!program::CountsHeads(factor.role) && factor.role != kGroup) {
       break;
     }
     heads *= factor.size;
   }
-  const bool counted = lead.role == kHeads || lead.role == kKvHeads ||
-                       lead.role == kGroup || lead.role == kHeadDim;
+  const bool counted = program::CountsHeads(lead.role) || lead.role == kGroup ||
+                       lead.role == kHeadDim;
   if (counted) {
     out.insert(heads);
   } else if (is_part || dim.size() > 1) {
@@ -338,8 +361,7 @@ bool ByProgram::MayShard(uint32_t index) const {
 
 bool ByProgram::MayShardHeads() const {
   return std::ranges::any_of(candidates_, [&](uint32_t candidate) {
-    const FactorRole role = facts_.factors[candidate].role;
-    return role == FactorRole::kHeads || role == FactorRole::kKvHeads;
+    return program::CountsHeads(facts_.factors[candidate].role);
   });
 }
 
@@ -391,12 +413,31 @@ std::set<uint32_t> ByProgram::BestByRatio() const {
   return out;
 }
 
+bool ByProgram::IsStream(const FactorList& dim) const {
+  if (dim.size() != 1) return false;
+  const Factor& factor = facts_.factors[dim[0]];
+  return factor.role == FactorRole::kStream ||
+         (!factor.parts.empty() &&
+          std::ranges::all_of(factor.parts, [&](const FactorList& part) {
+            return IsStream(part);
+          }));
+}
+
 ModelDims ByProgram::Dims() const {
   ModelDims out;
   out.facts.by_program = true;
   out.stacks.dims.resize(tree_.groups.size());
   std::set<int64_t> widths, vocabularies;
   const ProgramShape shape = ShapeOf(facts_);
+  // The parts of a stream that is several embeddings, one after the other, are
+  // no widths of their own.
+  std::set<uint32_t> stream_parts;
+  for (uint32_t one = 0; one < facts_.factors.size(); ++one) {
+    if (!IsStream({one})) continue;
+    for (const FactorList& part : facts_.factors[one].parts) {
+      stream_parts.insert(part.begin(), part.end());
+    }
+  }
   for (size_t k = 0; k < tree_.groups.size(); ++k) {
     const ParameterGroup& group = tree_.groups[k];
     InferredDims inferred;
@@ -407,11 +448,14 @@ ModelDims ByProgram::Dims() const {
     const GroupFacts& members = members_[k];
     if (!members.empty()) {
       inferred.role = RoleOf(facts_, shape, *members[0]);
+      inferred.counted = IsCounted(facts_, *members[0]);
       for (size_t d = 0; d < group.shape.size(); ++d) {
         const FactorList& dim = members[0]->dims[d];
         if (dim.size() != 1) continue;
         const Factor& factor = facts_.factors[dim[0]];
-        if (factor.role == FactorRole::kStream) widths.insert(factor.size);
+        if (IsStream(dim) && !stream_parts.contains(dim[0])) {
+          widths.insert(factor.size);
+        }
         if (factor.role == FactorRole::kVocab) vocabularies.insert(factor.size);
         if (factor.role == FactorRole::kExperts) {
           inferred.experts = static_cast<int>(d);
@@ -455,6 +499,7 @@ Choice ByProgram::ChooseFor(size_t k, const std::set<uint32_t>& tensor,
            });
   };
   std::vector<int> free;  // dimensions for data axes, the preferred one first
+  bool tensor_used = false;
   for (size_t d = 0; d < group.shape.size(); ++d) {
     const bool experts =
         every(d, [&](const FactorList& dim, const Factor& factor) {
@@ -477,13 +522,17 @@ Choice ByProgram::ChooseFor(size_t k, const std::set<uint32_t>& tensor,
         parts > 1 && every(d, [&](const FactorList& dim, const Factor&) {
           return DividedParts(facts_, dim, &tensor, mesh_.tp) == parts;
         });
-    if (in_parts && !choice.inner_sharded) {
+    if (in_parts && !tensor_used) {
       choice.parts.resize(d + 1, 1);
       choice.parts[d] = parts;
     }
-    if ((over_tensor || in_parts) && !choice.inner_sharded) {
+    if ((over_tensor || in_parts) && !tensor_used) {
       choice.spec[d].push_back({"TP", mesh_.tp});
-      choice.inner_sharded = true;
+      tensor_used = true;
+      // The stream is no inner dimension, of which a sentence could speak.
+      choice.inner_sharded = !every(
+          d,
+          [&](const FactorList& dim, const Factor&) { return IsStream(dim); });
       continue;
     }
     const bool layers = every(d, [&](const FactorList&, const Factor& factor) {

@@ -76,6 +76,8 @@ class ByProgram {
   Choice ChooseFor(size_t group, const std::set<uint32_t>& tensor,
                    bool divides_parts, int64_t small) const;
   bool MayShard(uint32_t factor) const;
+  // Returns whether a dimension is the stream, or all of its parts.
+  bool IsStream(const program::FactorList& dim) const;
   bool IsFree(const std::set<uint32_t>& factors, uint32_t other) const;
   // Returns whether the same lines use both factors in the same way, as those
   // of two layers.

@@ -49,6 +49,8 @@ struct InferredDims {
   ParameterRole by_name;
   // Whether the role follows from the user's program and not from the name.
   bool by_program = false;
+  // Whether the program shows what each dimension counts.
+  bool counted = false;
   // Whether the description of the model's family states the role or the heads.
   bool described = false;
   // The role that the name suggests, corrected where the sizes contradict it.

@@ -52,6 +52,7 @@ enum class Title : uint8_t {
   kQkvBySizes,
   kHeadsBySizes,
   kLatent,
+  kLatentOfProgram,
   kRouter,
   kExpertIn,
   kExpertGateUp,
@@ -65,6 +66,7 @@ enum class Title : uint8_t {
   kConvolution,
   kAdapter,
   kUnoriented,
+  kCounted,
   kOther,
   kScale,
   kBias,
@@ -173,7 +175,7 @@ Title TitleOf(const InferredDims& inferred, const Choice& choice) {
     case Role::kOutput:
       return Title::kOutput;
     case Role::kLatentDown:
-      return Title::kLatent;
+      return inferred.by_program ? Title::kLatentOfProgram : Title::kLatent;
     case Role::kLatentUp:
       return Title::kLatentUp;
     case Role::kRouter:
@@ -208,6 +210,7 @@ Title TitleOf(const InferredDims& inferred, const Choice& choice) {
     case Role::kOther:
       break;
   }
+  if (inferred.counted) return Title::kCounted;
   const Role named = inferred.by_name.role;
   return IsAttention(named) || IsMlp(named) ? Title::kUnoriented
                                             : Title::kOther;
@@ -242,6 +245,8 @@ std::string_view TitleText(Title title) {
       return "Projections to or from heads, by the sizes of their siblings";
     case Title::kLatent:
       return "Projections to a latent, whose norm reads all of it";
+    case Title::kLatentOfProgram:
+      return "Projections to or from a latent";
     case Title::kRouter:
       return "Router";
     case Title::kExpertIn:
@@ -268,6 +273,8 @@ std::string_view TitleText(Title title) {
       return "Adapters, whose rank stays unsharded";
     case Title::kUnoriented:
       return "Nothing shows which dimension is the input";
+    case Title::kCounted:
+      return "Sharded by what its dimensions count";
     case Title::kOther:
       return "Of unknown role";
     case Title::kScale:
@@ -328,6 +335,8 @@ std::string ReasonText(const Choice& choice, Title title, bool tensor) {
 // - high: the name is known, and the sizes do not contradict the role
 // - medium: other programs use the name with another meaning
 // - low: only sizes show the role, or nothing does
+// A parameter whose role the title calls unknown is rated low, whatever else is
+// known of it.
 // A rule has the lowest rating of its parameter groups. If it is not certain
 // which dimension counts scanned layers, the rating is lowered as well. For
 // example, if the first dimension of `trunk/up` may count either layers or
@@ -340,8 +349,16 @@ struct Evidence {
   std::string text;
 };
 
-Evidence OfRole(const InferredDims& inferred) {
-  if (inferred.by_program) return {Level::kHigh, "by the program"};
+Evidence OfRole(const InferredDims& inferred, Title title) {
+  if (inferred.by_program) {
+    if (title == Title::kOther) {
+      return {Level::kLow, "the program does not show what a dimension counts"};
+    }
+    return {Level::kHigh, "by the program"};
+  }
+  if (title == Title::kOther) {
+    return {Level::kLow, "no name or size shows the role"};
+  }
   if (inferred.OfOneLayer().size() < 2) {
     return {Level::kHigh, "vectors of one layer"};
   }
@@ -391,12 +408,12 @@ Level OfStack(StackConfidence confidence) {
 // names and sizes; dimension 0 counts layers." The text states the lowest
 // confidence of these groups.
 std::string EvidenceText(const ModelDims& dims,
-                         std::span<const uint32_t> groups) {
+                         std::span<const uint32_t> groups, Title title) {
   Evidence least;
   std::set<int> scanned;
   bool undecided = false;
   for (const uint32_t k : groups) {
-    Evidence one = OfRole(dims.groups[k]);
+    Evidence one = OfRole(dims.groups[k], title);
     for (const ScannedDim& dim : dims.stacks.dims[k]) {
       const auto confidence = dims.stacks.stacks[dim.stack].confidence;
       one.level = std::min(one.level, OfStack(confidence));
@@ -730,7 +747,7 @@ Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh) {
                                               : text + " (" + shapes + ")");
       previous = text;
       for (std::string& line :
-           Wrapped(EvidenceText(suggestion.dims, pattern.groups))) {
+           Wrapped(EvidenceText(suggestion.dims, pattern.groups, title))) {
         one.comments.push_back(std::move(line));
       }
       if (MissesOtherSpecs(suggestion, pattern, *rule_group.choice)) {

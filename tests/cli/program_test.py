@@ -24,13 +24,17 @@ ROLES = {"stream": "stream", "heads": "heads", "kv": "kv_heads", "group": "group
          "vocab": "vocab out", "layers": "layers", "latent": "latent",
          "rank": "latent"}
 # Names that differ: the head of umt5 is never read; dense nets have no residual stream;
-# the heads of linear attention and Mamba are those of products without a sequence; MLA's
-# latent width is more than half of what it connects; a scale of experts is looked up.
+# the heads of linear attention and Mamba are those of products without a sequence, and
+# their groups share a state and no cached keys; an adapter on the stream is a block with
+# a function between its projections; MLA's latent width is more than half of what it
+# connects; a scale of experts is looked up.
 OTHERS = {("bonsai_umt5", "stream", "unknown"), ("bonsai_umt5", "vocab", "unknown"),
           ("flax_ppo", "inner", "stream"), ("flax_vae", "latent", "stream"),
           ("flax_sst2", "stream", "in"), ("bonsai_mamba2", "head_dim", "inner"),
           ("gdn", "head_dim", "inner"), ("mamba2", "head_dim", "inner"),
-          ("mla", "latent", "inner"), ("tunix_gemma4", "experts", "vocab")}
+          ("gdn", "kv", "state_groups"), ("mamba2", "kv", "state_groups"),
+          ("lora", "rank", "inner"), ("mla", "latent", "inner"),
+          ("tunix_gemma4", "experts", "vocab")}
 
 
 def load(name):

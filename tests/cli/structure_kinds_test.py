@@ -310,7 +310,7 @@ class Facts(Case):
         path = os.path.join(REPORTS, "canine-parts", "program.json.gz")
         got = run("explain", "--program", path)
         self.assertEqual(got.rc, 0, got.err)
-        self.assertIn("inner 6 | inner 6", got.out)
+        self.assertIn("stream 6 | stream 6", got.out)
 
     def test_rows_that_are_set_by_index_are_those_of_the_whole(self):
         """An adapter's rows are set at the rows of query and value among zeros, and

@@ -223,10 +223,10 @@ const facts::Group& Facts::Known(const ParameterGroup& group) const {
 bool Facts::StatesHeads() const {
   using enum program::FactorRole;
   return described() != nullptr &&
-         std::ranges::any_of(
-             described()->factors, [](const program::Factor& factor) {
-               return factor.role == kHeads || factor.role == kKvHeads;
-             });
+         std::ranges::any_of(described()->factors,
+                             [](const program::Factor& factor) {
+                               return program::CountsHeads(factor.role);
+                             });
 }
 
 const ConfigParts& Facts::config_parts() const {

@@ -137,6 +137,7 @@ void TakeTraced(const program::Facts& facts, const program::ParamFacts& param,
         break;
       case kHeads:
       case kKvHeads:
+      case kStateGroups:
       case kInner:
         inner = at;
         out.block = std::to_string(lead);

@@ -184,8 +184,7 @@ void AddTracedMisfits(const Facts& facts, const TracedSizes& traced,
   const ModelConfig& model = *facts.model();
   if (const auto heads = HeadsOf(model)) {
     CompareSizes(heads->heads, traced.heads, true, "attention heads", out);
-    // The groups of a state space mixer have the form of KV heads.
-    if (model.kv_heads && !model.state_groups) {
+    if (model.kv_heads) {
       CompareSizes(heads->kv_heads, traced.kv_heads, true, "KV heads", out);
     }
     // Latent attention has heads of two sizes.

@@ -52,6 +52,7 @@ struct HeadSplit {
   int64_t count = 0;
   bool key = false;
   int dim = -1;
+  bool state = false;  // whether they are groups of heads that share a state
 };
 
 // Names of groups of which some have the configuration's number of heads.
@@ -120,6 +121,7 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
 struct StatedHeads {
   int64_t count = 0, size = 1;
   bool fewer = false;  // whether they are in a part that is not the largest
+  bool state = false;  // as in HeadSplit
 };
 
 std::optional<StatedHeads> StatedSplit(const program::Facts& all,
@@ -129,7 +131,7 @@ std::optional<StatedHeads> StatedSplit(const program::Facts& all,
   const auto heads = [&](const program::FactorList& list) {
     if (list.empty()) return false;
     const program::FactorRole role = all.factors[list[0]].role;
-    return role == kHeads || role == kKvHeads || role == kGroup;
+    return program::CountsHeads(role) || role == kGroup;
   };
   if (dim.empty()) return std::nullopt;
   const auto& parts = all.factors[dim[0]].parts;
@@ -150,6 +152,7 @@ std::optional<StatedHeads> StatedSplit(const program::Facts& all,
     out = {1, all.SizeOf(dim)};
   }
   if (out.count == 0 || out.count % shards == 0) return std::nullopt;
+  out.state = all.factors[dim[0]].role == kStateGroups;
   return out;
 }
 
@@ -159,18 +162,23 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, cut.dim));
   const int64_t parts = facts.TensorParts(axes);
   const bool divides = cut.count * head_dim % parts == 0;
-  const std::string heads =
-      std::to_string(cut.count) + (cut.key ? " KV heads" : " heads") + " of " +
-      std::to_string(head_dim) + ", " + AxesHave(facts, axes);
+  const std::string heads = std::to_string(cut.count) +
+                            (cut.state ? " state groups"
+                             : cut.key ? " KV heads"
+                                       : " heads") +
+                            " of " + std::to_string(head_dim) + ", " +
+                            AxesHave(facts, axes);
+  const std::string counted = cut.state ? "groups" : "heads";
   const std::string after =
       heads +
-      (divides ? ": the size divides, the number of heads does not ("
-               : ": the number of heads does not divide (") +
-      RemainderText(cut.count, parts) +
-      "), so that a device holds part of a head";
+      (divides ? ": the size divides, the number of " + counted + " does not ("
+               : ": the number of " + counted + " does not divide (") +
+      RemainderText(cut.count, parts) + "), so that a device holds part of a " +
+      (cut.state ? "group" : "head");
   LintFinding finding =
       GroupFinding(facts, kHeadSplit.code, group, "",
-                   !cut.key ? "use an axis size that divides the heads"
+                   cut.state  ? "use an axis size that divides the groups"
+                   : !cut.key ? "use an axis size that divides the heads"
                    : parts % cut.count == 0
                        ? "replicate the KV heads with `kv_replicate: true`, or "
                          "use an axis size that divides them"
@@ -200,7 +208,7 @@ void CheckStatedHeads(const Facts& facts, const ParameterGroup& group,
   const bool key = IsKeyOrValue(group.role.module_role);
   // By the heads' number and size, their dimension, and whether they are those
   // of keys or values.
-  std::map<std::tuple<int64_t, int64_t, int, bool>, std::vector<uint32_t>>
+  std::map<std::tuple<int64_t, int64_t, int, bool, bool>, std::vector<uint32_t>>
       found;
   for (const uint32_t param : facts.Members(group)) {
     const program::ParamFacts* const described = facts.Described(param);
@@ -211,13 +219,14 @@ void CheckStatedHeads(const Facts& facts, const ParameterGroup& group,
       const auto split = StatedSplit(
           *facts.described(), described->dims[AsIndex(dim)], shards, key);
       if (!split) continue;
-      found[{split->count, split->size, dim, key || split->fewer}].push_back(
-          param);
+      found[{split->count, split->size, dim, key || split->fewer, split->state}]
+          .push_back(param);
     }
   }
   for (const auto& [heads, params] : found) {
-    const auto& [count, size, dim, of_keys] = heads;
-    sink.push_back(Report(facts, group, params, {count, of_keys, dim}, size));
+    const auto& [count, size, dim, of_keys, state] = heads;
+    sink.push_back(
+        Report(facts, group, params, {count, of_keys, dim, state}, size));
   }
 }
 
