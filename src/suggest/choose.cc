@@ -19,11 +19,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "model/name.h"
 #include "plan/mesh_purposes.h"
+#include "roles/headwise.h"
+#include "roles/role.h"
 #include "source/size.h"
 #include "suggest/dims.h"
 #include "suggest/parameter_groups.h"
@@ -355,6 +360,13 @@ Choice ChooseForCompanion(const InferredDims& companion, const ModelDims& dims,
   return out;
 }
 
+// Returns the dimensions of more than one element that count no layers.
+std::vector<size_t> SidesOf(const InferredDims& inferred) {
+  std::vector<size_t> out = inferred.OfOneLayer();
+  std::erase_if(out, [&](size_t d) { return inferred.dims[d].size == 1; });
+  return out;
+}
+
 // Returns the spec of a head vector, the parameter group with the index `k`. A
 // vector with a number for each head, or for each column of all heads, is
 // sharded as the heads of the projection in the same block are. Another vector
@@ -389,6 +401,84 @@ Choice ChooseForHeadVector(size_t k, const ModelDims& dims,
     return out;
   }
   return out;
+}
+
+// Returns whether another matrix below `block` has `size` on the side on which
+// this parameter does not have it, so that the size is the rank of two factors.
+bool IsRank(const Tree& tree, const ModelDims& dims, size_t k, size_t side,
+            int64_t size, std::string_view block) {
+  for (size_t other = 0; other < dims.groups.size(); ++other) {
+    const Role role = dims.groups[other].role;
+    if (other == k || !tree.groups[other].name.starts_with(block) ||
+        role == Role::kScale) {
+      continue;
+    }
+    const auto own = SidesOf(dims.groups[other]);
+    if (own.size() == 2 &&
+        dims.groups[other].dims[own[1 - side]].size == size) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Returns the spec of a parameter that has a number or a row for each head of
+// the queries in the same block, whatever its name is: a gate for each head, or
+// a table of relative positions. Returns nullopt for other parameters.
+//
+//   q_proj [8192, 4096] of 64 heads, g_proj [64, 4096]  ->  [HEAD, [FSDP, SP]]
+std::optional<Choice> ChooseByHeads(const Tree& tree, size_t k,
+                                    const ModelDims& dims,
+                                    const std::vector<Choice>& weights,
+                                    bool small) {
+  const InferredDims& own = dims.groups[k];
+  const auto sides = SidesOf(own);
+  if (IsAttention(own.role) || IsNorm(own.role) || IsHeadVector(own.role) ||
+      IsAdapter(own.role) || own.role == Role::kScale || sides.empty() ||
+      sides.size() > 2 ||
+      (own.weight >= 0 && IsAttention(dims.groups[AsIndex(own.weight)].role))) {
+    return std::nullopt;
+  }
+  const bool matrix = sides.size() == 2;
+  if (own.role == Role::kPosition && !matrix) return std::nullopt;
+  for (size_t w = 0; w < dims.groups.size(); ++w) {
+    const InferredDims& query = dims.groups[w];
+    if (query.role != Role::kQuery || !query.IsMatrix() ||
+        query.heads_unknown || query.units.size() != 1 || query.units[0] <= 1 ||
+        !weights[w].inner_sharded || query.by_name.block_path.empty()) {
+      continue;
+    }
+    const std::string block = query.by_name.block_path + tree.separator;
+    if (!tree.groups[k].name.starts_with(block)) continue;
+    const std::string_view rest =
+        std::string_view(tree.groups[k].name).substr(block.size());
+    const int64_t heads = query.units[0];
+    const auto at = std::ranges::find_if(
+        sides, [&](size_t d) { return own.dims[d].size == heads; });
+    if (at == sides.end() || SplitName(rest, tree.separator).size() > 2 ||
+        (heads * heads == query.inner_size &&
+         !NamesHeads(rest, tree.separator))) {
+      continue;
+    }
+    Choice out;
+    out.spec.resize(own.dims.size());
+    out.spec[*at] = {weights[w].spec[AsIndex(query.inner)].front()};
+    out.inner_sharded = true;
+    out.by_heads = true;
+    if (!matrix) return out;
+    const auto side = static_cast<size_t>(at - sides.begin());
+    const size_t other = sides[1 - side];
+    if (own.dims[other].size == heads ||
+        IsRank(tree, dims, k, side, heads, block)) {
+      continue;
+    }
+    const size_t width = AsIndex(query.width);
+    if (!small && own.dims[other].size == query.dims[width].size) {
+      out.spec[other] = weights[w].spec[width];
+    }
+    return out;
+  }
+  return std::nullopt;
 }
 
 // Returns the mesh axes over which the batch is sharded: fsdp, ep and dp. The
@@ -444,6 +534,9 @@ Choices Choose(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
     const InferredDims& one = dims.groups[k];
     if (IsHeadVector(one.role)) {
       out.groups[k] = ChooseForHeadVector(k, dims, out.groups);
+    } else if (auto by_heads =
+                   ChooseByHeads(tree, k, dims, out.groups, specs.IsSmall(k))) {
+      out.groups[k] = *std::move(by_heads);
     } else if (IsCompanion(one.role) && one.weight >= 0) {
       out.groups[k] = ChooseForCompanion(one, dims, out.groups);
     } else if (one.role == Role::kScale && !specs.IsSmall(k)) {

@@ -94,6 +94,9 @@ enum class Reason : uint8_t {
 struct Choice {
   AxisSpec spec;   // one entry for each dimension; empty if replicated
   DimParts parts;  // of the sharded dimensions
+  // Whether a dimension is sharded because it counts the heads of the queries
+  // in the same block.
+  bool by_heads = false;
   // If each expert is a separate tensor, the logical axis over which the
   // experts are distributed; empty if they are not distributed.
   std::string place_axis;

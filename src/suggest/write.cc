@@ -149,6 +149,7 @@ Title TitleOf(const InferredDims& inferred, const Choice& choice) {
       choice.reason != Reason::kReplicatedKeys) {
     return Title::kReplicated;
   }
+  if (choice.by_heads) return Title::kHeadVector;
   if (inferred.siblings == Siblings::kSizes) {
     return inferred.role == Role::kFusedQkv ? Title::kQkvBySizes
                                             : Title::kHeadsBySizes;
@@ -358,6 +359,9 @@ Evidence OfRole(const InferredDims& inferred, Title title) {
   }
   if (title == Title::kOther) {
     return {Level::kLow, "no name or size shows the role"};
+  }
+  if (title == Title::kHeadVector && !IsHeadVector(inferred.role)) {
+    return {Level::kMedium, "as many as the heads of its block"};
   }
   if (inferred.OfOneLayer().size() < 2) {
     return {Level::kHigh, "vectors of one layer"};

@@ -28,10 +28,10 @@
 #include "model/name.h"
 #include "roles/classify.h"
 #include "roles/described.h"
+#include "roles/headwise.h"
 #include "roles/role.h"
 #include "source/list.h"
 #include "source/size.h"
-#include "source/utf8.h"
 
 namespace shardc {
 namespace {
@@ -170,25 +170,12 @@ SplitBlocks SplitBlocksOf(const Facts& facts) {
   return out;
 }
 
-// Returns whether a part of the name is a word for what heads have one of.
-bool NamesHeads(std::string_view name, char separator) {
-  constexpr std::array<std::string_view, 5> kWords = {"gate", "sink", "slope",
-                                                      "alibi", "head"};
-  return std::ranges::any_of(
-      SplitName(name, separator), [&](std::string_view part) {
-        const std::string small = LowerCase(part);
-        return std::ranges::any_of(kWords, [&](std::string_view word) {
-          return small.find(word) != std::string::npos;
-        });
-      });
-}
-
 // Returns whether a group directly below the block may have a number for each
 // head. Parameters whose names show another use are left out, and so are tables
-// of rotary frequencies and of relative positions: the packs of T5 replicate
-// the latter, which have 32 rows.
+// of rotary frequencies, and positions that are no matrix: a table of relative
+// positions has a number for each head and distance.
 bool MayBeHeadwise(const ParameterGroup& group, std::string_view rest,
-                   char separator) {
+                   bool matrix, char separator) {
   using enum Role;
   constexpr std::array kOthers = {
       kQuery,    kKey,  kValue,     kFusedKeyValue, kFusedQkv,   kOutput,
@@ -211,7 +198,8 @@ bool MayBeHeadwise(const ParameterGroup& group, std::string_view rest,
     return part.find("freq") != std::string_view::npos ||
            part.find("rotary") != std::string_view::npos ||
            part.find("rope") != std::string_view::npos || below == kQueryNorm ||
-           below == kPosition || below == kKeyNorm || below == kLatentNorm;
+           (below == kPosition && !matrix) || below == kKeyNorm ||
+           below == kLatentNorm;
   });
 }
 
@@ -244,13 +232,13 @@ std::vector<Headwise> HeadwiseOf(const Facts& facts) {
     const SplitHeads& heads = block->second;
     const std::string_view rest =
         std::string_view(group.name).substr(block->first.size());
-    if (!MayBeHeadwise(group, rest, facts.separator())) continue;
     const Sides sides = SidesOf(facts, group);
     if (sides.sizes.empty() || sides.sizes.size() > 2) continue;
+    const bool matrix = sides.sizes.size() == 2;
+    if (!MayBeHeadwise(group, rest, matrix, facts.separator())) continue;
     const auto at = std::ranges::find(sides.sizes, heads.heads);
     if (at == sides.sizes.end()) continue;
     const auto side = static_cast<size_t>(at - sides.sizes.begin());
-    const bool matrix = sides.sizes.size() == 2;
     if (matrix && sides.sizes[0] == sides.sizes[1]) continue;
     if (heads.heads == heads.head_dim && !NamesHeads(rest, facts.separator())) {
       continue;
