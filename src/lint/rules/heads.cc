@@ -163,10 +163,11 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   const int64_t parts = facts.TensorParts(axes);
   const bool divides = cut.count * head_dim % parts == 0;
   const std::string heads = std::to_string(cut.count) +
-                            (cut.state ? " state groups"
-                             : cut.key ? " KV heads"
-                                       : " heads") +
-                            " of " + std::to_string(head_dim) + ", " +
+                            (cut.state ? " state group"
+                             : cut.key ? " KV head"
+                                       : " head") +
+                            (cut.count == 1 ? "" : "s") + " of " +
+                            std::to_string(head_dim) + ", " +
                             AxesHave(facts, axes);
   const std::string counted = cut.state ? "groups" : "heads";
   const std::string after =
@@ -201,11 +202,29 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 
 namespace {
 
+// Returns whether the group is in the module of a mixer, by the name of the
+// projection out of it: `layers.*.mixer.conv1d.bias` beside
+// `layers.*.mixer.out_proj.weight`.
+bool IsInMixer(const Facts& facts, const ParameterGroup& group) {
+  return std::ranges::any_of(facts.blocks().mixers, [&](const Mixer& mixer) {
+    std::string_view module = mixer.output.group->name;
+    for (int parts = 0; parts < 2; ++parts) {
+      const size_t end = module.rfind(facts.separator());
+      if (end == module.npos) return false;
+      module = module.substr(0, end);
+    }
+    return group.name.size() > module.size() &&
+           group.name.starts_with(module) &&
+           group.name[module.size()] == facts.separator();
+  });
+}
+
 // Adds the findings about a group whose description states where heads are,
 // which may differ between layers.
 void CheckStatedHeads(const Facts& facts, const ParameterGroup& group,
                       FindingSink& sink) {
   const bool key = IsKeyOrValue(group.role.module_role);
+  const bool mixes = IsInMixer(facts, group);
   // By the heads' number and size, their dimension, and whether they are those
   // of keys or values.
   std::map<std::tuple<int64_t, int64_t, int, bool, bool>, std::vector<uint32_t>>
@@ -219,7 +238,10 @@ void CheckStatedHeads(const Facts& facts, const ParameterGroup& group,
       const auto split = StatedSplit(
           *facts.described(), described->dims[AsIndex(dim)], shards, key);
       if (!split) continue;
-      found[{split->count, split->size, dim, key || split->fewer, split->state}]
+      // A mixer has a single state group where a description has no factor for
+      // groups: the part of B or C has the elements of one.
+      const bool state = split->state || (mixes && split->fewer);
+      found[{split->count, split->size, dim, key || split->fewer, state}]
           .push_back(param);
     }
   }
