@@ -125,11 +125,11 @@ def gate(name, shape, spec, tp, heads=16):
     return f"tp:{tp}", tree, rules, config
 
 
-def experts(prefix, count, inner, width, ep):
+def experts(prefix, count, inner, width, ep, words=LLAMA):
     """Layers with fused experts, and one more stack below another prefix."""
     tree = {}
     for at in ("model.layers.0", "model.layers.1", prefix):
-        tree.update(block(at, 8, 64, 8, width, 4 * width, LLAMA))
+        tree.update(block(at, 8, 64, 8, width, 4 * width, words))
         tree[f"{at}.mlp.experts.gate_up_proj"] = ([count, width, 2 * inner], "BF16")
         tree[f"{at}.mlp.experts.down_proj"] = ([count, inner, width], "BF16")
         tree[f"{at}.mlp.gate.weight"] = ([count, width], "BF16")
@@ -207,6 +207,9 @@ TREES = {
     "draft": experts("draft.layers.0", 16, 128, 512, 8),
     "nextn": experts("model.nextn.0", 4, 512, 1024, 2),
     "more experts": experts("mtp.layers.0", 64, 128, 512, 8),
+    "a gate that is no router": experts("encoder.block.0", 8, 128, 768, 4, (
+        "attn.query", "attn.key", "attn.value", "attn.out", "ffn.gate", "ffn.up",
+        "ffn.down")),
     "transposed experts": transposed(8, 512, 256, 4),
     "transposed, many": transposed(64, 1024, 384, 4),
     "transposed, few": transposed(4, 512, 768, 2),

@@ -335,6 +335,20 @@ void CheckLayersSplit(const Facts& facts, FindingSink& sink) {
   }
 }
 
+namespace {
+
+// Returns whether the matrix is the gate of a feed-forward block: its block has
+// an up projection of the same shape.
+bool IsGate(const Facts& facts, const ParameterGroup& group) {
+  return std::ranges::any_of(facts.groups(), [&](const ParameterGroup& other) {
+    return other.role.module_role == Role::kUp &&
+           other.role.block_path == group.role.block_path &&
+           facts.TypeOf(other).shape == facts.TypeOf(group).shape;
+  });
+}
+
+}  // namespace
+
 // Reports routers whose expert dimension, the smaller one, is sharded. Axes
 // over which the router is gathered before use, such as fsdp, are ignored. If
 // the expert dimension is sharded, a device computes only some of the scores:
@@ -344,7 +358,7 @@ void CheckRouterSplit(const Facts& facts, FindingSink& sink) {
   const LayerStacks& stacks = facts.stacks();
   for (const ParameterGroup& group : facts.groups()) {
     if (group.role.module_role != Role::kRouter || !IsWeight(group) ||
-        !facts.Judged(group)) {
+        !facts.Judged(group) || IsGate(facts, group)) {
       continue;
     }
     const auto dims = MatrixDimsOf(facts, stacks, group);
