@@ -138,6 +138,7 @@ std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
   auto few = Compile(all->mesh, representatives.rules, representatives.manifest,
                      options, findings);
   if (few == nullptr) return nullptr;
+  few->parameters = ParametersOfChosen(*all, *few);
   return std::unique_ptr<MeshEvaluator>(new MeshEvaluator(
       inputs, std::move(all), std::move(representatives), std::move(few)));
 }

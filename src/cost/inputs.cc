@@ -25,11 +25,13 @@
 #include "cost/settings.h"
 #include "cost/stage_cost.h"
 #include "cost/unknown_roles.h"
+#include "facts/parameters.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
 #include "model/not_known.h"
 #include "plan/compile.h"
 #include "plan/placement.h"
+#include "plan/plan_parameters.h"
 #include "resolve/resolve.h"
 #include "roles/layer_stacks.h"
 #include "roles/role.h"
@@ -125,34 +127,10 @@ class ClassBuilder {
   std::vector<ParamClass> classes_;
 };
 
-// Gives a parameter the role that the `model:` section of the rules shows. It
-// takes precedence over the parameter's name.
-void UseDescribedRole(ParamClass& param, const step::RoleUse& use) {
-  ParameterRole& role = param.role;
-  if (use.skipped) param.stream = Stream::kNone;
-  if (!use.IsKnown() || use.skipped) return;
-  param.described = true;
-  role.role = use.role;
-  role.module_role = use.module_role;
-  role.confidence = Confidence::kSure;
-  role.attention = use.attention;
-  role.expert = use.expert;
-  role.counted_expert = use.expert && use.counted_expert;
-  role.shared_expert = use.shared_expert;
-  if (use.role == Role::kBias) {
-    role.leaf = Leaf::kBias;
-  } else if (!IsWeight(role)) {
-    role.leaf = Leaf::kWeight;
-  }
-  if (use.in > 0) role.in_first = use.in > use.out;
-  if (use.encoder) param.stream = Stream::kEncoder;
-  if (use.crossed) param.stream = Stream::kCrossed;
-}
-
-void Finish(ParamClass& param, std::string_view name, const TensorType& type,
-            const Spec& spec, char separator, const step::RoleUse* use,
-            const DescribedRoles& family) {
-  param.name = NameTemplate(name, separator);
+void Finish(ParamClass& param, const facts::Group& group, std::string_view name,
+            const TensorType& type, const Spec& spec, char separator,
+            const step::RoleUse* use, const DescribedRoles& family) {
+  param.name = group.name;
   param.type = type;
   param.spec = spec;
   if (type.shape) {
@@ -162,12 +140,15 @@ void Finish(ParamClass& param, std::string_view name, const TensorType& type,
                        ? param.facts
                        : family.FindUnquantised(name, separator);
   }
-  // Roles of which Classify is not certain are used too, because a missing
-  // matmul is a larger error than a wrong role.
-  param.role = Classify(param.name, separator, Confidence::kLikely,
-                        type.shape ? static_cast<int>(type.shape->size()) : -1);
-  UseUnusualWord(param, separator);
-  if (use != nullptr) UseDescribedRole(param, *use);
+  // Roles by weak evidence are used too, because a missing matmul is a larger
+  // error than a wrong role.
+  param.role = group.role();
+  param.described = group.evidence == facts::Evidence::kSection;
+  if (group.skipped) param.stream = Stream::kNone;
+  if (use != nullptr && !use->skipped) {
+    if (use->encoder) param.stream = Stream::kEncoder;
+    if (use->crossed) param.stream = Stream::kCrossed;
+  }
   // An adapter is not a projection of its module, so that it does not count as
   // a layer and shows no heads.
   if (IsAdapter(param.role.role)) param.role.module_role = param.role.role;
@@ -621,12 +602,13 @@ std::string Key(const TensorType& type, const Spec& spec) {
   return out + SpecText(spec);
 }
 
-// `uses` is null without a `model:` section, and empty if it is invalid.
-std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
+// Takes the facts about the parameters from `work`. `work.uses` is null without
+// a `model:` section, and empty if it is invalid.
+std::vector<ParamClass> ClassesOf(const Plan& plan, char separator,
+                                  const CostInputs& work,
                                   const Representatives* representatives,
-                                  const StackSlices* slices,
-                                  const std::vector<step::RoleUse>* uses,
-                                  const DescribedRoles& family) {
+                                  const StackSlices* slices) {
+  const std::vector<step::RoleUse>* const uses = work.uses.get();
   ClassBuilder folder;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const int64_t count =
@@ -634,17 +616,18 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
     if (count == 0) continue;
     const PlannedParam& param = plan.params[i];
     const ParamLayout& layout = plan.layouts[param.layout];
-    const std::string name = NameTemplate(plan.names[i], separator);
+    const facts::Group& group = work.parameters->Of(i);
     const StackSlice* slice =
         slices != nullptr && (*slices)[i] ? &*(*slices)[i] : nullptr;
-    std::string key = name + "\n" + std::to_string(param.layout);
+    std::string key = group.name + "\n" + std::to_string(param.layout);
     if (slice != nullptr) key += "\n" + std::to_string(slice->layers);
     bool fresh = false;
     ParamClass& one = folder.At(key, fresh);
     if (fresh) {
-      Finish(one, plan.names[i], plan.types[layout.type],
-             LayoutIn(layout, mode).spec, separator,
-             uses == nullptr || uses->empty() ? nullptr : &(*uses)[i], family);
+      Finish(one, group, plan.names[i], plan.types[layout.type],
+             LayoutIn(layout, work.mode).spec, separator,
+             uses == nullptr || uses->empty() ? nullptr : &(*uses)[i],
+             *work.family);
       one.by_part = !layout.parts.empty();
       if (slice != nullptr) TakeSlice(*slice, one);
       if (param.IsPlaced() && layout.rule >= 0) {
@@ -743,8 +726,9 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   CostInputs out = Empty(compiled.plan.mesh, std::move(model), mode);
   out.uses = UsesIn(compiled);
   out.family = compiled.family;
-  out.params = ClassesOf(compiled.plan, separator, mode, representatives,
-                         slices, out.uses.get(), *out.family);
+  out.parameters = {compiled.parameters, &compiled.Parameters()};
+  out.params =
+      ClassesOf(compiled.plan, separator, out, representatives, slices);
   for (const AttentionTensor& tensor :
        AttentionSpecs(*compiled.resolver, mode, {})) {
     TakeSpec(out, tensor.name, tensor.resolved.spec);
@@ -806,8 +790,7 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
   CostInputs out = whole;
   out.hidden_size = whole.Hidden();
   out.model = std::move(model);
-  out.params = ClassesOf(plan, separator, whole.mode, &chosen, slices,
-                         whole.uses.get(), *whole.family);
+  out.params = ClassesOf(plan, separator, whole, &chosen, slices);
   for (ParamClass& param : out.params) {
     param.spec = RefinedSpec(out.mesh, param.spec);
   }
@@ -821,14 +804,17 @@ CostInputs MakeCostInputs(const ReadPlan& plan,
   CostInputs out = Empty(plan.mesh, std::move(model), mode);
   out.family = std::make_shared<const DescribedRoles>(plan.described);
   const char separator = SeparatorOf(plan);
+  out.parameters = std::make_shared<const facts::ParameterTable>(
+      ParametersOf(plan, separator, out.model ? &*out.model : nullptr));
   ClassBuilder folder;
-  for (const ReadParam& param : plan.params) {
-    const std::string name = NameTemplate(param.name, separator);
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const ReadParam& param = plan.params[i];
+    const facts::Group& group = out.parameters->Of(i);
     const Spec& spec = param.SpecOf(mode);
     bool fresh = false;
-    ParamClass& one = folder.At(name + Key(param.type, spec), fresh);
+    ParamClass& one = folder.At(group.name + Key(param.type, spec), fresh);
     if (fresh) {
-      Finish(one, param.name, param.type, spec, separator, nullptr,
+      Finish(one, group, param.name, param.type, spec, separator, nullptr,
              *out.family);
       one.by_part = !param.parts.empty();
     }

@@ -2,8 +2,8 @@
 // and the time of a step. The formulas of collectives, of shards and of caches
 // are in comm; this directory decides which of them a step of a model needs.
 // Its files include headers of these directories: source, model, devices,
-// program, resolve, legalize, roles, comm, schedule, step, plan, exec/machine,
-// exec/attention, exec/operations, exec/step.
+// program, resolve, legalize, roles, comm, schedule, step, facts, plan,
+// exec/machine, exec/attention, exec/operations, exec/step.
 //
 // This file holds the input of the cost model: a plan's parameters by class,
 // and how tokens are sharded over the mesh.
@@ -30,6 +30,10 @@
 namespace shardc::step {
 struct RoleUse;
 }  // namespace shardc::step
+
+namespace shardc::facts {
+struct ParameterTable;
+}  // namespace shardc::facts
 
 namespace shardc::cost {
 
@@ -192,6 +196,8 @@ struct CostInputs {
   std::shared_ptr<const std::vector<step::RoleUse>> uses;
   // What the description of the model's family shows; never null.
   std::shared_ptr<const DescribedRoles> family;
+  // The facts about the parameters of the plan, by which their roles are known.
+  std::shared_ptr<const facts::ParameterTable> parameters;
 
   // Returns whether the bytes of the weights are not those of the tree.
   bool ServesQuantised() const {

@@ -52,11 +52,6 @@ NotKnown MissingQuantisedWeights();
 // runs on rows that do not divide, no input can give.
 bool CanBeSettled(const std::vector<NotKnown>& facts);
 
-// Sets the role of a weight whose name has a word that only a few families use,
-// and sets whether the weight belongs to experts. Classify() must have set
-// `param.role` before.
-void UseUnusualWord(ParamClass& param, char separator);
-
 // Returns whether a parameter in layers is a matrix without a known role. A
 // layer is then assumed to multiply its tokens with this matrix.
 bool IsUnnamedMatrix(const ParamClass& param);

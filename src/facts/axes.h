@@ -1,6 +1,7 @@
 // Directory: facts. What the parameters of a target and the axes of its mesh
 // are, each statement with its evidence.
-// Its files include headers of these directories: source, model, roles, step.
+// Its files include headers of these directories: source, model, program,
+// resolve, roles, step.
 //
 // This file holds what the axes of a mesh are for. Two questions matter. How
 // does a device use the weights that an axis shards: does it compute with its

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "facts/family_words.h"
 #include "facts/name_groups.h"
 #include "facts/siblings.h"
 #include "model/name.h"
@@ -124,13 +125,17 @@ class Finder {
           Classify(group.name, in_.separator, Confidence::kLikely,
                    shape == nullptr ? -1 : static_cast<int>(dims.size()));
       const bool sure = group.sure_->module_role != Role::kOther;
+      const bool layered = group.name.find('*') != group.name.npos ||
+                           (shape != nullptr && dims.size() < shape->size());
+      if (!sure) {
+        const int rank =
+            shape == nullptr ? -1 : static_cast<int>(shape->size());
+        UseFamilyWord(group.name, in_.separator, rank, group.role_);
+      }
       group.evidence = sure ? Evidence::kSureWord
                        : group.role_.module_role == Role::kOther
                            ? Evidence::kNone
                            : Evidence::kLikelyWord;
-      const bool layered = group.name.find('*') != group.name.npos ||
-                           (shape != nullptr && dims.size() < shape->size());
-      if (!layered && !sure) UseWordOfEnd(group.role_);
       siblings.push_back({.role = &group.role_,
                           .sure = sure,
                           .layered = layered,
@@ -151,18 +156,6 @@ class Finder {
       }
       if (group.evidence == Evidence::kSureWord) group.sure_.reset();
     }
-  }
-
-  // Outside of layers, `output.weight` is the output head, and not a projection
-  // of a block.
-  void UseWordOfEnd(ParameterRole& role) const {
-    constexpr std::string_view kOutput = "output";
-    const std::string_view path = role.module_path;
-    const size_t at = path.rfind(in_.separator);
-    const std::string_view word = at == path.npos ? path : path.substr(at + 1);
-    if (word != kOutput || role.module_role != Role::kDown) return;
-    if (role.role == role.module_role) role.role = Role::kHead;
-    role.module_role = Role::kHead;
   }
 
   // Calls change(role) for the role by all evidence and the role by sure words
@@ -372,6 +365,23 @@ std::vector<int> UnscannedDims(const Shape& shape, const LayerStacks& stacks,
     if (!layers) out.push_back(dim);
   }
   return out;
+}
+
+TargetParameters::TargetParameters(const ParameterTable& whole, Texts names,
+                                   Texts chosen) {
+  std::call_once(once_, [&] {
+    std::unordered_map<std::string_view, uint32_t> index;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      index.emplace(chosen[i], static_cast<uint32_t>(i));
+    }
+    table_.groups = whole.groups;
+    table_.stacks = whole.stacks;
+    table_.group_of.resize(chosen.size());
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto at = index.find(names[i]);
+      if (at != index.end()) table_.group_of[at->second] = whole.group_of[i];
+    }
+  });
 }
 
 const ParameterTable& TargetParameters::Of(const Manifest& manifest,

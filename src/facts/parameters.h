@@ -22,6 +22,7 @@
 #include "model/project.h"
 #include "roles/classify.h"
 #include "roles/layer_stacks.h"
+#include "source/text_order.h"
 #include "step/role_uses.h"
 
 namespace shardc::facts {
@@ -105,6 +106,11 @@ std::vector<int> UnscannedDims(const Shape& shape, const LayerStacks& stacks,
 // at the same time. All calls must have the same inputs.
 class TargetParameters {
  public:
+  TargetParameters() = default;
+  // Takes those of the facts of `whole` that are about the parameters `chosen`,
+  // which are some of the parameters `names`. The facts are those of all
+  // parameters, such as the number of parameters in a group.
+  TargetParameters(const ParameterTable& whole, Texts names, Texts chosen);
   const ParameterTable& Of(const Manifest& manifest, const ModelConfig* config,
                            const ModelDescription* section,
                            step::ParameterUses& uses);

@@ -1,7 +1,7 @@
 // Directory: picture. Computes, as values, what pictures of a plan show: which
 // devices hold a shard, grids, bars, a treemap, and folded parameters.
 // Its files include headers of these directories: source, model, roles, comm,
-// plan.
+// facts, plan.
 //
 // This header represents a set of devices without listing the devices. A device
 // number is written with digits, which are coordinates on the mesh axes. An

@@ -14,8 +14,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "facts/parameters.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
+#include "plan/plan_parameters.h"
 #include "roles/classify.h"
 #include "roles/role.h"
 #include "source/size.h"
@@ -138,8 +140,8 @@ std::string KeyOf(const ReadPlan& view, size_t of_class) {
   return out;
 }
 
-Kind KindOf(std::string_view folded, char separator) {
-  const ParameterRole role = Classify(folded, separator);
+Kind KindOf(const facts::Group& of) {
+  const ParameterRole& role = of.RoleBy(facts::Evidence::kShapes);
   if (role.leaf == Leaf::kScale || role.leaf == Leaf::kZeroPoint) {
     return Kind::kScales;
   }
@@ -152,14 +154,16 @@ Kind KindOf(std::string_view folded, char separator) {
   if (IsNorm(module)) return Kind::kNorms;
   if (IsAttention(module)) return Kind::kAttention;
   if (IsMlp(module)) return Kind::kMlp;
-  return role.attention || NamesAttention(folded) ? Kind::kAttention
-                                                  : Kind::kOther;
+  return role.attention || NamesAttention(of.name) ? Kind::kAttention
+                                                   : Kind::kOther;
 }
 
 class Folder {
  public:
   explicit Folder(const PlanTable& table)
-      : table_(table), separator_(SeparatorIn(table)) {
+      : table_(table),
+        separator_(SeparatorIn(table)),
+        parameters_(ParametersOf(table, separator_)) {
     std::unordered_map<std::string, uint32_t> seen;
     for (size_t i = 0; i < table.classes.params.size(); ++i) {
       const auto next = static_cast<uint32_t>(seen.size());
@@ -228,7 +232,7 @@ class Folder {
 
   void Finish(size_t index) {
     ParamGroup& group = groups_[index];
-    group.kind = KindOf(group.folded, separator_);
+    group.kind = KindOf(parameters_.Of(group.first));
     group.possible = 1;
     for (Numbers& numbers : numbers_[index]) {
       numbers.Sort();
@@ -245,6 +249,7 @@ class Folder {
 
   const PlanTable& table_;
   char separator_;
+  facts::ParameterTable parameters_;
   std::string template_;
   std::vector<uint32_t> kind_of_class_;
   std::unordered_map<std::string, uint32_t> templates_;

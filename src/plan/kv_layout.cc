@@ -21,7 +21,6 @@
 #include "model/name.h"
 #include "plan/compile.h"
 #include "plan/read.h"
-#include "roles/classify.h"
 #include "roles/layer_stacks.h"
 #include "roles/role.h"
 #include "source/json_form.h"
@@ -259,17 +258,15 @@ struct MixedLayers {
 
 MixedLayers MixedLayersOf(const Compiled& compiled) {
   const char separator = compiled.manifest.separator;
+  const facts::ParameterTable& table = compiled.Parameters();
   MixedLayers out;
-  // Whether a name without its numbers is that of a mixer or of attention.
-  std::unordered_map<std::string, Role> known;
-  for (const std::string_view name : compiled.plan.names) {
+  for (size_t i = 0; i < compiled.plan.names.size(); ++i) {
+    const std::string_view name = compiled.plan.names[i];
     const auto layer = LayerOf(name, separator);
     if (!layer || HasPart(name, separator, kTowerWords)) continue;
-    const auto [role, fresh] =
-        known.try_emplace(NameTemplate(name, separator), Role::kOther);
-    if (fresh) role->second = Classify(role->first, separator).role;
-    if (role->second == Role::kStateSpace) out.state.insert(layer->layer);
-    if (IsAttention(role->second)) out.attention.insert(layer->layer);
+    const Role role = table.Of(i).RoleBy(facts::Evidence::kShapes).role;
+    if (role == Role::kStateSpace) out.state.insert(layer->layer);
+    if (IsAttention(role)) out.attention.insert(layer->layer);
   }
   return out;
 }

@@ -1,7 +1,7 @@
 // Directory: plan. Compiles and reads plans. A plan has, for every parameter,
 // its spec and the shard and bytes that each device holds.
 // Its files include headers of these directories: source, model, match,
-// resolve, legalize, roles, comm, schedule, step, facts.
+// program, resolve, legalize, roles, comm, schedule, step, facts.
 //
 // A compiled plan is immutable. Parameters share one layout if the same rule
 // wins, if they have the same shape and dtype, and if their specs have the same

@@ -20,6 +20,7 @@
 #include <utility>
 #include <variant>
 
+#include "facts/parameters.h"
 #include "model/name.h"
 #include "plan/placement.h"
 #include "roles/role.h"
@@ -197,6 +198,12 @@ std::map<int64_t, int64_t> Representatives::Placed::Along(
 Representatives RepresentativesOf(const Compiled& compiled, RuleSet rules,
                                   const ModelConfig* model) {
   return Grouping(compiled, model).Take(std::move(rules));
+}
+
+std::shared_ptr<facts::TargetParameters> ParametersOfChosen(
+    const Compiled& whole, const Compiled& few) {
+  return std::make_shared<facts::TargetParameters>(
+      whole.Parameters(), whole.plan.names, few.plan.names);
 }
 
 namespace {

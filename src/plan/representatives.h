@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -55,6 +56,11 @@ struct Representatives {
 // be null.
 Representatives RepresentativesOf(const Compiled& compiled, RuleSet rules,
                                   const ModelConfig* model = nullptr);
+
+// Returns the facts about the parameters of `whole` for those of them that are
+// in `few`.
+std::shared_ptr<facts::TargetParameters> ParametersOfChosen(
+    const Compiled& whole, const Compiled& few);
 
 // Finds which block of numbers shares a scale in each weight, from the modules
 // that the configuration lists.

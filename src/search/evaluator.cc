@@ -69,8 +69,10 @@ Evaluator::Evaluator(const Request& request, const SettingsGrid& grid,
           *all_, all_->rules, request.model ? &*request.model : nullptr)),
       graphs_(std::move(graphs)) {
   Findings unreported;
-  few_ = Compile(all_->mesh, representatives_.rules, representatives_.manifest,
-                 request.options, unreported);
+  auto few = Compile(all_->mesh, representatives_.rules,
+                     representatives_.manifest, request.options, unreported);
+  if (few != nullptr) few->parameters = ParametersOfChosen(*all_, *few);
+  few_ = std::move(few);
   traffic_.resize(static_cast<size_t>(std::max(1, request.threads)));
 }
 

@@ -103,6 +103,23 @@ class Experts(CostCase):
                         self.assertLess(read, 0.97 * held)
                     self.assertLessEqual(read, 1.000001 * held)
 
+    def test_a_plan_of_square_experts_has_the_memory_of_its_inputs(self):
+        """Gate and up of one of its experts are a square matrix, whose
+        orientation the other matrices of the layer show."""
+        config = os.path.join(TESTDATA, "configs",
+                              "granite-3.1-1b-a400m.config.json")
+        inputs = ["--no-project", "--model", config, "--rules", "auto",
+                  "--mesh", "fsdp:2,ep:2,tp:2"]
+        path = os.path.join(self.folder.name, "plan.json")
+        self.check(run("plan", *inputs, "-o", path), 0)
+        sizes = ["--batch", "64", "--seq", "512"]
+        of_plan = self.cost("--no-project", "--model", config, "--plan", path,
+                            *sizes)
+        of_inputs = self.cost(*inputs, *sizes)
+        for member in ("activations", "total"):
+            self.assertEqual(of_plan["memory"][member],
+                             of_inputs["memory"][member])
+
     def test_both_namings_of_mixtral_cost_the_same(self):
         config = os.path.join(TESTDATA, "configs", "mixtral-8x7b.config.json")
         names = json.loads(self.check(run(

@@ -30,6 +30,7 @@
 #include "model/name.h"
 #include "parse/config_parts.h"
 #include "parse/spec_read.h"
+#include "plan/axis_facts.h"
 #include "plan/placement.h"
 #include "roles/classify.h"
 #include "source/list.h"
@@ -257,18 +258,11 @@ const BlockFacts& Facts::blocks() const {
 // Finds what the axes are for by the statements of the rules, the specs that
 // the rules write for projections, and the names of the axes.
 void Facts::FindAxes() {
-  std::vector<ShardedGroup> groups;
-  for (const ParameterGroup& group : groups_) {
-    if (Rank(group) < 0) continue;
-    groups.push_back(AsShardedGroup(*this, group));
-  }
   const AxisRules& rules = compiled().rules.axes;
-  const std::vector<Mode>& modes = compiled().options.modes;
-  axes_ = FindAxisFacts({.mesh = &mesh(),
-                         .rules = &rules,
-                         .stage_axis = compiled().stage_axis,
-                         .generates_only = !IsAmong(Mode::kTrain, modes),
-                         .groups = groups});
+  axes_ = AxisFactsOf(
+      compiled(),
+      {.facts = inputs_.traced == nullptr ? nullptr : &inputs_.traced->facts,
+       .params = traced_params_});
   // The axis rules may name axes that the mesh lacks; they are listed too.
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     const auto rule = static_cast<AxisRule>(i);

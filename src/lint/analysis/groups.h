@@ -74,10 +74,6 @@ bool IsPlaced(const Facts& facts, const ParameterGroup& group);
 std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
                                const ParameterGroup& group);
 
-// Returns a group as evidence of what the axes of the mesh are for. The result
-// refers to the group and to the plan. The shape must be known.
-ShardedGroup AsShardedGroup(const Facts& facts, const ParameterGroup& group);
-
 // The dimensions of a stored matrix that correspond to dimensions 0 and 1 of
 // the matrix of one layer.
 using MatrixDims = std::array<int, 2>;
