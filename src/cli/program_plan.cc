@@ -49,19 +49,13 @@ struct NamedSpecs {
 // Sets the axes of batches: those of the axis rules, and those that published
 // names give this purpose, each with a note.
 void SetBatchAxes(const AxisRules& rules, NamedSpecs& out) {
-  const std::vector<AxisFacts> facts =
+  std::vector<AxisFacts> facts =
       FindAxisFacts({.mesh = &out.mesh, .rules = &rules});
   out.batch = CompletedAxes(rules, facts).Value(AxisRule::kBatch).axes;
-  for (const AxisFacts& one : facts) {
-    if (one.tokens_evidence != AxisEvidence::kName ||
-        !IsAmong(one.axis, out.batch)) {
-      continue;
-    }
-    out.notes.push_back(ShortQuote(one.axis) +
-                        " is taken as an axis of the batch by its name: write "
-                        "`axes: {batch: [" +
-                        one.axis + "]}` in the rules to state it");
-  }
+  std::erase_if(facts, [](const AxisFacts& one) {
+    return one.tokens != AxisTokens::kBatch;
+  });
+  out.notes = NotesOfCompleted(rules, facts);
 }
 
 // Returns why no input of data is sharded.

@@ -18,6 +18,7 @@
 #include "cost/settings.h"
 #include "cost/unknown_roles.h"
 #include "model/dtype.h"
+#include "plan/axis_facts.h"
 #include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"
 #include "source/list.h"
@@ -587,7 +588,7 @@ std::optional<std::string> SignatureOf(const Compiled& compiled,
   AppendToSignature(work.hidden, work.mesh, out);
   if (compiled.rules.model == nullptr) return out + "no model";
   const step::ShardingConstraints constraints =
-      step::ShardingConstraintsOf(*compiled.resolver, Mode::kTrain);
+      step::ShardingConstraintsOf(FigureResolver(compiled), Mode::kTrain);
   for (const AxisGroup& axes : constraints.by_axis)
     AppendToSignature(axes, work.mesh, out);
   for (const step::ShardingConstraintOverride& one : constraints.overrides) {

@@ -29,6 +29,7 @@
 #include "model/mesh_layout.h"
 #include "model/name.h"
 #include "model/not_known.h"
+#include "plan/axis_facts.h"
 #include "plan/compile.h"
 #include "plan/placement.h"
 #include "plan/plan_parameters.h"
@@ -508,19 +509,44 @@ void NoteIdleAxes(std::string_view stages, CostInputs& work) {
                        ShortQuote(idle.front()) + " divides the batch");
 }
 
+// Returns what settles the purpose of an axis. `stated` tells whether the rules
+// state which axes divide the batch, and `experts` whether the axis shards a
+// dimension that counts experts.
+std::string LineForAxis(const std::string& axis, bool stated, bool experts) {
+  if (experts) {
+    return "`axes:` in the rules: `axes: {expert_parallel: " + axis +
+           "}`, and in `batch` as well if each of its devices has other tokens";
+  }
+  if (stated) {
+    return "`axes:` in the rules: `axes: {tensor_parallel: " + axis +
+           "}` if devices compute with their shards of weights, or "
+           "`axes: {fully_sharded_data_parallel: " +
+           axis + "}` if they gather them";
+  }
+  return "`axes:` in the rules, such as `axes: {batch: " + axis +
+         "}` or `axes: {head: " + axis + "}`";
+}
+
 void FindUnknownAxes(const Compiled& compiled, CostInputs& work) {
-  AxisGroup named;
+  AxisGroup named = compiled.Axes().gathered;
+  const AxisRules& rules = FigureResolver(compiled).axes();
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
-    const AxisGroup axes =
-        compiled.resolver->axes().Value(static_cast<AxisRule>(i)).axes;
+    const AxisGroup axes = rules.Value(static_cast<AxisRule>(i)).axes;
     named.insert(named.end(), axes.begin(), axes.end());
   }
   const AxisGroup found = AxesWithoutRule(std::move(named), work);
   if (found.empty()) return;
-  SetUnknownAxes(found,
-                 "`axes:` in the rules, such as `axes: {batch: " + found[0] +
-                     "}` or `axes: {head: " + found[0] + "}`",
-                 work);
+  const bool experts =
+      std::ranges::any_of(work.params, [&](const ParamClass& param) {
+        return param.role.expert && std::ssize(param.spec) > 2 &&
+               IsAmong(found[0], param.spec.front());
+      });
+  SetUnknownAxes(
+      found,
+      LineForAxis(found[0],
+                  compiled.rules.axes.Given(AxisRule::kBatch).has_value(),
+                  experts),
+      work);
 }
 
 // The same of a plan, which does not have the axis rules. Its axes of experts
@@ -729,8 +755,10 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   out.parameters = {compiled.parameters, &compiled.Parameters()};
   out.params =
       ClassesOf(compiled.plan, separator, out, representatives, slices);
-  for (const AttentionTensor& tensor :
-       AttentionSpecs(*compiled.resolver, mode, {})) {
+  const FigureAxes& axes = compiled.Axes();
+  const Resolver& resolver = FigureResolver(compiled);
+  out.notes = axes.notes;
+  for (const AttentionTensor& tensor : AttentionSpecs(resolver, mode, {})) {
     TakeSpec(out, tensor.name, tensor.resolved.spec);
   }
   if (compiled.rules.policy.kv_replicate.value_or(false)) {
@@ -751,15 +779,16 @@ CostInputs MakeCostInputs(const Compiled& compiled,
                       Mode::kDecode);
   }
   for (const ModeActivations& one : compiled.plan.activations) {
-    if (one.mode != mode) continue;
+    if (one.mode != mode || axes.completed) continue;
     for (const ActivationLayout& layout : one.tensors) {
       TakeActivation(out, layout.tensor, layout.spec, layout.IsStated());
     }
   }
   if (!out.hidden_known) {
-    // The plan lacks the mode.
+    // The plan lacks the mode, or its specs lack axes whose purpose only their
+    // names show.
     Findings none;  // Stays empty, because the plan's modes resolve.
-    const auto specs = ActivationSpecs(*compiled.resolver, mode, none);
+    const auto specs = ActivationSpecs(resolver, mode, none);
     for (const ActivationSpec& one :
          specs.value_or(std::vector<ActivationSpec>{})) {
       TakeActivation(out, one.name, one.resolved.spec, one.stated);

@@ -27,6 +27,7 @@
 
 #include "exec/operations/operation.h"
 #include "exec/step/run.h"
+#include "plan/axis_facts.h"
 #include "plan/lowered_step.h"
 #include "source/finding.h"
 #include "source/list.h"
@@ -316,7 +317,7 @@ StepInputs StepTraffic::InputsFor(const Compiled& compiled, Mode mode,
   out.remat = settings_->remat;
   if (settings_->operation != nullptr && form.view != kGlobalView) {
     step::ShardingConstraints constraints =
-        step::ShardingConstraintsOf(*compiled.resolver, mode);
+        step::ShardingConstraintsOf(FigureResolver(compiled), mode);
     const auto own = static_cast<int64_t>(constraints.overrides.size());
     exec::AddStepOverrides(*settings_->operation, constraints);
     out.constraints = {constraints.overrides.begin() + own,

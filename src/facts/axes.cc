@@ -28,6 +28,7 @@
 #include "model/mesh_layout.h"
 #include "source/list.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -409,6 +410,7 @@ class AxisFinder {
   AxisFacts FactsOf(const MeshAxis& axis, const Shown& shown) const {
     AxisFacts out;
     out.axis = axis.name;
+    out.in_specs = shown.carried;
     out.experts = shown.experts;
     if (axis.size <= 1) {
       out.use = AxisUse::kUnused;
@@ -572,6 +574,48 @@ class AxisFinder {
   std::list<Pairs> pairs_;
 };
 
+// Returns the axis rule to which an axis belongs in figures; nullopt if that is
+// stated, follows from a default name, or is not known.
+std::optional<R> RuleToComplete(const AxisFacts& facts) {
+  const AxisName* const name = FindAxisName(facts.axis);
+  const bool named = facts.tokens_evidence == AxisEvidence::kName &&
+                     name != nullptr && name->rule;
+  if (named && facts.tokens == AxisTokens::kBatch) {
+    return facts.use == AxisUse::kGathered ? R::kFullyShardedDataParallel
+                                           : R::kDataParallel;
+  }
+  if (named && facts.tokens == AxisTokens::kSequence) {
+    return R::kSequenceParallel;
+  }
+  const bool stated = facts.tokens_evidence == AxisEvidence::kStated &&
+                      facts.use_evidence != AxisEvidence::kStated &&
+                      facts.use_evidence != AxisEvidence::kConvention;
+  // Nothing of the model shows that an axis in no spec shards heads or experts.
+  if (facts.tokens != AxisTokens::kSame || !facts.in_specs ||
+      (!named && !stated)) {
+    return std::nullopt;
+  }
+  if (facts.use == AxisUse::kKept) return R::kTensorParallel;
+  if (facts.use == AxisUse::kExperts) return R::kExpertParallel;
+  return std::nullopt;
+}
+
+// Returns what an axis of a kind of parallelism is, for people.
+std::string_view KindText(R rule) {
+  switch (rule) {
+    case R::kFullyShardedDataParallel:
+      return "of the batch over which weights are sharded";
+    case R::kSequenceParallel:
+      return "of the sequence";
+    case R::kTensorParallel:
+      return "of tensor parallelism";
+    case R::kExpertParallel:
+      return "of experts";
+    default:
+      return "of the batch";
+  }
+}
+
 }  // namespace
 
 std::span<const AxisName> PublishedAxisNames() { return kNames; }
@@ -609,22 +653,31 @@ AxisRules CompletedAxes(const AxisRules& rules,
     out.Set(rule, std::move(value));
   };
   for (const AxisFacts& one : facts) {
-    if (one.tokens_evidence != AxisEvidence::kName) {
-      if (one.use_evidence == AxisEvidence::kName &&
-          one.use == AxisUse::kExperts) {
-        add(R::kExpertParallel, one.axis);
-      }
-      continue;
+    if (const auto rule = RuleToComplete(one)) add(*rule, one.axis);
+  }
+  return out;
+}
+
+std::vector<std::string> NotesOfCompleted(const AxisRules& rules,
+                                          std::span<const AxisFacts> facts) {
+  const AxisRules completed = CompletedAxes(rules, facts);
+  std::vector<std::string> out;
+  for (const AxisFacts& one : facts) {
+    const auto rule = RuleToComplete(one);
+    if (!rule || rules.Given(*rule)) continue;
+    AxisGroup axes;
+    for (const std::string& axis : completed.Value(*rule).axes) {
+      const bool there =
+          std::ranges::find(facts, axis, &AxisFacts::axis) != facts.end();
+      if (there) axes.push_back(axis);
     }
-    if (one.tokens == AxisTokens::kBatch) {
-      add(one.use == AxisUse::kGathered ? R::kFullyShardedDataParallel
-                                        : R::kDataParallel,
-          one.axis);
-    } else if (one.tokens == AxisTokens::kSequence) {
-      add(R::kSequenceParallel, one.axis);
-    } else if (one.use == AxisUse::kKept) {
-      add(R::kTensorParallel, one.axis);
-    }
+    const bool by_specs = one.use_evidence == AxisEvidence::kSpecs &&
+                          one.tokens_evidence == AxisEvidence::kStated;
+    out.push_back("`" + one.axis + "` is taken as an axis " +
+                  std::string(KindText(*rule)) +
+                  (by_specs ? " by the specs of projections" : " by its name") +
+                  ": write `axes: {" + std::string(AxisRuleName(*rule)) +
+                  ": [" + Join(axes, ", ") + "]}` in the rules to state it");
   }
   return out;
 }

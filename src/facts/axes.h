@@ -68,8 +68,9 @@ struct AxisFacts {
   AxisEvidence use_evidence = AxisEvidence::kNone;
   AxisTokens tokens = AxisTokens::kNotKnown;
   AxisEvidence tokens_evidence = AxisEvidence::kNone;
-  // Whether the axis shards the dimension that counts experts of some stack.
-  bool experts = false;
+  // Whether the spec of a parameter has the axis, and whether it shards a
+  // dimension that counts experts.
+  bool in_specs = false, experts = false;
   // What the specs show and what the name means, if these differ. `use` is then
   // kNotKnown.
   struct Denial {
@@ -139,11 +140,19 @@ std::vector<AxisFacts> FindAxisFacts(const AxisInputs& inputs);
 // kind of parallelism. Returns nullopt for `batch` and for rules without one.
 std::optional<AxisRule> ParallelismOf(AxisRule rule);
 
-// Returns the axis rules completed by the facts: axes whose tokens, heads or
-// experts are known by their names, and that no rule states, are added to the
-// axis rules of their kinds of parallelism.
+// Returns the axis rules completed by the facts, for figures. An axis whose
+// tokens are known by its name, and that no rule states, is added to the axis
+// rule of its kind of parallelism. So is an axis over which the rules state the
+// tokens to be the same, if its use is known: specs alone show a use by
+// convention only, as long as its tokens are unknown.
 AxisRules CompletedAxes(const AxisRules& rules,
                         std::span<const AxisFacts> facts);
+
+// Returns what was added by CompletedAxes(), for people: "`data` is taken as an
+// axis of the batch by its name: write `axes: {data_parallel: [data]}` in the
+// rules to state it".
+std::vector<std::string> NotesOfCompleted(const AxisRules& rules,
+                                          std::span<const AxisFacts> facts);
 
 }  // namespace shardc
 

@@ -56,4 +56,53 @@ std::vector<AxisFacts> AxisFactsOf(const Compiled& compiled,
        .groups = groups});
 }
 
+namespace {
+
+// Returns whether an axis rule of the target has each axis of the mesh, or the
+// target's pipeline has.
+bool AreAllNamed(const Compiled& compiled) {
+  AxisGroup named = {compiled.stage_axis};
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const auto rule = static_cast<AxisRule>(i);
+    for (const std::string& axis : compiled.resolver->axes().Value(rule).axes) {
+      AddOnce(named, axis);
+    }
+  }
+  return std::ranges::all_of(compiled.mesh.axes, [&](const MeshAxis& axis) {
+    return axis.size <= 1 || IsAmong(axis.name, named);
+  });
+}
+
+FigureAxes FigureAxesOf(const Compiled& compiled) {
+  FigureAxes out;
+  if (AreAllNamed(compiled)) return out;
+  const AxisRules& stated = compiled.rules.axes;
+  const std::vector<AxisFacts> facts = AxisFactsOf(compiled);
+  for (const AxisFacts& one : facts) {
+    if (one.tokens == AxisTokens::kSame && one.use == AxisUse::kGathered &&
+        one.tokens_evidence == AxisEvidence::kStated) {
+      out.gathered.push_back(one.axis);
+    }
+  }
+  RuleSet rules = compiled.rules;
+  rules.axes = CompletedAxes(stated, facts);
+  if (rules.axes == stated) return out;
+  Findings unreported;  // The rules have been resolved before.
+  out.completed = Resolver::Make(rules, compiled.mesh, unreported);
+  if (out.completed) out.notes = NotesOfCompleted(stated, facts);
+  return out;
+}
+
+}  // namespace
+
+const FigureAxes& TargetAxes::Of(const Compiled& compiled) {
+  std::call_once(once_, [&] { axes_ = FigureAxesOf(compiled); });
+  return axes_;
+}
+
+const Resolver& FigureResolver(const Compiled& compiled) {
+  const FigureAxes& axes = compiled.Axes();
+  return axes.completed ? *axes.completed : *compiled.resolver;
+}
+
 }  // namespace shardc

@@ -2,7 +2,8 @@
 #ifndef SHARDC_PLAN_AXIS_FACTS_H_
 #define SHARDC_PLAN_AXIS_FACTS_H_
 
-#include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,32 @@ struct TracedParams {
 // in train, and the names of the axes.
 std::vector<AxisFacts> AxisFactsOf(const Compiled& compiled,
                                    const TracedParams& traced = {});
+
+// The axes as figures take them. If the rules do not say what all axes are for,
+// their axis rules are completed (CompletedAxes() in facts/axes.h).
+struct FigureAxes {
+  // nullopt if the resolver of the target is that of figures as well.
+  std::optional<Resolver> completed;
+  std::vector<std::string> notes;  // what was completed, for people
+  // Axes over which tokens are known to be the same, and weights to be
+  // gathered. No axis rule has them.
+  AxisGroup gathered;
+};
+
+// Those of one compiled target. They are found at the first call, and several
+// threads may call Of() at the same time. All calls must have the same target.
+class TargetAxes {
+ public:
+  const FigureAxes& Of(const Compiled& compiled);
+
+ private:
+  std::once_flag once_;
+  FigureAxes axes_;
+};
+
+// Returns the resolver by which figures are computed. The target must outlive
+// the result.
+const Resolver& FigureResolver(const Compiled& compiled);
 
 }  // namespace shardc
 

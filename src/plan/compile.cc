@@ -24,6 +24,7 @@
 #include "legalize/legalize.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
+#include "plan/axis_facts.h"
 #include "plan/fingerprint.h"
 #include "plan/placement.h"
 #include "roles/described.h"
@@ -612,6 +613,8 @@ const facts::ParameterTable& Compiled::Parameters() const {
                         *uses);
 }
 
+const FigureAxes& Compiled::Axes() const { return axes->Of(*this); }
+
 Compat Compiled::CompatMode() const {
   if (options.policy.compat) return *options.policy.compat;
   return rules.policy.compat.value_or(Compat::kNone);
@@ -636,6 +639,7 @@ std::unique_ptr<Compiled> CompileWith(Mesh mesh, RuleSet rules,
   compiled->parameters = matched != nullptr
                              ? matched->parameters
                              : std::make_shared<facts::TargetParameters>();
+  compiled->axes = std::make_shared<TargetAxes>();
   const size_t before = findings.errors();
   if (!Compiler(*compiled, matched, findings).Run() ||
       findings.errors() > before) {

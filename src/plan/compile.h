@@ -36,6 +36,8 @@ class TargetParameters;
 namespace shardc {
 
 class DescribedRoles;
+class TargetAxes;
+struct FigureAxes;
 struct PlannedStages;
 
 // Options of the command line, which override the same settings in files.
@@ -85,6 +87,8 @@ struct Compiled {
   // What the parameters do, by all evidence. A result of CompileOn() shares it
   // with the earlier result. Read by Parameters().
   std::shared_ptr<facts::TargetParameters> parameters;
+  // What the axes of the mesh are for in figures. Read by Axes().
+  std::shared_ptr<TargetAxes> axes;
   Matches matches;  // The rules that match each tensor.
   Plan plan;
   // The stages of the pipeline that the inputs declare (planned_stages.h). Null
@@ -105,6 +109,9 @@ struct Compiled {
   Compat CompatMode() const;
   // Returns the facts about the parameters, which are found at the first call.
   const facts::ParameterTable& Parameters() const;
+  // Returns what the axes of the mesh are for in figures (axis_facts.h), which
+  // is found at the first call.
+  const FigureAxes& Axes() const;
   // Returns whether the spec of a parameter, or of a tensor of attention such
   // as the query, is illegal in one of the modes.
   bool HasIllegal() const;

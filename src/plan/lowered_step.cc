@@ -11,6 +11,7 @@
 
 #include "model/dtype.h"
 #include "model/mesh_layout.h"
+#include "plan/axis_facts.h"
 #include "plan/compile.h"
 #include "plan/read.h"
 #include "source/size.h"
@@ -168,7 +169,7 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                            .states = {},
                            .sums = {},
                            .constraints = step::ShardingConstraintsOf(
-                               *inputs.compiled->resolver, inputs.mode)};
+                               FigureResolver(*inputs.compiled), inputs.mode)};
   // The overrides in `inputs.constraints` are inserted at the front, because
   // the first of two overrides with the same role and logical axis is used.
   lower.constraints.overrides.insert(lower.constraints.overrides.begin(),

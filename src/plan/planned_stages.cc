@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "facts/parameters.h"
+#include "plan/axis_facts.h"
 #include "plan/compile.h"
 #include "plan/placement.h"
 #include "plan/stage_units.h"
@@ -541,7 +542,7 @@ void DivideByStages(const StageDeclaration& declared, const ModelConfig* config,
   plan.stages = StagesOf(*compiled.stages);
   AxisGroup& hidden = plan.stages->hidden.emplace();
   for (const std::string& axis :
-       compiled.resolver->axes().Value(AxisRule::kHiddenState).axes) {
+       FigureResolver(compiled).axes().Value(AxisRule::kHiddenState).axes) {
     if (compiled.mesh.Find(axis)) hidden.push_back(axis);
   }
   AddSets(*compiled.stages, plan);

@@ -377,6 +377,73 @@ class BatchTest(Case):
         self.assertNotIn("data is replicated", text)
 
 
+class CostTest(Case):
+    """Figures need to know over which axes tokens lie: by a statement, or by
+    a published name, which is said."""
+
+    BATCHES = ("data", "replica", "dp_shard", "zero", "dp", "fsdp")
+    TENSORS = ("model", "tensor", "mp", "tp")
+
+    def cost(self, mesh, text):
+        self.write("r.yaml", text)
+        got = run("cost", "--no-project", "--mesh", mesh, "--rules", "r.yaml",
+                  "--manifest", "m.json", "--model", "config.json", "--batch",
+                  "16", "--seq", "128", "--format", "json", cwd=self.folder)
+        self.assertIn(got.rc, (0, 1), got.err)
+        return got.json()
+
+    def test_published_names_have_the_figures_of_a_statement(self):
+        for batch in self.BATCHES:
+            for tensor in self.TENSORS:
+                with self.subTest(batch=batch, tensor=tensor):
+                    mesh = f"{batch}:2,{tensor}:4"
+                    named = self.cost(mesh, rules(SOUND, tensor, batch))
+                    kind = ("data_parallel" if batch == "dp" else
+                            "fully_sharded_data_parallel")
+                    stated = self.cost(mesh, rules(
+                        SOUND, tensor, batch, f"axes: {{{kind}: {batch}, "
+                        f"tensor_parallel: {tensor}}}"))
+                    self.assertEqual(named["not_known"], [])
+                    for part in ("memory", "communication"):
+                        self.assertEqual(named[part], stated[part])
+                    notes = json.dumps(named["assumptions"])
+                    self.assertEqual(
+                        f"`{batch}` is taken as an axis of the batch" in notes,
+                        batch not in ("dp", "fsdp"))
+                    self.assertEqual(
+                        f"`{tensor}` is taken as an axis of tensor" in notes,
+                        tensor != "tp")
+                    self.assertNotIn("is taken as",
+                                     json.dumps(stated["assumptions"]))
+
+    def test_other_names_have_no_figure_but_the_line_to_write(self):
+        for mesh in ("x:2,y:4", "rows:2,tp:4", "data:2,y:4"):
+            with self.subTest(mesh=mesh):
+                batch, tensor = re.findall(r"(\w+):", mesh)
+                facts = self.cost(mesh, rules(SOUND, tensor, batch))["not_known"]
+                self.assertIn("axes: {batch:", json.dumps(facts))
+
+    def test_after_a_stated_batch_the_specs_show_the_rest(self):
+        for mesh in ("x:2,y:4", "data:2,y:4", "x:2,model:4"):
+            with self.subTest(mesh=mesh):
+                batch, tensor = re.findall(r"(\w+):", mesh)
+                cost = self.cost(mesh, rules(SOUND, tensor, batch,
+                                             f"axes: {{batch: [{batch}]}}"))
+                self.assertEqual(cost["not_known"], [])
+                stated = self.cost(mesh, rules(
+                    SOUND, tensor, batch,
+                    f"axes: {{batch: [{batch}], tensor_parallel: {tensor}}}"))
+                for part in ("memory", "communication"):
+                    self.assertEqual(cost[part], stated[part])
+                notes = json.dumps(cost["assumptions"])
+                self.assertIn(f"`{tensor}` is taken as an axis of tensor",
+                              notes)
+
+    def test_a_name_that_denies_the_specs_gives_no_figure(self):
+        facts = self.cost("model:2,data:4", rules(SOUND, "data", "model"))
+        self.assertNotEqual(facts["not_known"], [])
+
+
 class RepeatedWorkTest(Case):
     """The rate of use counts the model's operations, however often devices
     repeat them."""

@@ -205,6 +205,38 @@ TEST_CASE("axes that are known by name complete the axis rules") {
         AxisGroup{"z"});
 }
 
+TEST_CASE("figures take the purpose of an axis only where tokens are known") {
+  Groups groups;
+  groups.Model(Of("x", "y"), Of("y", "x"), Of("x", "y"), Of("y", "x"));
+  CHECK(CompletedAxes({}, groups.On({"y", "x"})) == AxisRules());
+  // With the batch stated, specs show the rest: nothing has to be asked.
+  AxisRules stated;
+  stated.Set(AxisRule::kBatch, {false, {"y"}});
+  const auto facts = groups.On({"y", "x"}, stated);
+  CHECK(CompletedAxes(stated, facts).Value(AxisRule::kHead).axes ==
+        AxisGroup{"tp", "x"});
+  const auto notes = NotesOfCompleted(stated, facts);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0] ==
+        "`x` is taken as an axis of tensor parallelism by the specs of "
+        "projections: write `axes: {tensor_parallel: [x]}` in the rules to "
+        "state it");
+  // An axis in no spec shards no heads, whatever its name is.
+  const auto unused = groups.On({"y", "x", "model"}, stated);
+  CHECK(CompletedAxes(stated, unused).Value(AxisRule::kHead).axes ==
+        AxisGroup{"tp", "x"});
+  CHECK(!unused[2].in_specs);
+}
+
+TEST_CASE("the tokens of an axis of experts do not follow from its name") {
+  Groups groups;
+  groups.Model({}, {}, {}, {});
+  const auto facts = groups.On({"expert"});
+  CHECK(facts[0].use == Use::kExperts);
+  CHECK(facts[0].tokens == AxisTokens::kNotKnown);
+  CHECK(CompletedAxes({}, facts) == AxisRules());
+}
+
 TEST_CASE("the published names are found in any case, once each") {
   for (const AxisName& name : PublishedAxisNames()) {
     CHECK(FindAxisName(name.name) == &name);

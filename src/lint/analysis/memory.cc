@@ -19,6 +19,7 @@
 #include "lint/analysis/pattern_faults.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
+#include "plan/axis_facts.h"
 #include "plan/compile.h"
 #include "plan/mesh_purposes.h"
 #include "plan/planned_stages.h"
@@ -137,7 +138,7 @@ std::optional<std::vector<CacheSizes>> CachesOf(const Facts& facts) {
 
 Spec AttentionSpecOf(const Facts& facts, Mode mode, std::string_view tensor) {
   for (const AttentionTensor& one :
-       AttentionSpecs(*facts.compiled().resolver, mode, {})) {
+       AttentionSpecs(FigureResolver(facts.compiled()), mode, {})) {
     if (one.name == tensor) return one.resolved.spec;
   }
   return {};

@@ -19,6 +19,7 @@
 
 #include "exec/machine/machine.h"
 #include "exec/step/run.h"
+#include "plan/axis_facts.h"
 #include "plan/compile.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -488,7 +489,7 @@ std::optional<Case> CaseOf(const StepRequest& request, const Mesh& mesh) {
   out.sizes = *sizes;
   out.dtype = request.element_bytes == 2 ? Dtype::kBF16 : Dtype::kF32;
   out.features.causal = true;
-  out.specs = ResolveSpecs(*request.compiled->resolver, out,
+  out.specs = ResolveSpecs(FigureResolver(*request.compiled), out,
                            request.compiled->IllegalFor(-1));
   return out;
 }
@@ -525,8 +526,8 @@ std::optional<step::AttentionForm> FormOf(const StepRequest& request,
 std::vector<step::ShardingConstraintOverride> OverridesOf(
     const StepRequest& request) {
   if (request.operation == nullptr) return {};
-  step::ShardingConstraints constraints =
-      step::ShardingConstraintsOf(*request.compiled->resolver, request.mode);
+  step::ShardingConstraints constraints = step::ShardingConstraintsOf(
+      FigureResolver(*request.compiled), request.mode);
   const auto own = static_cast<int64_t>(constraints.overrides.size());
   exec::AddStepOverrides(*request.operation, constraints);
   return {constraints.overrides.begin() + own, constraints.overrides.end()};

@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "plan/axis_facts.h"
+#include "plan/compile.h"
 #include "source/digest.h"
 #include "source/list.h"
 #include "source/size.h"
@@ -76,6 +78,9 @@ class RowWriter {
       AddConflict(conflict);
     }
     out_.notes = program_.notes;
+    for (const std::string& note : request_.compiled->Axes().notes) {
+      AddOnce(out_.notes, note);
+    }
     out_.program = Sha256(text_);
     return std::move(ops_);
   }
