@@ -211,6 +211,12 @@ int RunCost(const CostCommand& given, const Common& common,
   if (command.serving.Given()) {
     serving = ServingRequestOf(command.serving, given.flags, *mode, findings);
     if (!serving) return kFailed;
+    // An engine that replicates KV heads does so whatever the rules say.
+    const auto& engine = serving->engine;
+    if (engine != nullptr && engine->layout && command.plan.empty() &&
+        engine->layout->replicates_kv_heads) {
+      command.flags.inputs.kv_replicate = true;
+    }
   }
   bool found = false;
   Inputs inputs;
@@ -221,6 +227,7 @@ int RunCost(const CostCommand& given, const Common& common,
           : ReadWork(command, target->model, *mode, found, inputs, findings);
   if (!settings || !work) return found ? kFound : kFailed;
   if (serving) {
+    serving->stored = StoredFormatsOf(inputs.target.model);
     return RunServing(command, *work, *settings, *serving, *target, common,
                       findings);
   }

@@ -589,8 +589,13 @@ int RunExport(const ExportFlags& flags, const Common& common,
   const bool staged =
       exporter->flags.find("--stages") != std::string_view::npos;
   OfInputs of_inputs;
+  // What replicates KV heads by itself does so whatever the rules say.
+  ExportFlags planned = flags;
+  if (exporter->repeats_keys && flags.plan.empty()) {
+    planned.inputs.kv_replicate = true;
+  }
   auto plan = flags.program.empty()
-                  ? PlanOf(flags, common, staged, status, of_inputs, findings)
+                  ? PlanOf(planned, common, staged, status, of_inputs, findings)
                   : SuggestedPlan(flags, common, status, of_inputs, findings);
   if (!plan) return status;
   if (!exporter->for_people && HasIllegalSpec(*plan, findings)) return kFound;
@@ -701,8 +706,8 @@ Options OptionsOf(ExportFlags& flags) {
         .need = HelpNeed::kOften,
         .to = &own.axis,
         .value = "AXIS",
-        .help = "hf-tp-plan, megatron, vllm: axis of tensor parallelism "
-                "(default: tp)"},
+        .help = "hf-tp-plan, megatron, vllm, sglang: axis of tensor "
+                "parallelism (default: tp)"},
        {.name = "--transformers",
         .to = &own.version,
         .value = "VERSION",

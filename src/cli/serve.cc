@@ -98,6 +98,7 @@ std::optional<search::ServeTargets> ReadTargets(const SearchFlags& flags,
   const auto token = ReadTime("--tpot", serve.token, findings);
   if (!requests || !first || !token) return std::nullopt;
   out.requests = std::move(*requests);
+  out.requests.stored = StoredFormatsOf(inputs.request.model);
   out.first = *first;
   out.token = *token;
   if (!serve.arriving.empty()) {

@@ -9,8 +9,10 @@
 
 #include "cli/output.h"
 #include "devices/serving.h"
+#include "families/families.h"
 #include "model/option_value.h"
 #include "source/file.h"
+#include "source/json.h"
 #include "source/list.h"
 #include "source/other_words.h"
 #include "source/wording.h"
@@ -112,7 +114,38 @@ void ReadSettings(const Strings& given, cost::ServingRequest& out,
   }
 }
 
+// Returns the format of an engine that has the bytes of a stored scheme.
+std::optional<ServedFormat> FormatOf(const families::StoredScheme& scheme) {
+  const std::string_view layout = scheme.layout;
+  if (layout.empty()) return ServedFormat::kBf16;
+  constexpr int64_t kBlock = 128, kInt4Group = 32;
+  const bool eight = scheme.bits == 8 && layout != "int-quantized";
+  if (eight && (layout == "float-quantized" || layout.starts_with("fp8"))) {
+    if (scheme.group == 0) return ServedFormat::kFp8;
+    const bool blocks = scheme.group == kBlock && scheme.rows == kBlock;
+    return blocks ? std::optional(ServedFormat::kFp8Block) : std::nullopt;
+  }
+  if (layout.starts_with("nvfp4")) return ServedFormat::kNvfp4;
+  if (layout.starts_with("mxfp4")) return ServedFormat::kMxfp4;
+  if (scheme.bits == 4 && scheme.group == kInt4Group) {
+    return ServedFormat::kInt4;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::function<std::optional<ServedFormat>(std::string_view module)>
+StoredFormatsOf(const std::optional<ModelConfig>& model) {
+  if (!model || model->source == nullptr) return {};
+  Findings unreported;  // the configuration was read before
+  const auto document = JsonDocument::Parse(model->source, unreported);
+  if (document == nullptr) return {};
+  const auto schemes = families::SchemesOf(document->root());
+  if (!schemes) return {};
+  return
+      [schemes](std::string_view module) { return FormatOf(schemes(module)); };
+}
 
 Options OptionsOf(ServingFlags& flags) {
   return {

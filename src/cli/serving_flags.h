@@ -2,8 +2,10 @@
 #ifndef SHARDC_CLI_SERVING_FLAGS_H_
 #define SHARDC_CLI_SERVING_FLAGS_H_
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/command.h"
 #include "cli/cost_flags.h"
@@ -29,6 +31,9 @@ std::optional<cost::ServingRequest> ServingRequestOf(const ServingFlags& flags,
                                                      const CostFlags& step,
                                                      Mode mode,
                                                      Findings& findings);
+// Returns ServingRequest::stored for a configuration, or an empty function.
+std::function<std::optional<ServedFormat>(std::string_view module)>
+StoredFormatsOf(const std::optional<ModelConfig>& model);
 // Adds a finding for an option that needs `--engine` or `--fill`, and returns
 // false, if neither is given.
 bool CheckServingFlags(const ServingFlags& flags, Findings& findings);

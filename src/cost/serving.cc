@@ -90,6 +90,61 @@ std::optional<ServedFormat> StoredFormat(const CostInputs& work,
                                                   : ServedFormat::kFp8;
 }
 
+// The formats of the weights of a class, with the fraction of its layers that
+// have each.
+using Formats = std::vector<std::pair<ServedFormat, double>>;
+
+// Returns the formats of a class in a quantised model, by the configuration.
+// The name of a class has `*` for the number of the layer.
+std::optional<Formats> ConfiguredFormats(const CostInputs& work,
+                                         const ServingRequest& request,
+                                         const ParamClass& param) {
+  if (!request.stored || !work.model || !work.model->layers) {
+    return std::nullopt;
+  }
+  constexpr std::string_view kWeight = ".weight";
+  std::string module = param.name;
+  if (module.ends_with(kWeight)) {
+    module.resize(module.size() - kWeight.size());
+  }
+  const size_t star = module.find('*');
+  for (size_t at = module.rfind('*'); at != star; at = module.rfind('*')) {
+    module.replace(at, 1, "0");
+  }
+  const int64_t layers = star == module.npos ? 1 : *work.model->layers;
+  Formats out;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    std::string name = module;
+    if (star != name.npos) name.replace(star, 1, std::to_string(layer));
+    const auto format = request.stored(name);
+    if (!format) return std::nullopt;
+    auto known = std::find_if(out.begin(), out.end(), [&](const auto& one) {
+      return one.first == *format;
+    });
+    if (known == out.end()) known = out.insert(out.end(), {*format, 0});
+    known->second += 1 / Real(layers);
+  }
+  return out;
+}
+
+// Returns the formats in which the weights of a class are served.
+std::optional<Formats> FormatsOf(const CostInputs& work,
+                                 const ServingRequest& request,
+                                 const ParamClass& param) {
+  if (const auto stated = StatedFormat(param, request)) {
+    return Formats{{*stated, 1}};
+  }
+  if (work.ServesQuantised()) return ConfiguredFormats(work, request, param);
+  const auto stored = StoredFormat(work, param);
+  return stored ? std::optional(Formats{{*stored, 1}}) : std::nullopt;
+}
+
+bool HasMxfp4(const Formats& formats) {
+  return std::any_of(formats.begin(), formats.end(), [](const auto& one) {
+    return one.first == ServedFormat::kMxfp4;
+  });
+}
+
 // Returns the format of all weights of layers, or of all their experts. Returns
 // nullopt if it is unknown, or if weights have several formats.
 std::optional<ServedFormat> FormatOf(const CostInputs& work,
@@ -98,13 +153,152 @@ std::optional<ServedFormat> FormatOf(const CostInputs& work,
   std::optional<ServedFormat> out;
   for (const ParamClass& param : work.params) {
     if (!IsLayerWeight(param) || param.role.expert != experts) continue;
-    auto one = StatedFormat(param, request);
-    if (!one && !work.ServesQuantised()) one = StoredFormat(work, param);
-    if (!one || (out && *out != *one)) return std::nullopt;
+    const auto formats = FormatsOf(work, request, param);
+    if (!formats || formats->size() != 1) return std::nullopt;
+    const ServedFormat one = formats->front().first;
+    if (out && *out != one) return std::nullopt;
     out = one;
   }
   return out ? out : ServedFormat::kBf16;
 }
+
+// Returns the devices over which an engine divides a layer: the most over which
+// a weight outside of the experts is sharded.
+int64_t TensorParts(const CostInputs& work) {
+  int64_t out = 1;
+  for (const ParamClass& param : work.params) {
+    if (!IsLayerWeight(param) || param.role.expert) continue;
+    int64_t parts = 1;
+    for (const AxisGroup& axes : param.spec) {
+      parts = Times(parts, work.Parts(axes));
+    }
+    out = std::max(out, parts);
+  }
+  return out;
+}
+
+bool HasVocabulary(const ParamClass& param) {
+  return param.role.role == Role::kEmbedding || param.role.role == Role::kHead;
+}
+
+// Returns the dimension of the vocabulary of an embedding or of a head: the
+// other one is the hidden size. Returns nullopt if the sizes do not show it.
+std::optional<size_t> VocabDim(const CostInputs& work,
+                               const ParamClass& param) {
+  const auto& shape = param.type.shape;
+  const auto hidden = work.Hidden();
+  if (!HasVocabulary(param) || !shape || shape->size() != 2 || !hidden) {
+    return std::nullopt;
+  }
+  if ((*shape)[1] == *hidden) return 0;
+  if ((*shape)[0] == *hidden) return 1;
+  return std::nullopt;
+}
+
+// How the engine of a request changes the shards that rules give. Without its
+// `layout`, nothing changes.
+class EngineShards {
+ public:
+  EngineShards(const CostInputs& work, const Settings& settings,
+               const ServingRequest& request)
+      : work_(work), tensor_(TensorParts(work)) {
+    if (request.engine == nullptr || !request.engine->layout) return;
+    layout_ = &*request.engine->layout;
+    if (settings.profile != nullptr) {
+      padding_ = layout_->Mxfp4On(settings.profile->name);
+    }
+  }
+
+  // Returns how many times as many elements of an embedding or a head a device
+  // has as the rules say. The engine divides its rows, whatever the rules do.
+  double VocabShare(const ParamClass& param) const {
+    const auto dim = layout_ == nullptr ? std::nullopt : VocabDim(work_, param);
+    if (!dim) return 1;
+    Shape own = *param.type.shape;
+    own[*dim] = layout_->PaddedVocab(own[*dim]) / tensor_;
+    const auto elements = CheckedProduct(own);
+    const auto rules =
+        CheckedProduct(ShardShape(work_.mesh, *param.type.shape, param.spec));
+    return elements && rules && *rules > 0 ? Real(*elements) / Real(*rules) : 1;
+  }
+
+  // Returns VocabShare() of the head, or of the embedding that is also the
+  // head.
+  double HeadShare() const {
+    double out = 1;
+    for (const ParamClass& param : work_.params) {
+      if (param.role.role == Role::kHead) return VocabShare(param);
+      if (param.role.role == Role::kEmbedding) out = VocabShare(param);
+    }
+    return out;
+  }
+
+  // Returns the shape of a device's shard of the weight of a layer. If `mxfp4`,
+  // kernels pad that of an expert.
+  Shape Of(const ParamClass& param, bool mxfp4) const {
+    Shape shard = ShardShape(work_.mesh, *param.type.shape, param.spec);
+    if (!mxfp4 || !param.role.expert || !padding_) return shard;
+    return Padded(param, shard).value_or(shard);
+  }
+
+  // Returns whether kernels may pad a weight, by sizes that are not known.
+  bool MayPad(const ParamClass& param, bool mxfp4) const {
+    return layout_ != nullptr && mxfp4 && param.role.expert &&
+           (!padding_ ||
+            !Padded(param,
+                    ShardShape(work_.mesh, *param.type.shape, param.spec)));
+  }
+
+  // Returns why the engine refuses the layout.
+  std::vector<std::string> Refusals() const {
+    if (layout_ == nullptr || !work_.model) return {};
+    ShardedSizes sizes = {.heads = work_.model->heads,
+                          .kv_heads = work_.model->kv_heads,
+                          .vocab = {}};
+    if (work_.model->latent_rank) sizes.kv_heads.reset();
+    for (const ParamClass& param : work_.params) {
+      if (const auto dim = VocabDim(work_, param)) {
+        sizes.vocab = (*param.type.shape)[*dim];
+      }
+    }
+    return LayoutRefusals(*layout_, sizes, tensor_);
+  }
+
+ private:
+  static int64_t Rounded(int64_t size, int64_t multiple) {
+    return (size + multiple - 1) / multiple * multiple;
+  }
+
+  // Kernels of mxfp4 pad the hidden size and the columns of an expert. Gate and
+  // up are padded each. Returns nullopt if the sizes do not show which is
+  // which.
+  std::optional<Shape> Padded(const ParamClass& param, Shape shard) const {
+    const auto hidden = work_.Hidden();
+    if (!hidden || shard.size() < 2) return std::nullopt;
+    const bool fused = param.role.module_role == Role::kFusedGateUp;
+    bool found = false;
+    for (size_t d = shard.size() - 2; d < shard.size(); ++d) {
+      const bool in = param.in_dim == static_cast<int>(d);
+      const bool width = fused || param.role.module_role == Role::kGate ||
+                                 param.role.module_role == Role::kUp
+                             ? in
+                             : !in;
+      if (width) {
+        found |= (*param.type.shape)[d] == *hidden;
+        shard[d] = Rounded(shard[d], padding_->hidden);
+      } else {
+        const int64_t parts = fused ? 2 : 1;
+        shard[d] = parts * Rounded(shard[d] / parts, padding_->inner);
+      }
+    }
+    return found ? std::optional(std::move(shard)) : std::nullopt;
+  }
+
+  const CostInputs& work_;
+  const int64_t tensor_;
+  const EngineLayout* layout_ = nullptr;
+  std::optional<ExpertPadding> padding_;
+};
 
 // Returns the bytes of weights on the fullest device; nullopt if a size or the
 // format is unknown.
@@ -112,26 +306,40 @@ std::optional<int64_t> WeightBytes(const CostInputs& work,
                                    const Settings& settings,
                                    const ServingRequest& request,
                                    bool experts_only = false) {
-  if (work.ServesQuantised() && !(request.linear && request.experts)) {
+  if (work.ServesQuantised() && !request.stored &&
+      !(request.linear && request.experts)) {
     return std::nullopt;
   }
   HeldBytes held;
+  const EngineShards shards(work, settings, request);
   for (const ParamClass& param : work.params) {
     if (experts_only && !param.role.expert) continue;
     const auto format = StatedFormat(param, request);
-    if (!format || !IsLayerWeight(param)) {
+    const bool quantised = work.ServesQuantised() && IsLayerWeight(param);
+    if ((!format && !quantised) || !IsLayerWeight(param)) {
       // The bytes of a weight in a format that is stated are computed with
       // those of its scales, so stored scales are not added.
       if (format && param.role.role == Role::kScale) continue;
-      Hold(param, StatesOf(work, param, settings).parameter, held);
+      std::optional<int64_t> bytes = StatesOf(work, param, settings).parameter;
+      if (bytes) {
+        bytes = std::llround(Real(*bytes) * shards.VocabShare(param));
+      }
+      Hold(param, bytes, held);
       continue;
     }
-    if (!param.type.shape) return std::nullopt;
-    const auto elements =
-        CheckedProduct(ShardShape(work.mesh, *param.type.shape, param.spec));
+    const auto formats = FormatsOf(work, request, param);
+    if (!formats || !param.type.shape) return std::nullopt;
+    const auto elements = CheckedProduct(shards.Of(param, HasMxfp4(*formats)));
     const auto weights =
         elements ? CheckedMul(*elements, param.packing) : std::nullopt;
-    Hold(param, weights ? ServedBytes(*weights, *format) : std::nullopt, held);
+    if (!weights) return std::nullopt;
+    double bytes = 0;
+    for (const auto& [one, share] : *formats) {
+      const auto all = ServedBytes(*weights, one);
+      if (!all) return std::nullopt;
+      bytes += share * Real(*all);
+    }
+    Hold(param, std::llround(bytes), held);
   }
   return held.Fullest();
 }
@@ -159,7 +367,7 @@ class Operators {
  public:
   Operators(const CostInputs& work, const DeviceProfile& profile,
             const EngineProfile& engine, ServedFormat linear,
-            ServedFormat experts, Dtype cache)
+            ServedFormat experts, Dtype cache, double head_share)
       : work_(work),
         prefill_(work),
         rates_(*profile.serving),
@@ -171,6 +379,7 @@ class Operators {
         linear_(linear),
         expert_format_(experts),
         cache_bits_(DtypeBits(cache)),
+        head_share_(head_share),
         matmuls_(MatmulsOf(work, {.rows = 1, .length = 1, .keys = 1})) {
     prefill_.mode = Mode::kPrefill;
     const ModelConfig& model = *work.model;
@@ -292,13 +501,15 @@ class Operators {
       const bool wide = one.role == Role::kHead || one.role == Role::kRouter;
       const ServedFormat format = wide ? ServedFormat::kBf16 : linear_;
       const double rows = one.role == Role::kHead ? ends : tokens * one.rows;
-      const double bytes = one.in * one.out * BytesPerWeight(format) +
+      const double share = one.role == Role::kHead ? head_share_ : 1;
+      const double bytes = one.in * one.out * share * BytesPerWeight(format) +
                            2 * rows * (one.in + one.out);
       const double seconds =
-          one.layers * (kStartsInGraph * rates_.matmul_start * StartsOf(one) +
-                        Overlapped(2 * rows * one.in * one.out * per_chip_ /
-                                       RateOf(rates_.matmuls, format),
-                                   bytes / (rates_.weights * memory_rate_)));
+          one.layers *
+          (kStartsInGraph * rates_.matmul_start * StartsOf(one) +
+           Overlapped(2 * rows * one.in * one.out * share * per_chip_ /
+                          RateOf(rates_.matmuls, format),
+                      bytes / (rates_.weights * memory_rate_)));
       (one.role == Role::kHead ? head : matmuls) += seconds;
     }
     double experts = 0;
@@ -394,6 +605,7 @@ class Operators {
   const Network network_;
   const ServedFormat linear_, expert_format_;
   const int64_t cache_bits_;
+  const double head_share_;  // EngineShards::HeadShare()
   const std::vector<Matmul> matmuls_;
   double width_ = 0, layers_ = 0, attention_layers_ = 0, expert_layers_ = 0;
   double experts_ = 0, all_experts_ = 0, chosen_ = 1, senders_ = 1;
@@ -511,9 +723,13 @@ class Evaluator {
   ServingReport Run() {
     out_.capacity = CapacityOf(work_.mesh.device.value_or(Device{}), settings_);
     out_.weights = WeightBytes(work_, settings_, out_.request);
+    out_.weights_at_least = MayPad();
     Missing missing(work_, out_.unknown);
     missing.Add(!out_.weights, "the bytes of the weights as they are served",
                 "--served-dtype");
+    for (std::string& refused : RefusalsOf(work_, out_.request)) {
+      missing.Add(true, std::move(refused));
+    }
     missing.Add(!out_.capacity, "the memory of a device",
                 "--profile or --memory");
     missing.Add(!work_.model, "the KV cache", "--model");
@@ -525,6 +741,17 @@ class Evaluator {
   }
 
  private:
+  // Returns whether the engine pads weights by sizes that are not known.
+  bool MayPad() const {
+    const EngineShards shards(work_, settings_, out_.request);
+    return std::any_of(
+        work_.params.begin(), work_.params.end(), [&](const ParamClass& param) {
+          if (!IsLayerWeight(param) || !param.type.shape) return false;
+          const auto formats = FormatsOf(work_, out_.request, param);
+          return formats && shards.MayPad(param, HasMxfp4(*formats));
+        });
+  }
+
   // Returns the bytes of a request of this length on a device.
   std::optional<int64_t> CacheAt(int64_t length) {
     Settings settings = settings_;
@@ -595,8 +822,9 @@ class Evaluator {
         request.input < 1) {
       return;
     }
-    const Operators operators(work_, *out_.profile, *request.engine, *linear,
-                              *experts, settings_.cache);
+    const Operators operators(
+        work_, *out_.profile, *request.engine, *linear, *experts,
+        settings_.cache, EngineShards(work_, settings_, request).HeadShare());
     const auto unmeasured = [&](bool is, std::string why) {
       if (is) out_.unmeasured.push_back(std::move(why));
     };
@@ -890,6 +1118,13 @@ class Evaluator {
         out.push_back(text);
       }
     }
+    if (out_.weights_at_least) {
+      out.emplace_back(
+          "kernels for experts in mxfp4 pad weights, and the engine's file "
+          "does "
+          "not state how on this device: weights are lower bounds, and the "
+          "requests that fit upper bounds");
+    }
     out.emplace_back(
         "not modelled: speculative decoding, several predicted tokens, cached "
         "prefixes, pipeline stages, and experts that get more tokens than "
@@ -910,6 +1145,15 @@ class Evaluator {
 };
 
 }  // namespace
+
+std::vector<std::string> RefusalsOf(const CostInputs& work,
+                                    const ServingRequest& request) {
+  std::vector<std::string> out;
+  for (const std::string& reason : EngineShards(work, {}, request).Refusals()) {
+    out.push_back(request.engine->name + " refuses this layout: " + reason);
+  }
+  return out;
+}
 
 bool StatesAllSettings(const ServingRequest& request) {
   const auto& settings = request.engine->settings;

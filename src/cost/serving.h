@@ -4,6 +4,7 @@
 #define SHARDC_COST_SERVING_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,10 @@ struct ServingRequest {
   // The formats of the weights of layers and of their experts. nullopt: the
   // format is that of the stored tensors.
   std::optional<ServedFormat> linear, experts;
+  // Returns the format of the weight of a module, by the configuration of a
+  // quantised model; nullopt if no engine's format is like it. Empty if the
+  // configuration states no formats.
+  std::function<std::optional<ServedFormat>(std::string_view module)> stored;
   Fill fill = Fill::kNone;
   // True if some devices only prefill, and others only decode.
   bool disaggregated = false;
@@ -85,6 +90,9 @@ struct ServingReport {
   ServingRequest request;       // with the filled numbers
   int64_t attention_ranks = 1;  // the groups that have different requests
   std::optional<int64_t> capacity, weights;
+  // True if kernels of the engine pad weights by sizes that are not known, so
+  // that `weights` is a lower bound.
+  bool weights_at_least = false;
   int64_t reserve = 0;
   // The bytes of one token, and of one request of `input` + `output` tokens.
   std::optional<int64_t> cache_token, cache_request;
@@ -111,6 +119,11 @@ inline constexpr double kFullCache = 0.8;
 
 // Returns whether all settings that an engine has are stated.
 bool StatesAllSettings(const ServingRequest& request);
+
+// Returns why the engine of a request refuses the layout; empty if nothing is
+// known that it refuses.
+std::vector<std::string> RefusalsOf(const CostInputs& work,
+                                    const ServingRequest& request);
 
 // `work` has the specs of decode, or of prefill in that mode. The settings must
 // have the dtype of the cache, and may have a profile and a memory.

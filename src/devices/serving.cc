@@ -66,11 +66,11 @@ constexpr std::array<std::string_view, kRows + kMore> KeysOf(
 }
 constexpr auto kServingKeys =
     KeysOf<4>(kRates, {"matmuls", "experts", "evidence", "assumed"});
-constexpr auto kEngineKeys = KeysOf<13>(
+constexpr auto kEngineKeys = KeysOf<14>(
     kEngineFigures,
     {kFurtherFigures[0].key, kFurtherFigures[1].key, kFurtherFigures[2].key,
      "schema", "name", "alias", "month", "versions", "points", "evidence",
-     "prefill", "prefill_work", "settings"});
+     "prefill", "prefill_work", "settings", "layout"});
 static_assert(std::size(kFurtherFigures) == 3);
 
 template <class Of>
@@ -225,6 +225,9 @@ std::shared_ptr<const EngineProfile> ParseEngine(SourceRef source,
   }
   if (const YamlNode* settings = fields->Find("settings")) {
     out.settings = ReadSettings(context, *settings);
+  }
+  if (const YamlNode* layout = fields->Find("layout")) {
+    out.layout = ReadEngineLayout(context, *layout);
   }
   if (const YamlNode* points = fields->Find("points")) {
     out.points =

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "devices/engine_layout.h"
 #include "devices/scheduler.h"
 #include "source/file.h"
 #include "source/finding.h"
@@ -88,6 +89,8 @@ struct EngineProfile {
   // Empty if the file does not state them: the time to the first token is then
   // not known.
   std::vector<EngineSetting> settings;
+  // nullopt if the file does not state it: shards are then those of the rules.
+  std::optional<EngineLayout> layout;
   int64_t points = 0;  // published points that the engine was compared with
   std::vector<std::string> evidence;
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -95,6 +96,19 @@ std::optional<Dtype> QuantisedModelDtype(JsonValue config);
 // change, if the method is not known or states something that is not supported.
 bool Quantise(JsonValue config, const std::vector<LinearWeight>& linear,
               Manifest& tree);
+
+// How a quantised checkpoint stores the weight of a module.
+struct StoredScheme {
+  std::string_view layout;  // such as `float-quantized`; empty if not quantised
+  int64_t bits = 0;
+  // The inputs and the outputs that share a scale; 0 if all do.
+  int64_t group = 0, rows = 0;
+};
+// Returns a function from the name of a linear module to its scheme, by the
+// `quantization_config` of a config. Returns an empty function if the config
+// has none, or states a method that is not supported.
+std::function<StoredScheme(std::string_view module)> SchemesOf(
+    JsonValue config);
 
 // Returns the first type that differs from `word` only in case, in characters
 // other than letters and digits, or by a typing error in one word: a doubled or

@@ -20,7 +20,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -613,6 +615,35 @@ std::optional<Dtype> QuantisedModelDtype(JsonValue config) {
   const auto stated = ObjectAt(config, "quantization_config");
   const Method* method = stated ? MethodOf(*stated) : nullptr;
   return method == nullptr ? std::nullopt : std::optional(method->dtype);
+}
+
+std::function<StoredScheme(std::string_view module)> SchemesOf(
+    JsonValue config) {
+  struct Modules {
+    std::vector<Scheme> schemes;
+    std::optional<Regex> kept;
+  };
+  const auto stated = ObjectAt(config, "quantization_config");
+  const Method* method = stated ? MethodOf(*stated) : nullptr;
+  if (method == nullptr) return {};
+  auto schemes = Reader(*method, *stated).Run();
+  if (!schemes) return {};
+  const auto modules = std::make_shared<Modules>();
+  modules->schemes = std::move(*schemes);
+  const auto kept = KeptModules(*method, *stated);
+  if (!kept.empty()) {
+    modules->kept = AnyOf(kept);
+    if (!modules->kept) return {};
+  }
+  return [modules, method](std::string_view module) -> StoredScheme {
+    const bool left = (method->layers_only && !HasNumber(module)) ||
+                      (modules->kept && modules->kept->Found(module));
+    for (const Scheme& scheme : modules->schemes) {
+      if (left || (scheme.targets && !scheme.targets->Found(module))) continue;
+      return {scheme.layout->name, scheme.bits, scheme.group, scheme.rows};
+    }
+    return {};
+  };
 }
 
 bool Quantise(JsonValue config, const std::vector<LinearWeight>& linear,

@@ -151,7 +151,7 @@ const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 48> kAll = {
+  static constexpr std::array<const KeyTable*, 50> kAll = {
       &keys::kMesh,          &keys::kDevice,         &keys::kRules,
       &keys::kRule,          &keys::kLike,           &keys::kPlace,
       &keys::kRegistration,  &keys::kForcedAxis,     &keys::kBundle,
@@ -167,7 +167,8 @@ std::span<const KeyTable* const> AllKeyTables() {
       &keys::kRun,           &keys::kAudit,          &keys::kStages,
       &keys::kStacked,       &keys::kSchedule,       &keys::kBudget,
       &keys::kServing,       &keys::kServedRates,    &keys::kEngine,
-      &keys::kExperts,       &keys::kEngineSettings, &keys::kEngineSetting};
+      &keys::kExperts,       &keys::kEngineSettings, &keys::kEngineSetting,
+      &keys::kEngineLayout,  &keys::kExpertPadding};
   return kAll;
 }
 

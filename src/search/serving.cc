@@ -215,6 +215,10 @@ class Searcher {
     if (reasons.empty() && prepared->compiled->HasIllegal()) {
       reasons.emplace_back("a spec is illegal on this mesh");
     }
+    for (std::string& reason :
+         cost::RefusalsOf(one.decode, targets_.requests)) {
+      AddOnce(reasons, std::move(reason));
+    }
     if (!reasons.empty()) {
       return Refuse(one.layout, std::move(reasons));
     }

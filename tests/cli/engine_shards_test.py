@@ -1,4 +1,4 @@
-"""`export vllm` against the layer classes of vLLM.
+"""`export vllm` and `export sglang` against the layer classes of the engines.
 
 The formulas are those of its own classes; SGLang's are the same:
 
@@ -17,6 +17,7 @@ Each of them refuses (`divide`) what does not divide equally.
 """
 
 import json
+import math
 import os
 import re
 import unittest
@@ -101,32 +102,66 @@ class Layers:
 
 class EngineShards(unittest.TestCase):
     def test_shapes_are_those_of_the_layer_classes(self):
-        compared = refused = 0
-        for model in MODELS:
-            path = os.path.join(TESTDATA, "configs", model + ".config.json")
-            with open(path, encoding="utf-8") as file:
-                config = json.load(file)
-            for tensor in TENSOR:
-                with self.subTest(model=model, tensor=tensor):
-                    more = ["--kv-replicate"] if tensor > config.get(
-                        "num_key_value_heads", tensor) else []
-                    got = run("export", "vllm", "--format", "json",
-                              "--no-project", "--mesh", f"tp:{tensor}",
-                              "--rules", "auto", "--model", path, *more)
-                    if got.rc != 0:
-                        refused += 1
-                        self.assertEqual(got.out, "")
-                        self.is_refused(Layers(config, tensor), got)
-                        continue
-                    compared += 1
-                    self.compare(Layers(config, tensor), json.loads(got.out))
-        self.assertGreater(compared, 80)
-        self.assertGreater(refused, 3)
+        for engine in ("vllm", "sglang"):
+            compared = refused = 0
+            for model in MODELS:
+                path = os.path.join(TESTDATA, "configs",
+                                    model + ".config.json")
+                with open(path, encoding="utf-8") as file:
+                    config = json.load(file)
+                for tensor in TENSOR:
+                    with self.subTest(engine=engine, model=model,
+                                      tensor=tensor):
+                        got = run("export", engine, "--format", "json",
+                                  "--no-project", "--mesh", f"tp:{tensor}",
+                                  "--rules", "auto", "--model", path)
+                        if got.rc != 0:
+                            refused += 1
+                            self.assertEqual(got.out, "")
+                            self.is_refused(Layers(config, tensor), got)
+                            continue
+                        compared += 1
+                        self.compare(Layers(config, tensor),
+                                     json.loads(got.out))
+            self.assertGreater(compared, 80)
+            self.assertGreater(refused, 3)
+
+    def test_weights_are_those_of_the_layer_classes(self):
+        """`cost --engine` has the bytes of the same shapes, in 16 bits."""
+        for engine in ("vllm", "sglang"):
+            for model in MODELS:
+                path = os.path.join(TESTDATA, "configs",
+                                    model + ".config.json")
+                with open(path, encoding="utf-8") as file:
+                    config = json.load(file)
+                for tensor in TENSOR:
+                    with self.subTest(engine=engine, model=model,
+                                      tensor=tensor):
+                        self.weights(engine, path, Layers(config, tensor))
+
+    def weights(self, engine, path, layers):
+        inputs = ["--no-project", "--mesh", f"tp:{layers.tensor}", "--rules",
+                  "auto", "--model", path]
+        shapes = run("export", engine, "--format", "json", *inputs)
+        cost = run("cost", *inputs, "--mode", "decode", "--engine", engine,
+                   "--slots", "1", "--isl", "128", "--osl", "128",
+                   "--profile", "h200-sxm", "--memory", "4TiB",
+                   "--weights-dtype", "bfloat16", "--format", "json")
+        if shapes.rc != 0:
+            self.assertNotEqual(cost.rc, 0, path)
+            self.is_refused(layers, cost)
+            return
+        elements = 0
+        for name, param in json.loads(shapes.out)["params"].items():
+            shape = layers.shape(name) or param["shard_shape"]
+            elements += math.prod(shape)
+        self.assertEqual(json.loads(cost.out)["memory"]["weights"],
+                         2 * elements)
 
     def is_refused(self, layers, got):
         """The engine refuses the layout, too: in its heads, its vocabulary or
         the columns of a feed-forward block."""
-        self.assertIn("error", got.err)
+        self.assertRegex(got.err + got.out, "error|refuses")
         with self.assertRaises(Refused):
             layers.own_heads()
             layers.own_kv_heads()

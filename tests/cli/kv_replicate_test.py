@@ -318,12 +318,21 @@ class KvReplicate(Case):
                 return run("export", "vllm", "--format", "json", "--no-project",
                            "--mesh", f"tp:{tensor}", "--rules", "auto",
                            "--model", path, *more)
-            half = exported(16)
+            # The engine replicates heads, whatever the rules say. A plan that
+            # was made without is refused.
+            exported(16)
+            plan = os.path.join(folder, "plan.json")
+            run("plan", "--no-project", "--mesh", "tp:16", "--rules", "auto",
+                "--model", os.path.join(folder, "config.json"), "-q", "-o",
+                plan)
+            half = run("export", "vllm", "--format", "json", "--plan", plan)
             self.assertEqual((half.rc, half.out), (2, ""), half.err)
-            self.assertIn("vLLM gives each rank whole KV heads, and the plan "
+            self.assertIn("`vllm` gives each rank whole KV heads, and the plan "
                           "gives it 64 of the 128 rows of a head", half.err)
             self.assertIn("`--kv-replicate`", half.err)
-            params = json.loads(exported(16, "--kv-replicate").out)["params"]
+            params = json.loads(exported(16).out)["params"]
+            self.assertEqual(json.loads(exported(16, "--kv-replicate").out),
+                             {"tensor_parallel_size": 16, "params": params})
             for name in ("model.embed_tokens.weight", "lm_head.weight"):
                 self.assertEqual(params[name],
                                  {"parallel": "column", "shard_dim": 0,
@@ -335,7 +344,7 @@ class KvReplicate(Case):
             heads = exported(4, num_attention_heads=14, num_key_value_heads=2,
                              head_dim=64, hidden_size=896)
             self.assertEqual((heads.rc, heads.out), (2, ""), heads.err)
-            self.assertIn("vLLM refuses this layout: total number of "
+            self.assertIn("`vllm` refuses this layout: Total number of "
                           "attention heads (14) must be divisible by tensor "
                           "parallel size (4)", heads.err)
             # Rules of one's own, because those of the family replicate a fused
@@ -349,10 +358,14 @@ class KvReplicate(Case):
             with open(manifest, "w", encoding="utf-8") as file:
                 json.dump({"model.layers.0.self_attn.qkv_proj.weight": {
                     "shape": [48 * 128, 2560], "dtype": "bfloat16"}}, file)
-            fused = run("export", "vllm", "--format", "json", "--no-project",
-                        "--mesh", "tp:16", "--rules", rules, "--manifest",
-                        manifest, "--model",
-                        os.path.join(folder, "config.json"))
+            inputs = ["--no-project", "--mesh", "tp:16", "--rules", rules,
+                      "--manifest", manifest, "--model",
+                      os.path.join(folder, "config.json")]
+            fused = run("export", "vllm", "--format", "json", *inputs)
+            self.assertEqual((fused.rc, fused.out), (1, ""), fused.err)
+            self.assertIn("SHD202", fused.err)
+            run("plan", *inputs, "-q", "-o", plan)
+            fused = run("export", "vllm", "--format", "json", "--plan", plan)
             self.assertEqual((fused.rc, fused.out), (2, ""), fused.err)
             self.assertIn(", which also has the query heads, and one split "
                           "dimension does not state it", fused.err)

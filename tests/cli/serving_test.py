@@ -225,6 +225,116 @@ class Serving(DescribedCase):
         self.assertIn("states that", self.missing(report))
         self.assertIsNone(report["fits"]["full_length"])
 
+    def test_an_engine_pads_the_vocabulary_and_replicates_heads(self):
+        """Sizes of Olmo-3 7B, whose vocabulary 4 divides once it is padded."""
+        config = {"model_type": "llama", "vocab_size": 100278,
+                  "hidden_size": 4096, "intermediate_size": 11008,
+                  "num_hidden_layers": 32, "num_attention_heads": 32,
+                  "num_key_value_heads": 2, "tie_word_embeddings": False,
+                  "torch_dtype": "bfloat16"}
+        with tempfile.TemporaryDirectory() as path:
+            name = os.path.join(path, "config.json")
+            with open(name, "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            inputs = ["--rules", "auto", "--model", name, "--no-project",
+                      "--profile", "h200-sxm", "--mode", "decode", "--slots",
+                      "8", "--isl", "128", "--osl", "128"]
+            hidden, inner, head = 4096, 11008, 128
+            for tensor in (1, 2, 4, 8, 16):
+                whole = max(2 // tensor, 1)
+                layer = (2 * hidden * hidden // tensor +
+                         2 * hidden * whole * head +
+                         3 * hidden * inner // tensor + 2 * hidden)
+                weights = 2 * (32 * layer + hidden +
+                               2 * 100288 // tensor * hidden)
+                for engine in ("vllm", "sglang"):
+                    report = self.cost("--mesh", f"tp:{tensor}", *inputs,
+                                       "--engine", engine)
+                    self.assertEqual(report["memory"]["weights"], weights)
+                    self.assertEqual(report["memory"]["cache_of_token"],
+                                     32 * 2 * whole * head * 2)
+
+    def test_kernels_pad_experts_in_mxfp4(self):
+        """vLLM 0.14 logs 64.38 GiB for gpt-oss-120b on H100, and 13.72 GiB for
+        gpt-oss-20b on A100. How other kernels pad is not known."""
+        def memory(name, engine, profile, rc=0):
+            return self.cost(
+                "--mesh", "tp:1", "--rules", "auto", *model(name),
+                "--no-project", "--profile", profile, "--weights-dtype",
+                "bfloat16", "--served-dtype", "bf16,mxfp4", "--mode", "decode",
+                "--engine", engine, "--slots", "1", "--isl", "1024", "--osl",
+                "1024", rc=rc)["memory"]
+        # No operators were measured on A100, so its times are not known.
+        for name, profile, logged, rc in (
+                ("gpt-oss-120b", "h200-sxm", 64.38, 0),
+                ("gpt-oss-20b", "a100-80-sxm", 13.72, 1)):
+            padded = memory(name, "vllm", profile, rc)
+            self.assertAlmostEqual(padded["weights"] / 2**30 / logged, 1,
+                                   delta=0.02)
+            self.assertFalse(padded["weights_at_least"])
+        plain = memory("gpt-oss-120b", "sglang", "h200-sxm")
+        self.assertTrue(plain["weights_at_least"])
+        self.assertLess(plain["weights"] / 2**30, 64.38)
+        done = run("cost", "--mesh", "tp:1", "--rules", "auto",
+                   *model("gpt-oss-120b"), "--no-project", "--profile",
+                   "h200-sxm", "--weights-dtype", "bfloat16", "--served-dtype",
+                   "bf16,mxfp4", "--mode", "decode", "--engine", "sglang",
+                   "--slots", "1", "--isl", "1024", "--osl", "1024")
+        self.assertIn("at least", done.out)
+
+    def test_layouts_that_an_engine_refuses(self):
+        config = {"model_type": "llama", "vocab_size": 32000,
+                  "hidden_size": 896, "intermediate_size": 4864,
+                  "num_hidden_layers": 4, "num_attention_heads": 14,
+                  "num_key_value_heads": 2, "torch_dtype": "bfloat16"}
+        with tempfile.TemporaryDirectory() as path:
+            name = os.path.join(path, "config.json")
+            with open(name, "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            report = self.cost("--mesh", "tp:4", "--rules", "auto", "--model",
+                               name, "--no-project", "--profile", "h200-sxm",
+                               "--illegal", "drop", *VLLM, rc=1)
+            self.assertIn("Total number of attention heads (14) must be "
+                          "divisible by tensor parallel size (4)",
+                          self.missing(report))
+
+    def test_formats_of_a_quantised_configuration(self):
+        with open(os.path.join(TESTDATA, "configs",
+                               "llama-3.1-70b.config.json"),
+                  encoding="utf-8") as file:
+            config = json.load(file)
+        layers = config["num_hidden_layers"]
+        hidden, inner = config["hidden_size"], config["intermediate_size"]
+        group = {"targets": ["Linear"],
+                 "weights": {"num_bits": 8, "type": "float",
+                             "strategy": "channel", "symmetric": True}}
+        with tempfile.TemporaryDirectory() as path:
+            def weights(ignored):
+                name = os.path.join(path, "config.json")
+                config["quantization_config"] = {
+                    "quant_method": "compressed-tensors",
+                    "format": "float-quantized", "ignore": ignored,
+                    "config_groups": {"group_0": group}}
+                with open(name, "w", encoding="utf-8") as file:
+                    json.dump(config, file)
+                return self.cost("--mesh", "tp:8", "--rules", "auto",
+                                 "--model", name, "--no-project", "--profile",
+                                 "h200-sxm", "--mode", "decode", "--fill",
+                                 "slots", "--isl", "1024", "--osl",
+                                 "1024")["memory"]["weights"]
+            everything = weights(["lm_head"])
+            named = self.cost(*LLAMA, "--served-dtype", "fp8", *VLLM)
+            self.assertEqual(everything, named["memory"]["weights"])
+            # Two layers whose feed-forward blocks stay in 16 bits.
+            two = weights(["lm_head"] + [
+                f"model.layers.{layer}.mlp.{part}_proj"
+                for layer in (0, layers - 1)
+                for part in ("gate", "up", "down")])
+            self.assertAlmostEqual(two - everything,
+                                   2 * 3 * hidden * inner / 8, delta=64)
+            attention = weights(["lm_head", "re:.*self_attn.*"])
+            self.assertGreater(attention, two)
+
     def test_an_engine_of_a_file(self):
         with open(os.path.join(ROOT, "engines", "vllm.yaml"),
                   encoding="utf-8") as file:
@@ -252,6 +362,12 @@ class Serving(DescribedCase):
                     ("value: 8192", "value: 0", "`max_batched_tokens` is `0`"),
                     ("prompts_per_slot: {value: 10,", "prompts_per_slot: {",
                      "has no `value`"),
+                    (re.search(r"  mxfp4:\n(?:    .*\n)+", text)[0],
+                     "  mxfp4: 3\n", "`mxfp4` is the number `3`, not a mapping "
+                     "of profiles to multiples"),
+                    ("kv_heads: replicate", "kv_heads: share", "`kv_heads`"),
+                    ("vocab_multiple: 64", "vocab_multiple: 0",
+                     "`vocab_multiple`"),
                     ("engine/v1", "engine/v2", ", not `shardc.engine/v1`")):
                 with open(own, "w", encoding="utf-8") as file:
                     file.write(text.replace(old, new))
@@ -259,6 +375,26 @@ class Serving(DescribedCase):
                            *REQUESTS)
                 self.assertEqual(done.rc, 2)
                 self.assertIn(word, done.err)
+
+    def test_an_engine_that_divides_kv_heads_refuses_more_devices(self):
+        with open(os.path.join(ROOT, "engines", "vllm.yaml"),
+                  encoding="utf-8") as file:
+            text = file.read()
+        more = ["--mesh", "tp:16", *LLAMA[2:], "--illegal", "drop", "--mode",
+                "decode"]
+        with tempfile.TemporaryDirectory() as path:
+            own = os.path.join(path, "own.yaml")
+            with open(own, "w", encoding="utf-8") as file:
+                file.write(text.replace("kv_heads: replicate",
+                                        "kv_heads: divide"))
+            report = self.cost(*more, "--engine", own, *REQUESTS, rc=1)
+            self.assertIn("8 KV heads and 16 devices: each device has equally "
+                          "many", self.missing(report))
+            # Without a layout of the engine, shards are those of the rules.
+            with open(own, "w", encoding="utf-8") as file:
+                file.write(re.sub(r"^layout:\n(  .*\n)+", "", text,
+                                  flags=re.M))
+            self.cost(*more, "--engine", own, *REQUESTS)
 
     def test_an_engine_without_settings_has_no_time_to_the_first_token(self):
         with open(os.path.join(ROOT, "engines", "vllm.yaml"),

@@ -26,7 +26,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 48> kWhere = {{
+constexpr std::array<Where, 50> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -64,6 +64,8 @@ constexpr std::array<Where, 48> kWhere = {{
     {"engine", "engine", ""},
     {"engine.settings", "engine", "settings"},
     {"engine.setting", "engine", "setting"},
+    {"engine.layout", "engine", "layout"},
+    {"engine.padding", "engine", "padding"},
     {"profile.memory", "profile", "memory"},
     {"profile.efficiency", "profile", "efficiency"},
     {"profile.matmul", "profile", "matmul"},

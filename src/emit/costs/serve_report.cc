@@ -345,7 +345,8 @@ std::string CountOr(const std::optional<int64_t>& count) {
 std::string BytesPart(const ServingReport& report) {
   Columns table;
   table.Row({"bytes per device"});
-  table.Row({"  weights", BytesOr(report.weights)});
+  table.Row({"  weights", (report.weights_at_least ? "at least " : "") +
+                              BytesOr(report.weights)});
   table.Row({"  left to the runtime", BytesText(report.reserve)});
   table.Row({"  memory", BytesOr(report.capacity)});
   table.Row({"  cache of a token", BytesOr(report.cache_token)});
@@ -563,7 +564,8 @@ void WriteServingJson(const ServingReport& report, Sink& out) {
         "disaggregated", request.disaggregated, "attention_ranks",
         report.attention_ranks, "memory",
         Record("capacity", report.capacity, "reserve", report.reserve,
-               "weights", report.weights, "cache_of_token", report.cache_token,
+               "weights", report.weights, "weights_at_least",
+               report.weights_at_least, "cache_of_token", report.cache_token,
                "cache_of_request", report.cache_request),
         "fits",
         Record("full_length", report.full_slots, "mean_length",

@@ -1,6 +1,6 @@
 // Directory: emit/exports. Writes plans in other systems' formats.
-// Its files include headers of these directories: source, model, program,
-// roles, systems, schedule, plan.
+// Its files include headers of these directories: source, model, devices,
+// program, roles, systems, schedule, plan.
 //
 // Exports a plan to the formats of other systems. Each format has a file and a
 // line in table.h; the formats of pipelines share one file. If a format cannot
@@ -146,6 +146,9 @@ struct Exporter {
   KvForm kv_form = KvForm::kNone;
   std::string_view no_kv_replicas =
       "it shards a dimension over complete axes of the mesh";
+  // True if what the format describes replicates KV heads by itself: plans are
+  // then compiled with `kv_replicate`.
+  bool repeats_keys = false;
   PartsForm parts_form = PartsForm::kNone;
   // True if the format describes a traced program under a plan.
   bool of_program = false;

@@ -59,9 +59,6 @@ void WriteTorchtitan(const Request& request, Sink& out, Findings& findings) {
 void WriteDeepspeed(const Request& request, Sink& out, Findings& findings) {
   WriteKeysOf("deepspeed", request, out, findings);
 }
-void WriteSglang(const Request& request, Sink& out, Findings& findings) {
-  WriteKeysOf("sglang", request, out, findings);
-}
 
 }  // namespace
 
@@ -83,13 +80,5 @@ constexpr Exporter kDeepspeed{.name = "deepspeed",
                               .lists_ranks = true,
                               .kv_form = KvForm::kSubAxes,
                               .parts_form = PartsForm::kWrites};
-constexpr Exporter kSglang{.name = "sglang",
-                           .what = "the flags of SGLang",
-                           .formats = "text",
-                           .flags = "--mode",
-                           .write = WriteSglang,
-                           .lists_ranks = true,
-                           .kv_form = KvForm::kSubAxes,
-                           .parts_form = PartsForm::kWrites};
 
 }  // namespace shardc::exports

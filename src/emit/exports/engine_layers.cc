@@ -1,17 +1,20 @@
-// Exports the attributes that vLLM sets on each weight. A column-parallel layer
-// splits the output dimension of its weight, and a row-parallel layer splits
-// the input dimension. PyTorch stores a matrix as [out, in]. Flax stores it as
-// [in, out] under the name `kernel`. The kind of layer therefore follows from
-// the sharded dimension and the name. For example:
+// Exports the layers of vLLM and of SGLang, whose classes have the same sizes:
+// the attributes of each weight. A column-parallel layer splits the output
+// dimension of its weight, and a row-parallel layer splits the input dimension.
+// PyTorch stores a matrix as [out, in]. Flax stores it as [in, out] under the
+// name `kernel`. The kind of layer therefore follows from the sharded dimension
+// and the name. For example:
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
 //
-// Shards are those of vLLM's layers, which pad the vocabulary
-// (VocabParallelEmbedding) and give each rank whole KV heads, replicated where
-// there are more ranks than heads (QKVParallelLinear). Other layouts are
-// refused, because vLLM never has them.
+// Shards are those of the engine's layers (devices/engine_layout.h), which pad
+// the vocabulary and give each rank whole KV heads, replicated where there are
+// more ranks than heads. Other layouts are refused, because the engine never
+// has them.
 //
-// As text, exports the flags of `vllm serve` for the plan.
+// As text, exports the flags with which the engine divides the model so.
+#include "devices/engine_layout.h"
+#include "devices/serving.h"
 #include "emit/exports/exporter.h"
 #include "emit/exports/system_keys.h"
 #include "model/mesh_layout.h"
@@ -39,16 +42,18 @@ std::string_view Kind(const ReadParam& param, char separator,
   return split.dim == input ? "row" : "column";
 }
 
-// Returns whether each rank's part is contiguous, as vLLM's loaders require. If
-// not, adds a finding about the first parameter whose parts are not contiguous.
-bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
-                Findings& findings) {
+// Returns whether each rank's part is contiguous, as the loaders of engines
+// require. If not, adds a finding about the first parameter whose parts are not
+// contiguous.
+bool Contiguous(const ReadPlan& plan, std::string_view engine,
+                const std::string& axis, Mode mode, Findings& findings) {
   for (const ReadParam& param : plan.params) {
     const auto split = SplitBy(plan.mesh, axis, param.SpecOf(mode));
     if (!split || split->stride == 1) continue;
     findings.Add(
         code::kInexpressible, param.place,
-        "`vllm` loads one contiguous shard per rank, and other axes split `" +
+        Quote(engine) +
+            " loads one contiguous shard per rank, and other axes split `" +
             SpecText(param.SpecOf(mode)) + "` of `" + param.name +
             "` before `" + axis + "`",
         "put `" + axis + "` first in the group");
@@ -57,26 +62,21 @@ bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
   return true;
 }
 
-// The rows of an embedding and of a head are padded to a multiple of this
-// number: vllm/model_executor/layers/vocab_parallel_embedding.py.
-constexpr int64_t kVocabMultiple = 64;
-
-int64_t PaddedRows(int64_t rows) {
-  return (rows + kVocabMultiple - 1) / kVocabMultiple * kVocabMultiple;
-}
-
-// A parameter's shard as vLLM makes it.
-struct VllmShard {
+// A parameter's shard as an engine makes it.
+struct EngineShard {
   std::optional<Split> split;
   std::optional<Shape> shape;
   std::optional<int64_t> padded;  // the rows of a padded vocabulary
   int64_t replicas = 1;           // the ranks that have the same KV heads
 };
 
-class VllmShards {
+class EngineShards {
  public:
-  VllmShards(const ReadPlan& plan, Mode mode, std::string axis)
-      : plan_(plan),
+  EngineShards(const EngineProfile& engine, const ReadPlan& plan, Mode mode,
+               std::string axis)
+      : engine_(engine),
+        layout_(*engine.layout),
+        plan_(plan),
         mode_(mode),
         axis_(std::move(axis)),
         tensor_(plan.mesh.SizeOf(axis_)),
@@ -90,28 +90,28 @@ class VllmShards {
     if (sizes.size() == 1 && sizes.front().second > 0) heads_ = sizes.front();
   }
 
-  // Returns whether vLLM accepts the sizes of all parameters. If not, adds a
-  // finding about the first that it refuses.
+  // Returns whether the engine accepts the sizes of all parameters. If not,
+  // adds a finding about the first that it refuses.
   bool Accepts(Findings& findings) const {
     for (const ReadParam& param : plan_.params) {
       const std::string refused = Refused(param, RoleOf(param));
       if (refused.empty()) continue;
-      findings.Add(
-          code::kInexpressible, param.place,
-          "vLLM refuses this layout: " + refused + ": " + Quote(param.name),
-          "take another number of devices for " + Quote(axis_));
+      findings.Add(code::kInexpressible, param.place,
+                   Quote(engine_.name) + " refuses this layout: " + refused +
+                       ": " + Quote(param.name),
+                   "take another number of devices for " + Quote(axis_));
       return false;
     }
     return true;
   }
 
-  // Returns the shard of a parameter. Returns nullopt, after a finding, if vLLM
-  // never has it.
-  std::optional<VllmShard> Of(const ReadParam& param,
-                              Findings& findings) const {
+  // Returns the shard of a parameter. Returns nullopt, after a finding, if the
+  // engine never has it.
+  std::optional<EngineShard> Of(const ReadParam& param,
+                                Findings& findings) const {
     const ParameterRole role = RoleOf(param);
     const Spec& spec = param.SpecOf(mode_);
-    VllmShard out;
+    EngineShard out;
     out.split = SplitBy(plan_.mesh, axis_, spec);
     Spec own;
     if (out.split) {
@@ -122,7 +122,7 @@ class VllmShards {
     if (!param.type.shape) return out;
     const Shape& whole = *param.type.shape;
     if (const auto dim = VocabDim(param, role)) {
-      const int64_t padded = PaddedRows(whole[*dim]);
+      const int64_t padded = layout_.PaddedVocab(whole[*dim]);
       out.split = Split{static_cast<int64_t>(*dim)};
       out.shape = whole;
       (*out.shape)[*dim] = padded / tensor_;
@@ -160,46 +160,39 @@ class VllmShards {
     return dim < 0 ? std::nullopt : std::optional(static_cast<size_t>(dim));
   }
 
-  // Returns why vLLM refuses the sizes of a parameter; empty if it does not.
+  // Returns why the engine refuses the sizes of a parameter; empty if it does
+  // not.
   std::string Refused(const ReadParam& param, const ParameterRole& role) const {
+    ShardedSizes own;
     if (const auto dim = VocabDim(param, role)) {
-      const int64_t padded = PaddedRows((*param.type.shape)[*dim]);
-      return padded % tensor_ == 0 ? ""
-                                   : "its " + CountText(padded) +
-                                         " padded rows do not divide over " +
-                                         Counted(tensor_, "device");
-    }
-    if (!heads_ || !IsWeight(role) || !param.type.shape) return "";
-    const auto [kv_heads, size] = *heads_;
-    if (role.module_role == Role::kOutput && param.type.shape->size() == 2) {
-      const int in = InDim(role, 2);
-      const int64_t inputs =
-          in < 0 ? 0 : (*param.type.shape)[static_cast<size_t>(in)];
-      const int64_t heads = inputs / size;
-      if (inputs % size == 0 && heads % kv_heads == 0 && heads % tensor_ != 0) {
-        return "total number of attention heads (" + std::to_string(heads) +
-               ") must be divisible by tensor parallel size (" +
-               std::to_string(tensor_) + ")";
+      own.vocab = (*param.type.shape)[*dim];
+    } else if (heads_ && IsWeight(role)) {
+      const auto [kv_heads, size] = *heads_;
+      const bool output = role.module_role == Role::kOutput &&
+                          param.type.shape && param.type.shape->size() == 2;
+      const int in = output ? InDim(role, 2) : -1;
+      if (in >= 0) {
+        const int64_t inputs = (*param.type.shape)[static_cast<size_t>(in)];
+        const int64_t heads = inputs / size;
+        if (inputs % size == 0 && heads % kv_heads == 0) own.heads = heads;
+      }
+      if (role.module_role == Role::kKey ||
+          role.module_role == Role::kFusedQkv) {
+        own.kv_heads = kv_heads;
       }
     }
-    const bool more = tensor_ > kv_heads;
-    const bool divides =
-        more ? tensor_ % kv_heads == 0 : kv_heads % tensor_ == 0;
-    if (role.module_role == Role::kKey && !divides) {
-      return Counted(kv_heads, "KV head") + " on " +
-             Counted(tensor_, "device") +
-             ", and each has equally many whole ones";
-    }
-    return "";
+    const auto refused = LayoutRefusals(layout_, own, tensor_);
+    return refused.empty() ? "" : refused.front();
   }
 
   // Returns whether a shard of keys or values has whole heads.
   bool HasWholeHeads(const ReadParam& param, const ParameterRole& role,
-                     const VllmShard& shard, Findings& findings) const {
+                     const EngineShard& shard, Findings& findings) const {
     if (role.module_role == Role::kFusedQkv && heads_ && IsWeight(role) &&
         shard.split && tensor_ > heads_->first) {
       findings.Add(code::kInexpressible, param.place,
-                   "vLLM replicates the KV heads of " + Quote(param.name) +
+                   Quote(engine_.name) + " replicates the KV heads of " +
+                       Quote(param.name) +
                        ", which also has the query heads, and one split "
                        "dimension does not state it",
                    "take at most " + Counted(heads_->first, "device") +
@@ -212,13 +205,16 @@ class VllmShards {
     const int64_t rows = (*shard.shape)[AsIndex(shard.split->dim)];
     if (rows % heads_->second == 0) return true;
     findings.Add(code::kInexpressible, param.place,
-                 "vLLM gives each rank whole KV heads, and the plan gives it " +
+                 Quote(engine_.name) +
+                     " gives each rank whole KV heads, and the plan gives it " +
                      CountText(rows) + " of the " + CountText(heads_->second) +
                      " rows of a head of " + Quote(param.name),
                  "replicate the heads with `--kv-replicate`");
     return false;
   }
 
+  const EngineProfile& engine_;
+  const EngineLayout& layout_;
   const ReadPlan& plan_;
   const Mode mode_;
   const std::string axis_;
@@ -229,30 +225,36 @@ class VllmShards {
   std::optional<std::pair<int64_t, int64_t>> heads_;
 };
 
-void WriteVllm(const Request& given, Sink& out, Findings& findings) {
+void WriteLayers(std::string_view name, const Request& given, Sink& out,
+                 Findings& findings) {
   if (!given.options.json) {
-    WriteKeysOf("vllm", given, out, findings);
+    WriteKeysOf(name, given, out, findings);
     return;
   }
+  const EngineProfile& engine = *FindEngine(name);
+  // One split dimension does not state the parts of a fused weight.
+  Exporter of_layers = *FindExporter(name);
+  of_layers.parts_form = PartsForm::kNone;
+  if (!StateParts(of_layers, given.plan, given.options.mode, findings)) return;
   ReadPlan of_stage = given.plan.stages ? WithinStage(given.plan) : given.plan;
   const Request request{.plan = of_stage, .options = given.options};
   const Mode mode = request.options.mode;
   const auto axis = TensorAxis(request, findings);
-  if (!axis || !NoPlacements(request.plan, "vllm", findings) ||
+  if (!axis || !NoPlacements(request.plan, name, findings) ||
       !EvenShards(request.plan,
-                  {"vllm",
-                   "vLLM pads a vocabulary to a multiple of 64 itself, and "
-                   "divides other dimensions equally",
+                  {name,
+                   "the engine pads a vocabulary itself, and divides other "
+                   "dimensions equally",
                    mode, *axis},
                   findings) ||
-      !Contiguous(request.plan, *axis, mode, findings)) {
+      !Contiguous(request.plan, name, *axis, mode, findings)) {
     return;
   }
-  const VllmShards of_vllm(request.plan, mode, *axis);
-  if (!of_vllm.Accepts(findings)) return;
-  std::vector<VllmShard> shards;
+  const EngineShards of_engine(engine, request.plan, mode, *axis);
+  if (!of_engine.Accepts(findings)) return;
+  std::vector<EngineShard> shards;
   for (const ReadParam& param : request.plan.params) {
-    auto shard = of_vllm.Of(param, findings);
+    auto shard = of_engine.Of(param, findings);
     if (!shard) return;
     shards.push_back(std::move(*shard));
   }
@@ -264,7 +266,7 @@ void WriteVllm(const Request& given, Sink& out, Findings& findings) {
   json.BeginObject(JsonLayout::kLines);
   for (size_t i = 0; i < shards.size(); ++i) {
     const ReadParam& param = request.plan.params[i];
-    const VllmShard& shard = shards[i];
+    const EngineShard& shard = shards[i];
     json.Key(param.name);
     json.BeginObject();
     json.Members(
@@ -282,17 +284,38 @@ void WriteVllm(const Request& given, Sink& out, Findings& findings) {
   out.Put('\n');
 }
 
+void WriteVllm(const Request& request, Sink& out, Findings& findings) {
+  WriteLayers("vllm", request, out, findings);
+}
+void WriteSglang(const Request& request, Sink& out, Findings& findings) {
+  WriteLayers("sglang", request, out, findings);
+}
+
 }  // namespace
 
 constexpr Exporter kVllm{
     .name = "vllm",
     .what =
-        "the flags of vLLM; as JSON its kind of layer and split dimension "
-        "per tensor",
+        "the flags of vLLM; as JSON its kind of layer, split dimension and "
+        "shard per tensor",
     .formats = "text|json",
     .flags = "--mode --axis",
     .write = WriteVllm,
     .lists_ranks = true,
-    .kv_form = KvForm::kSubAxes};
+    .kv_form = KvForm::kSubAxes,
+    .repeats_keys = true,
+    .parts_form = PartsForm::kWrites};
+constexpr Exporter kSglang{
+    .name = "sglang",
+    .what =
+        "the flags of SGLang; as JSON its kind of layer, split dimension "
+        "and shard per tensor",
+    .formats = "text|json",
+    .flags = "--mode --axis",
+    .write = WriteSglang,
+    .lists_ranks = true,
+    .kv_form = KvForm::kSubAxes,
+    .repeats_keys = true,
+    .parts_form = PartsForm::kWrites};
 
 }  // namespace shardc::exports
