@@ -7,13 +7,16 @@ without the checkout: FOLDER stands for the package index and for the releases o
 the repository. No test sets a variable of shardc.
 """
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 import yaml
 
@@ -212,9 +215,48 @@ class Machine(unittest.TestCase):
         self.assertIn(version(), self.run_in(
             self.home, os.path.join(FOLDER, name), "--version"))
 
+    def test_the_site_is_unpacked_and_read_without_a_network(self):
+        name = f"shardc-{version()}-site"
+        self.run_in(self.home, "tar", "-xzf",
+                    os.path.join(FOLDER, name + ".tar.gz"))
+        pages = [os.path.join(here, one)
+                 for here, _, files in os.walk(self.at(name))
+                 for one in files if one.endswith(".html")]
+        self.assertGreater(len(pages), 100)
+        with open(self.at(name, "index.html"), encoding="utf-8") as file:
+            text = file.read()
+        # A link may name another host; what the page itself loads may not.
+        loaded = re.findall(r'(?:\bsrc="|<link[^>]*\bhref=")([^"]*)"', text)
+        self.assertGreater(len(loaded), 3)
+        for address in loaded:
+            self.assertNotIn("//", address)
+            path = address.partition("?")[0].partition("#")[0]
+            self.assertTrue(os.path.exists(self.at(name, path)), address)
+
+    def test_the_extension_has_its_program_and_what_it_needs(self):
+        path = os.path.join(FOLDER, f"shardc-{version()}.vsix")
+        with zipfile.ZipFile(path) as archive:
+            self.assertIsNone(archive.testzip())
+            names = set(archive.namelist())
+            package = json.loads(archive.read("extension/package.json"))
+        self.assertEqual(package["version"], version())
+        self.assertIn("extension/" + package["main"].removeprefix("./"), names)
+        self.assertIn("extension/node_modules/vscode-languageclient/package.json",
+                      names)
+        self.assertIn("extension/LICENSE.txt", names)
+
     def test_every_file_has_the_digest_that_is_listed(self):
         self.run_in(FOLDER, "sha256sum", "--check", "--quiet", "--strict",
                     "SHA256SUMS")
+        with open(os.path.join(FOLDER, "SHA256SUMS"), encoding="utf-8") as file:
+            listed = {line.split()[1] for line in file}
+        self.assertEqual(listed, set(os.listdir(FOLDER))
+                         - {"SHA256SUMS", "notes.md"})
+        kinds = ("linux-x86_64", "linux-aarch64", "x86_64.whl", "aarch64.whl",
+                 ".deb", "-site.tar.gz", ".vsix", f"{version()}.tar.gz",
+                 "meta.yaml", "shardc.rb", "releases.txt")
+        for kind in kinds:
+            self.assertTrue(any(name.endswith(kind) for name in listed), kind)
 
 
 if __name__ == "__main__":

@@ -374,6 +374,20 @@ class Workflows(unittest.TestCase):
                 seen.add(command)
         self.assertLessEqual({"wheel", "deb", "site"}, seen)
 
+    def test_a_release_makes_all_that_is_published(self):
+        """What publishes downloads one folder, and its workflow makes it."""
+        with open(os.path.join(ROOT, "tests", "bootstrap"),
+                  encoding="utf-8") as file:
+            body = re.search(r"^release\(\) \{(.*?)^\}$", file.read(),
+                             re.M | re.S)[1]
+        self.assertEqual(re.findall(r"^  timed (\w+)", body, re.M),
+                         ["wheel", "aarch64_wheel", "deb", "extension",
+                          "site_archive", "python3", "fresh_machine"])
+        [download] = [step for step in self.all["release.yml"]["jobs"]
+                      ["publish"]["steps"]
+                      if "download-artifact" in step.get("uses", "")]
+        self.assertEqual(download["with"], {"name": "release", "path": "dist"})
+
     def test_a_release_has_checksums_and_attestations(self):
         release = self.all["release.yml"]["jobs"]
         self.assertEqual(release["build"]["uses"], "./.github/workflows/ci.yml")
