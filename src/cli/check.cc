@@ -569,8 +569,7 @@ Options OptionsOf(CheckFlags& flags) {
         .need = HelpNeed::kMost,
         .to = &flags.select,
         .value = "CODE,...",
-        .help = "lints to run: codes, names, or families such as "
-                "SHD1",
+        .help = "run only these lints; codes, names or families such as SHD1",
         .several = Several::kCommas},
        {.name = "--ignore",
         .need = HelpNeed::kMost,

@@ -600,8 +600,8 @@ Options OptionsOf(ReportCommand& command) {
        .need = HelpNeed::kOften,
        .to = &command.program.step,
        .value = "FILE",
-       .help = "step program to compare the compiled program with; "
-               "from `verify step --format json`"}};
+       .help = "step program (`verify step --format json`) to compare the "
+               "compiled program with"}};
   Options costs = OptionsOfCost(command.flags);
   for (Option& option : costs) {
     if (option.name != "--mode") continue;

@@ -23,7 +23,6 @@ MEANINGS = {
     "--allow-outside": "files outside its repository",
     "--output": "write|folder|directory|a .safetensors file",
     "--diff": "would change",
-    "--attention": "sizes",
     "--select": "only",
     "--ignore": "but these",
     "--compiled": "text of (a|the) compiled program",
