@@ -26,6 +26,11 @@ inline constexpr WorkLimit kTreeTensors = {"a described tree", "tensors",
                                            200'000};
 inline constexpr WorkLimit kTreeModules = {"a described tree", "modules",
                                            1'000'000};
+// What a script's variables, a function's base and nested sections repeat.
+inline constexpr WorkLimit kConfigWords = {"a configuration",
+                                           "words and settings", 200'000};
+inline constexpr WorkLimit kConfigBytes = {
+    "a configuration", "bytes of words and settings", 16'777'216};
 
 // Returns whether the count is within the limit. Otherwise adds the error
 // `limit` at `place`: "`num_hidden_layers` makes 100,000 layers, and a model

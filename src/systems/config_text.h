@@ -16,9 +16,11 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "source/finding.h"
+#include "source/size.h"
 #include "source/source.h"
 
 namespace shardc::systems {
@@ -69,6 +71,26 @@ struct ConfigText {
 // first argument of a script.
 using Environment = std::map<std::string, std::string>;
 
+// Counts what is kept of a text before it is kept: variables, functions and
+// sections repeat others, so that few bytes can ask for much.
+class TextWork {
+ public:
+  TextWork(SourceRef source, Findings& findings)
+      : source_(std::move(source)), findings_(findings) {}
+
+  // Returns whether `count` further words or settings, of `bytes` together, may
+  // be kept. Adds an error `limit` the first time that they may not.
+  bool Keeps(size_t count, size_t bytes);
+  bool exceeded() const { return exceeded_; }
+
+ private:
+  SourceRef source_;
+  Findings& findings_;
+  Size count_ = 0;
+  Size bytes_ = 0;
+  bool exceeded_ = false;
+};
+
 // Returns the form that the name of a file, or else its content, has.
 TextForm FormOf(std::string_view file, std::string_view text);
 
@@ -80,10 +102,11 @@ std::vector<ConfigText> ReadConfigTexts(const SourceRef& source,
                                         const Environment& environment = {});
 
 // The readers of single forms.
-std::vector<ConfigText> ReadShell(const SourceRef& source,
+std::vector<ConfigText> ReadShell(const SourceRef& source, TextWork& work,
                                   const Environment& environment);
-std::vector<ConfigText> ReadToml(const SourceRef& source, Findings& findings);
-std::vector<ConfigText> ReadPython(const SourceRef& source);
+std::vector<ConfigText> ReadToml(const SourceRef& source, TextWork& work,
+                                 Findings& findings);
+std::vector<ConfigText> ReadPython(const SourceRef& source, TextWork& work);
 
 // Returns the settings of the words of a command, which begin with the
 // command's name.
@@ -93,6 +116,7 @@ ConfigText CommandOf(std::vector<Word> words);
 // manifest.
 std::vector<std::vector<Word>> ShellCommands(const SourceRef& source,
                                              size_t begin, size_t end,
+                                             TextWork& work,
                                              const Environment& environment);
 
 // Returns the key with `_` in place of `-`, and without dashes before it.

@@ -11,19 +11,20 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "source/json.h"
 #include "source/utf8.h"
 #include "source/wording.h"
+#include "source/work.h"
 #include "systems/config_text.h"
 #include "yaml/yaml.h"
 
 namespace shardc::systems {
 namespace {
 
-constexpr size_t kMostSettings = 100000;
 constexpr int kDeepestNesting = 64;
 
 std::string JoinedKey(std::string_view path, std::string_view key) {
@@ -33,8 +34,8 @@ std::string JoinedKey(std::string_view path, std::string_view key) {
 
 // Adds a setting with one value.
 void AddSetting(ConfigText& out, std::string key, std::string written,
-                Place place, Word value) {
-  if (out.settings.size() >= kMostSettings) return;
+                Place place, Word value, TextWork& work) {
+  if (!work.Keeps(1, key.size() + written.size() + value.text.size())) return;
   Setting& setting = out.settings.emplace_back();
   setting.key = std::move(key);
   setting.written = std::move(written);
@@ -48,8 +49,8 @@ void AddSetting(ConfigText& out, std::string key, std::string written,
 // references are not known.
 class References {
  public:
-  References(ConfigText& text, const Environment& environment)
-      : text_(text), environment_(environment) {}
+  References(ConfigText& text, TextWork& work, const Environment& environment)
+      : text_(text), work_(work), environment_(environment) {}
 
   void Resolve() {
     for (Setting& setting : text_.settings) {
@@ -67,7 +68,7 @@ class References {
 
  private:
   // Replaces the first reference. Returns false if there is none.
-  bool Replace(const std::string& key, Word& word) const {
+  bool Replace(const std::string& key, Word& word) {
     // References inside of a reference come first.
     const size_t end = word.text.find('}');
     if (end == std::string::npos || !word.unknown.empty()) return false;
@@ -79,6 +80,7 @@ class References {
       word.unknown = "`${" + inner + "}` has no value in this file";
       return false;
     }
+    if (!work_.Keeps(0, value->size())) return false;
     word.text.replace(begin, end + 1 - begin, *value);
     return true;
   }
@@ -134,13 +136,15 @@ class References {
   }
 
   ConfigText& text_;
+  TextWork& work_;
   const Environment& environment_;
 };
 
 class YamlConfigs {
  public:
-  YamlConfigs(const YamlDocument& document, const Environment& environment)
-      : document_(document), environment_(environment) {}
+  YamlConfigs(const YamlDocument& document, TextWork& work,
+              const Environment& environment)
+      : document_(document), work_(work), environment_(environment) {}
 
   std::vector<ConfigText> Read() {
     whole_.form = TextForm::kYaml;
@@ -148,7 +152,7 @@ class YamlConfigs {
     whole_.place = Place{document_.source()};
     Variables(document_.root(), 0);
     Node(document_.root(), "", {}, 0);
-    References(whole_, environment_).Resolve();
+    References(whole_, work_, environment_).Resolve();
     std::vector<ConfigText> out;
     if (!whole_.settings.empty()) out.push_back(std::move(whole_));
     for (ConfigText& command : commands_) out.push_back(std::move(command));
@@ -158,7 +162,7 @@ class YamlConfigs {
  private:
   void Node(const YamlNode& node, const std::string& path, const YamlNode* key,
             int depth) {
-    if (depth > kDeepestNesting) return;
+    if (depth > kDeepestNesting || work_.exceeded()) return;
     if (node.IsMapping()) {
       Command(node);
       for (const YamlMember& member : node.members) {
@@ -178,14 +182,15 @@ class YamlConfigs {
       }
       if (plain && key != nullptr) {
         AddSetting(whole_, path, key->text, document_.PlaceOf(*key),
-                   {"[" + text + "]", document_.PlaceOf(node), {}, false});
+                   {"[" + text + "]", document_.PlaceOf(node), {}, false},
+                   work_);
       }
       return;
     }
     if (key == nullptr || node.IsNull()) return;
     if (node.text.find(" --") != std::string::npos) Shell(node);
     AddSetting(whole_, path, key->text, document_.PlaceOf(*key),
-               {node.text, document_.PlaceOf(node), {}, false});
+               {node.text, document_.PlaceOf(node), {}, false}, work_);
   }
 
   // Returns whether a word of a container's command is a script of its own.
@@ -232,9 +237,10 @@ class YamlConfigs {
   // scalar.
   void Shell(const YamlNode& node) {
     const SourceRef text = MakeSource(document_.source()->name(), node.text);
+    Found found;
     for (auto& command :
-         ShellCommands(text, 0, node.text.size(), environment_)) {
-      for (Word& word : command) word.place = PlaceIn(node, word);
+         ShellCommands(text, 0, node.text.size(), work_, environment_)) {
+      for (Word& word : command) word.place = PlaceIn(node, word, found);
       ConfigText one = CommandOf(std::move(command));
       if (one.settings.empty()) continue;
       one.source = document_.source();
@@ -242,17 +248,31 @@ class YamlConfigs {
     }
   }
 
-  // Returns the place of a word in the file, or that of the scalar.
-  Place PlaceIn(const YamlNode& node, const Word& word) const {
+  // The end of the last word of a scalar that was found in the file, and of its
+  // place there.
+  struct Found {
+    size_t text = 0;
+    size_t file = 0;
+  };
+
+  // Returns the place of a word in the file, or that of the scalar. A byte of
+  // the scalar is at least as far from its beginning in the file.
+  Place PlaceIn(const YamlNode& node, const Word& word, Found& found) const {
     const std::string_view own = word.place.source == nullptr
                                      ? std::string_view()
                                      : word.place.source->text();
     if (word.place.begin < word.place.end && word.place.end <= own.size()) {
-      const std::string_view all = document_.source()->text();
+      const std::string_view all =
+          document_.source()->text().substr(0, node.end);
       const auto part =
           own.substr(word.place.begin, word.place.end - word.place.begin);
-      const size_t at = all.find(part, node.begin);
-      if (at != std::string_view::npos && at < node.end) {
+      size_t from = node.begin + word.place.begin;
+      if (word.place.begin >= found.text) from = std::max(from, found.file);
+      const size_t at = all.find(part, from);
+      if (at != std::string_view::npos) {
+        if (word.place.end > found.text) {
+          found = {word.place.end, at + part.size()};
+        }
         return {document_.source(), at, at + part.size()};
       }
     }
@@ -279,14 +299,33 @@ class YamlConfigs {
   }
 
   const YamlDocument& document_;
+  TextWork& work_;
   Environment environment_;
   ConfigText whole_;
   std::vector<ConfigText> commands_;
 };
 
-// Reads each document of a YAML file. The other documents are blanked, so that
-// places keep their offsets.
-std::vector<ConfigText> ReadYaml(const SourceRef& source, Findings& findings,
+// Moves places of a part of a file, which begins at `begin`, to the file.
+void MoveTo(const SourceRef& file, const SourceRef& part, size_t begin,
+            ConfigText& text) {
+  const auto move = [&](Place& place) {
+    if (place.source != part) return;
+    place.source = file;
+    place.begin += begin;
+    place.end += begin;
+  };
+  text.source = file;
+  move(text.place);
+  for (Setting& setting : text.settings) {
+    move(setting.place);
+    for (Word& value : setting.values) move(value.place);
+  }
+  for (Word& word : text.open) move(word.place);
+}
+
+// Reads each document of a YAML file.
+std::vector<ConfigText> ReadYaml(const SourceRef& source, TextWork& work,
+                                 Findings& findings,
                                  const Environment& environment) {
   const std::string_view text = source->text();
   std::vector<size_t> begins = {0};
@@ -297,18 +336,26 @@ std::vector<ConfigText> ReadYaml(const SourceRef& source, Findings& findings,
   std::vector<ConfigText> out;
   for (size_t i = 0; i < begins.size(); ++i) {
     const size_t end = i + 1 < begins.size() ? begins[i + 1] : text.size();
-    SourceRef one = source;
-    if (begins.size() > 1) {
-      std::string blank(text.size(), ' ');
-      for (size_t j = 0; j < blank.size(); ++j) {
-        if (text[j] == '\n' || (j >= begins[i] && j < end)) blank[j] = text[j];
+    const std::string_view part = text.substr(begins[i], end - begins[i]);
+    if (begins.size() > 1 && Trim(part).size() < 5) continue;
+    const SourceRef one = begins.size() > 1
+                              ? MakeSource(source->name(), std::string(part))
+                              : source;
+    Findings own;
+    const auto document = YamlDocument::Parse(one, own);
+    if (!document) {
+      for (Finding finding : own.all()) {
+        if (finding.place.source == one) {
+          finding.place.source = source;
+          finding.place.begin += begins[i];
+          finding.place.end += begins[i];
+        }
+        findings.Add(std::move(finding));
       }
-      one = MakeSource(source->name(), std::move(blank));
-      if (Trim(text.substr(begins[i], end - begins[i])).size() < 5) continue;
+      return {};
     }
-    const auto document = YamlDocument::Parse(one, findings);
-    if (!document) return {};
-    for (ConfigText& read : YamlConfigs(*document, environment).Read()) {
+    for (ConfigText& read : YamlConfigs(*document, work, environment).Read()) {
+      if (one != source) MoveTo(source, one, begins[i], read);
       out.push_back(std::move(read));
     }
   }
@@ -317,7 +364,7 @@ std::vector<ConfigText> ReadYaml(const SourceRef& source, Findings& findings,
 
 class JsonConfig {
  public:
-  explicit JsonConfig(const JsonDocument& document) {
+  JsonConfig(const JsonDocument& document, TextWork& work) : work_(work) {
     out_.form = TextForm::kJson;
     out_.source = document.source();
     out_.place = Place{document.source()};
@@ -330,7 +377,7 @@ class JsonConfig {
 
  private:
   void Members(const JsonValue& value, const std::string& path) {
-    if (!value.IsObject()) return;
+    if (!value.IsObject() || work_.exceeded()) return;
     for (const JsonMember member : value.members()) {
       const std::string key = JoinedKey(path, member.name());
       if (member.value.IsObject()) {
@@ -343,10 +390,11 @@ class JsonConfig {
           place.source->text().substr(place.begin, place.end - place.begin));
       if (member.value.IsString()) text = member.value.string();
       AddSetting(out_, key, std::string(member.name()), member.key.place(),
-                 {std::move(text), place, {}, false});
+                 {std::move(text), place, {}, false}, work_);
     }
   }
 
+  TextWork& work_;
   ConfigText out_;
 };
 
@@ -354,13 +402,13 @@ class JsonConfig {
 // attributes, and dictionaries whose values are literals.
 class PythonReader {
  public:
-  explicit PythonReader(const SourceRef& source)
-      : source_(source), text_(source->text()) {}
+  PythonReader(const SourceRef& source, TextWork& work)
+      : source_(source), text_(source->text()), work_(work) {}
 
   std::vector<ConfigText> Read() {
     Begin("");
     size_t line_begin = 0;
-    while (at_ < text_.size()) {
+    while (at_ < text_.size() && !work_.exceeded()) {
       line_begin = at_;
       const size_t end = std::min(text_.find('\n', at_), text_.size());
       const std::string_view line = text_.substr(at_, end - at_);
@@ -379,19 +427,32 @@ class PythonReader {
       if (at_ == line_begin) at_ = end + 1;
     }
     std::vector<ConfigText> out;
+    std::map<std::string, std::vector<size_t>> by_name;
     for (ConfigText& one : out_) {
       // A function that begins with another one has its settings.
-      for (const ConfigText& earlier : out) {
-        if (one.base.empty() || earlier.name != one.base) continue;
-        one.settings.insert(one.settings.begin(), earlier.settings.begin(),
-                            earlier.settings.end());
+      const auto base = by_name.find(one.base);
+      if (!one.base.empty() && base != by_name.end()) {
+        for (const size_t earlier : base->second) Follow(out[earlier], one);
       }
-      if (!one.settings.empty()) out.push_back(std::move(one));
+      if (one.settings.empty()) continue;
+      by_name[one.name].push_back(out.size());
+      out.push_back(std::move(one));
     }
     return out;
   }
 
  private:
+  void Follow(const ConfigText& base, ConfigText& one) {
+    size_t bytes = 0;
+    for (const Setting& setting : base.settings) {
+      bytes += setting.key.size() + setting.written.size();
+      for (const Word& value : setting.values) bytes += value.text.size();
+    }
+    if (!work_.Keeps(base.settings.size(), bytes)) return;
+    one.settings.insert(one.settings.begin(), base.settings.begin(),
+                        base.settings.end());
+  }
+
   void Begin(std::string name) {
     ConfigText& one = out_.emplace_back();
     one.form = TextForm::kPython;
@@ -497,7 +558,7 @@ class PythonReader {
       value.unknown = "the value " + ShortQuote(text) + " is no literal";
     }
     AddSetting(out_.back(), key, std::move(written), std::move(place),
-               std::move(value));
+               std::move(value), work_);
   }
 
   static bool IsLiteral(std::string_view text) {
@@ -595,20 +656,22 @@ class PythonReader {
   SourceRef source_;
   std::string_view text_;
   size_t at_ = 0;
+  TextWork& work_;
   std::vector<ConfigText> out_;
 };
 
 }  // namespace
 
 // Reads sections, dotted keys and values of one line or of several in brackets.
-std::vector<ConfigText> ReadToml(const SourceRef& source, Findings& findings) {
+std::vector<ConfigText> ReadToml(const SourceRef& source, TextWork& work,
+                                 Findings& findings) {
   const std::string_view text = source->text();
   ConfigText out;
   out.form = TextForm::kToml;
   out.source = source;
   out.place = Place{source};
   std::string section;
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = 0; at < text.size() && !work.exceeded();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     std::string_view line = Trim(text.substr(at, end - at));
     while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
@@ -675,14 +738,25 @@ std::vector<ConfigText> ReadToml(const SourceRef& source, Findings& findings) {
     const size_t key_at = text.find(key, begin);
     AddSetting(out, JoinedKey(section, key), std::string(key),
                {source, key_at, key_at + key.size()},
-               {std::move(inner), {source, value, stop}, {}, false});
+               {std::move(inner), {source, value, stop}, {}, false}, work);
   }
   if (out.settings.empty()) return {};
   return {std::move(out)};
 }
 
-std::vector<ConfigText> ReadPython(const SourceRef& source) {
-  return PythonReader(source).Read();
+std::vector<ConfigText> ReadPython(const SourceRef& source, TextWork& work) {
+  return PythonReader(source, work).Read();
+}
+
+bool TextWork::Keeps(size_t count, size_t bytes) {
+  if (exceeded_) return false;
+  count_ = count_ + Size(static_cast<int64_t>(count));
+  bytes_ = bytes_ + Size(static_cast<int64_t>(bytes));
+  constexpr std::string_view kSubject = "this file expands to";
+  exceeded_ =
+      !Allows(kConfigWords, count_, kSubject, Place{source_}, findings_) ||
+      !Allows(kConfigBytes, bytes_, kSubject, Place{source_}, findings_);
+  return !exceeded_;
 }
 
 TextForm FormOf(std::string_view file, std::string_view text) {
@@ -701,23 +775,31 @@ TextForm FormOf(std::string_view file, std::string_view text) {
 std::vector<ConfigText> ReadConfigTexts(const SourceRef& source,
                                         Findings& findings,
                                         const Environment& environment) {
+  TextWork work(source, findings);
+  std::vector<ConfigText> out;
   switch (FormOf(source->name(), source->text())) {
     case TextForm::kShell:
-      return ReadShell(source, environment);
+      out = ReadShell(source, work, environment);
+      break;
     case TextForm::kYaml:
-      return ReadYaml(source, findings, environment);
+      out = ReadYaml(source, work, findings, environment);
+      break;
     case TextForm::kJson: {
       const auto document = JsonDocument::Parse(source, findings);
       if (document == nullptr) return {};
       // Places are in the document's source, which the settings keep.
-      return JsonConfig(*document).Take();
+      out = JsonConfig(*document, work).Take();
+      break;
     }
     case TextForm::kToml:
-      return ReadToml(source, findings);
+      out = ReadToml(source, work, findings);
+      break;
     case TextForm::kPython:
-      return ReadPython(source);
+      out = ReadPython(source, work);
+      break;
   }
-  return {};
+  if (work.exceeded()) return {};
+  return out;
 }
 
 }  // namespace shardc::systems

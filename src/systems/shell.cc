@@ -20,6 +20,7 @@
 #include "source/wording.h"
 #include "systems/config_text.h"
 #include "systems/shell_branches.h"
+#include "systems/system.h"
 
 namespace shardc::systems {
 namespace {
@@ -42,8 +43,7 @@ bool MayBeFlags(std::string_view text) {
       [&](std::string_view one) { return name.find(one) != name.npos; });
 }
 
-// The limits on the words of one script, and on how deep expansions nest.
-constexpr size_t kMostWords = 100000;
+// How deep expansions nest.
 constexpr int kDeepestExpansion = 16;
 // The limits on the files that a script sources.
 constexpr int kDeepestFile = 4;
@@ -61,18 +61,19 @@ bool EndsCommand(char c) {
   return c == '\n' || c == ';' || c == '&' || c == '|' || c == ')' || c == '(';
 }
 
-// Returns whether a word is the beginning of a pipeline's layout, such as
-// `Ett|t`. People write it without quotes where a program reads the script.
-bool IsLayout(std::string_view word) {
+// Returns whether a word, whose first `known` bytes are of a layout, is the
+// beginning of a pipeline's layout, such as `Ett|t`. People write it without
+// quotes where a program reads the script.
+bool IsLayout(std::string_view word, size_t known) {
   return word.starts_with('E') &&
-         word.find_first_not_of("EtmL|()*,0123456789") ==
+         word.find_first_not_of("EtmL|()*,0123456789", known) ==
              std::string_view::npos;
 }
 
 class Reader {
  public:
-  Reader(SourceRef source, const Environment& environment)
-      : source_(std::move(source)), script_(source_) {
+  Reader(SourceRef source, TextWork& work, const Environment& environment)
+      : source_(std::move(source)), script_(source_), work_(work) {
     for (const auto& [name, text] : environment) {
       const Word word{
           text, Place{MakeSource("--set", "env." + name)}, {}, false};
@@ -173,7 +174,7 @@ class Reader {
   void ReadCommands(size_t begin, size_t end) {
     text_ = source_->text().substr(0, end);
     at_ = begin;
-    while (at_ < text_.size() && words_ < kMostWords) {
+    while (at_ < text_.size() && !work_.exceeded()) {
       auto command = Command();
       if (!command.empty()) out_.push_back(std::move(command));
       if (at_ < text_.size()) ++at_;
@@ -208,7 +209,7 @@ class Reader {
       const bool plain = words.size() == 1 && at_ > begin &&
                          words[0].text == text_.substr(begin, at_ - begin);
       if (plain && branches_.Keyword(words[0].text)) words.clear();
-      if (words_ >= kMostWords) break;
+      if (work_.exceeded()) break;
     }
     const bool printed =
         !words.empty() && (words[0].text == "cat" || words[0].text == "tee");
@@ -376,7 +377,7 @@ class Reader {
           continue;
         }
         AppendWord(out.words);
-        if (words_ >= kMostWords) break;
+        if (work_.exceeded()) break;
       }
       if (at_ < text_.size()) ++at_;
       for (const Word& word : out.words) AppendItem(out.text, " ", word.text);
@@ -422,7 +423,7 @@ class Reader {
       const size_t before = at_;
       AppendWord(out);
       if (at_ == before) ++at_;
-      if (words_ >= kMostWords) break;
+      if (work_.exceeded()) break;
     }
     --depth_of_split_;
     text_ = all;
@@ -432,10 +433,10 @@ class Reader {
 
   // Keeps the flags of an earlier branch before those of a later one, so that
   // they are not known rather than absent.
-  static void KeepFlags(const Variable& earlier, Variable& value) {
+  void KeepFlags(const Variable& earlier, Variable& value) {
     const auto flag = [](const Word& word) { return BeginsFlag(word.text); };
     if (std::none_of(earlier.words.begin(), earlier.words.end(), flag) ||
-        earlier.words.size() + value.words.size() > kMostWords) {
+        !work_.Keeps(earlier.words.size(), earlier.text.size())) {
       return;
     }
     std::vector<Word> words = earlier.words;
@@ -475,8 +476,7 @@ class Reader {
     if (at_ == begin) ++at_;  // a character that begins no word
     if (!any) return;
     if (word.place.end == word.place.begin) word.place = At(begin, at_);
-    out.push_back(std::move(word));
-    ++words_;
+    if (work_.Keeps(1, word.text.size())) out.push_back(std::move(word));
   }
 
   // Reads one word. Words before the last one of an unquoted expansion are
@@ -485,12 +485,14 @@ class Reader {
   bool ReadWord(Word& word, std::vector<Word>* out) {
     const size_t begin = at_;
     bool any = false;
+    size_t layout = 0;  // bytes of the word that are known to be of one
     while (at_ < text_.size()) {
       const char c = text_[at_];
       const bool of_layout =
-          (c == '|' || c == '(' || c == ')') && IsLayout(word.text);
+          (c == '|' || c == '(' || c == ')') && IsLayout(word.text, layout);
       if (of_layout) {
         word.text += c;
+        layout = word.text.size();
         ++at_;
         continue;
       }
@@ -508,7 +510,9 @@ class Reader {
       } else if (c == '"') {
         any = Quoted(word, out) || any;
       } else if (c == '$' || c == '`') {
+        const size_t before = out == nullptr ? 0 : out->size();
         any = Expand(word, out, false) || any;
+        if (out != nullptr && out->size() != before) layout = 0;  // a new word
       } else {
         word.text += c;
         ++at_;
@@ -828,6 +832,7 @@ class Reader {
       return true;
     }
     const Variable& value = known->second;
+    if (!work_.Keeps(value.words.size(), value.text.size())) return false;
     if (joined || out == nullptr || value.words.size() == 1) {
       const bool alone = word.text.empty();
       word.text += value.text;
@@ -847,8 +852,6 @@ class Reader {
     first.text.insert(0, word.text);
     if (!word.unknown.empty()) first.unknown = word.unknown;
     out->push_back(std::move(first));
-    words_ += value.words.size();
-    if (words_ >= kMostWords) return false;
     for (size_t i = 1; i + 1 < value.words.size(); ++i) {
       out->push_back(value.words[i]);
     }
@@ -888,7 +891,7 @@ class Reader {
     if (parts.empty()) return !word.text.empty();
     parts.front().text.insert(0, word.text);
     if (!word.unknown.empty()) parts.front().unknown = word.unknown;
-    words_ += parts.size();
+    if (!work_.Keeps(parts.size(), 0)) return false;
     word = std::move(parts.back());
     parts.pop_back();
     out.insert(out.end(), parts.begin(), parts.end());
@@ -897,9 +900,9 @@ class Reader {
 
   SourceRef source_;
   const SourceRef script_;  // source_ may be a file that it sources
+  TextWork& work_;
   std::string_view text_;
   size_t at_ = 0;
-  size_t words_ = 0;
   Branches branches_;
   bool ends_pattern_ = false;  // after the first `;` of `;;`
   int depth_of_split_ = 0;
@@ -962,13 +965,14 @@ ConfigText CommandOf(std::vector<Word> words) {
 
 std::vector<std::vector<Word>> ShellCommands(const SourceRef& source,
                                              size_t begin, size_t end,
+                                             TextWork& work,
                                              const Environment& environment) {
-  return Reader(source, environment).Read(begin, end);
+  return Reader(source, work, environment).Read(begin, end);
 }
 
-std::vector<ConfigText> ReadShell(const SourceRef& source,
+std::vector<ConfigText> ReadShell(const SourceRef& source, TextWork& work,
                                   const Environment& environment) {
-  Reader reader(source, environment);
+  Reader reader(source, work, environment);
   auto commands = reader.Read(0, source->text().size());
   std::vector<ConfigText> out;
   for (auto& command : commands) {
@@ -977,7 +981,7 @@ std::vector<ConfigText> ReadShell(const SourceRef& source,
     out.push_back(std::move(one));
   }
   // Variables of the environment and options of the scheduler hold for all
-  // commands.
+  // commands. Those that no system reads are left out: scripts have many.
   for (const Word& word : reader.Variables()) {
     const size_t equals =
         std::min(word.text.find_first_of("= "), word.text.size());
@@ -993,6 +997,13 @@ std::vector<ConfigText> ReadShell(const SourceRef& source,
       Word value = word;
       value.text.erase(0, equals + 1);
       setting.values.push_back(std::move(value));
+    }
+    const bool read = std::any_of(
+        Systems().begin(), Systems().end(), [&](const System& system) {
+          return system.FindKey(setting.key) != nullptr;
+        });
+    if (!read || !work.Keeps(out.size(), out.size() * word.text.size())) {
+      continue;
     }
     for (ConfigText& one : out) one.settings.push_back(setting);
   }

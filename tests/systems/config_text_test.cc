@@ -161,6 +161,78 @@ TEST_CASE("texts that never end are read to their end") {
   }
 }
 
+TEST_CASE("what a text repeats is counted before it is kept") {
+  struct Row {
+    std::string file;
+    std::string text;
+  };
+  std::string joined = "A=12345678\n", words = "A=(--a 1)\n";
+  std::string quoted = "V0='--a 1'\n", branches, functions;
+  for (int i = 0; i < 40; ++i) {
+    const std::string n = std::to_string(i), next = std::to_string(i + 1);
+    joined += "A=$A$A\n";
+    words += "A+=(${A[@]})\n";
+    quoted += "V" + next + "=\"$V" + n + " $V" + n + "\"\n";
+  }
+  for (int i = 0; i < 1000; ++i) {
+    branches += "if [ $S = " + std::to_string(i) + " ]; then A='--a " +
+                std::to_string(i) + "'; fi\n";
+    functions += "def f" + std::to_string(i + 1) + "():\n    c = f" +
+                 std::to_string(i) + "()\n    c.x.y = 1\n";
+  }
+  const std::string section(200'000, 's');
+  std::string sections = "[" + section + "]\n";
+  std::string members = "{\"" + section + "\": {";
+  for (int i = 0; i < 100; ++i) {
+    sections += "k" + std::to_string(i) + " = 1\n";
+    members += "\"k" + std::to_string(i) + "\": 1, ";
+  }
+  const Row rows[] = {
+      {"a.sh", joined + "x --a $A\n"},
+      {"a.sh", words + "x ${A[@]}\n"},
+      {"a.sh", quoted + "x $V40\n"},
+      {"a.sh", branches + "x $A\n"},
+      {"a.py", "def f0():\n    return C(a=A(b=1))\n" + functions},
+      {"a.toml", sections},
+      {"a.json", members + "\"k\": 1}}"},
+      {"a.yaml", "run: |\n  A=12345678\n" +
+                     [] {
+                       std::string out;
+                       for (int i = 0; i < 40; ++i) out += "  A=$A$A\n";
+                       return out;
+                     }() +
+                     "  x --a $A\n"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.file);
+    Findings findings;
+    CHECK(ReadConfigTexts(MakeSource(row.file, row.text), findings).empty());
+    REQUIRE(findings.errors() == 1);
+    CHECK(findings.all().front().code == &code::kLimit);
+    CHECK(findings.all().front().message.starts_with("this file expands to "));
+  }
+}
+
+TEST_CASE("documents of YAML and words of a scalar keep their places") {
+  const std::string text =
+      "a: 1\n---\nb: {c: 2}\n---\nrun: |\n    x --d 3 \\\n      --e 3\n";
+  Findings findings;
+  std::string found;
+  for (const ConfigText& one :
+       ReadConfigTexts(MakeSource("a.yaml", text), findings)) {
+    for (const Setting& setting : one.settings) {
+      if (setting.key == "run") continue;
+      const Place& key = setting.place;
+      const Place& value = setting.values.at(0).place;
+      found += text.substr(key.begin, key.end - key.begin) + "@" +
+               std::to_string(key.begin) + "=" +
+               text.substr(value.begin, value.end - value.begin) + "@" +
+               std::to_string(value.begin) + " ";
+    }
+  }
+  CHECK(found == "a@0=1@3 c@13=2@16 --d@36=3@40 --e@50=3@54 ");
+}
+
 TEST_CASE("sections of TOML and calls of Python are paths") {
   CHECK(
       SettingsOf("a.toml",
