@@ -66,7 +66,13 @@ int RunShowConfig(const ShowConfigFlags& given, const Common& common,
     checked = checked || finding.code == &code::kConfigRefused;
     unreadable = unreadable || !IsAmong(finding.code, ConfigCodes());
   }
-  findings.Append(std::move(own));
+  // What is only noted of a configuration is an error where nothing can be
+  // shown without it.
+  for (Finding finding : own.all()) {
+    const bool lacks = finding.code == &code::kConfigUndetermined;
+    if (!deployment && !refused && lacks) finding.level = Level::kError;
+    findings.Add(std::move(finding));
+  }
   if (!deployment) return checked && !unreadable ? kFound : kFailed;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {

@@ -335,6 +335,17 @@ class Forms(Case):
             self.assertEqual(json.loads(more.out)["grids"],
                              [{"pp": 1, "dp": 2, "cp": 1, "tp": 4}])
 
+    def test_a_size_that_is_not_known_is_an_error_where_nothing_is_shown(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.sh")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("torchrun --nproc-per-node 8 pretrain_gpt.py "
+                           "--tensor-model-parallel-size $((1/0))\n")
+            got = run("show", "config", path)
+            self.assertEqual(got.rc, 2)
+            self.assertIn("error[SHD704", got.err)
+            self.assertIn("--set tensor_model_parallel_size=VALUE", got.err)
+
     def test_branches_of_a_condition_are_not_known(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "a.sh")
