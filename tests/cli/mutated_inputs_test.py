@@ -8,7 +8,8 @@ status 2 and a diagnostic.
 
     SHARDC_MUTATED_RUNS=50000 SHARDC_MUTATED_SEED=7 mutated_inputs_test.py
 
-prints the counts; an ordinary run is a sample."""
+prints a table: the runs of each kind by status, with the longest and the largest one.
+An ordinary run is a sample."""
 
 import json
 import os
@@ -20,11 +21,32 @@ import tempfile
 import unittest
 
 from driver import BIN, is_sanitized
-from mutated_kinds import ALONE, LLAMA, MESH, kinds, read
+from mutated_evidence import evidence
+from mutated_kinds import ALONE, LLAMA, MESH, kinds
+from mutated_systems import systems
 
 RUNS = int(os.environ.get("SHARDC_MUTATED_RUNS", "150"))
 SEED = int(os.environ.get("SHARDC_MUTATED_SEED", "1"))
 MOST_SECONDS, MOST_KB = 10, 500_000
+
+
+class Row:
+    """The runs of one kind."""
+
+    def __init__(self):
+        self.statuses, self.longest, self.largest = {}, 0, 0
+
+    def add(self, status, seconds, memory):
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.longest = max(self.longest, seconds)
+        self.largest = max(self.largest, memory)
+
+    def __str__(self):
+        runs = sum(self.statuses.values())
+        ended = ", ".join(f"{count} with {status}"
+                          for status, count in sorted(self.statuses.items()))
+        return (f"{runs:6} runs {self.longest:5.2f} s {self.largest / 1000:4.0f} MB"
+                f"  {ended}")
 
 
 @unittest.skipIf(is_sanitized(), "the sanitizers need more time and memory")
@@ -68,12 +90,13 @@ class Mutated(unittest.TestCase):
         elif folder:
             os.mkdir(to)
 
-    def run_one(self, arguments, given=b""):
+    def run_one(self, arguments, given=b"", inside="."):
         """The status, seconds of the processor, greatest memory in KB and messages."""
         with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as stdin:
             stdin.write(given)
             stdin.seek(0)
-            child = subprocess.Popen([BIN, *arguments], cwd=self.folder, stdin=stdin,
+            child = subprocess.Popen([BIN, *arguments],
+                                     cwd=os.path.join(self.folder, inside), stdin=stdin,
                                      stdout=subprocess.DEVNULL, stderr=said)
             _, status, used = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
@@ -83,8 +106,9 @@ class Mutated(unittest.TestCase):
 
     def test_changed_inputs_are_read_or_refused(self):
         rng = random.Random(SEED)
-        all_kinds = kinds(self.make, self.folder)
-        counts, longest, largest = {}, 0, 0
+        all_kinds = [
+            *kinds(self.make, self.folder), *evidence(self.make, self.folder), *systems()]
+        rows = {}
         for run in range(RUNS):
             kind = all_kinds[run % len(all_kinds)]
             data = kind.text(rng)
@@ -95,14 +119,15 @@ class Mutated(unittest.TestCase):
             with open(os.path.join(self.folder, name), "wb") as file:
                 file.write(data)
             command = [word.replace("{folder}", "changed").replace("{}", name)
-                       for word in rng.choice(kind.commands)]
+                       for word in kind.arguments(rng)]
             self.copy(None, "out")
             given = data if "{stdin}" in command else b""
+            inside = "changed" if "{inside}" in command else "."
             status, seconds, memory, text = self.run_one(
-                [word for word in command if word != "{stdin}"], given)
-            longest, largest = max(longest, seconds), max(largest, memory)
-            key = f"{kind.name} {status}"
-            counts[key] = counts.get(key, 0) + 1
+                [word for word in command if word not in ("{stdin}", "{inside}")], given,
+                inside)
+            row = rows.setdefault(kind.name, Row())
+            row.add(status, seconds, memory)
             good = (status in (0, 1) or status == 2 and "error" in text) \
                 and seconds < MOST_SECONDS and memory < MOST_KB
             if not good:
@@ -112,8 +137,12 @@ class Mutated(unittest.TestCase):
                 self.fail(f"{' '.join(command)}: status {status}, {seconds:.1f} s,"
                           f" {memory} KB\n{text[-1500:]}\nthe input is in {kept}")
         if "SHARDC_MUTATED_RUNS" in os.environ:
-            print(f"{RUNS} runs: {counts}\nlongest {longest:.2f} s, largest"
-                  f" {largest / 1000:.0f} MB", file=sys.stderr)
+            for name, row in sorted(rows.items()):
+                print(f"{name:24} {row}", file=sys.stderr)
+            print(f"{RUNS} runs of {len(all_kinds)} kinds with seed {SEED}: longest"
+                  f" {max(row.longest for row in rows.values()):.2f} s, largest"
+                  f" {max(row.largest for row in rows.values()) / 1000:.0f} MB",
+                  file=sys.stderr)
 
 
 if __name__ == "__main__":

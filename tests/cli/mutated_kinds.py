@@ -21,11 +21,16 @@ class Kind:
     """A kind of input: its seeds, how they are written, and what reads them. `{}` is the
     changed file, and names with a dot are files that are there. With `folder`, it is
     in a folder of its own, `{folder}`, which is a copy of the one that `folder` names.
-    What is written goes to `out`. With `{stdin}`, the file is standard input too."""
+    What is written goes to `out`. With `{stdin}`, the file is standard input too; with
+    `{inside}`, the command runs in the folder."""
 
     def __init__(self, name, suffix, seeds, commands, folder=None):
         self.name, self.suffix, self.seeds, self.commands = name, suffix, seeds, commands
         self.folder = folder
+
+    def arguments(self, rng):
+        """A command with its arguments."""
+        return rng.choice(self.commands)
 
     def text(self, rng):
         seed = rng.choice(self.seeds)
@@ -181,13 +186,19 @@ def checkpoints(made, folder):
             ("orbax_zarr2_subchunks", "_METADATA"), ("orbax_zarr2_subchunks", "v/.zarray"),
             ("orbax_zarr3_ocdbt_subchunks", "manifest.ocdbt"), ("orbax_ocdbt", "_METADATA"),
             ("orbax_ocdbt", "manifest.ocdbt"), ("ts_zarr3_codecs", "s_end/zarr.json"),
-            ("ts_zarr3_codecs", "s_end/c/0/0"), ("zarr3_blosc", None),
-            ("dcp_4ranks", ".metadata"), ("dcp_4ranks", "__0_0.distcp")):
+            ("ts_zarr3_codecs", "s_end/c/0/0"), ("zarr3_blosc", None), ("zarr2_blosc", None),
+            ("ts_zarr2_codecs", None), ("ts_zarr2_codecs", ".zarray"),
+            ("ts_interior", None), ("ts_numbered", None), ("ts_prefixes", None),
+            ("orbax_trainstate", "_METADATA"), ("orbax_two_processes_unmerged", None),
+            ("orbax_manager", None), ("written_ocdbt", None),
+            ("dcp_4ranks", ".metadata"), ("dcp_4ranks", "__0_0.distcp"),
+            ("dcp_hf_4ranks", None)):
         source = os.path.join(stored, sample)
-        if name is None:
+        if name in (None, ".zarray"):
             name = min(os.path.relpath(os.path.join(at, file), source)
                        for at, _, files in os.walk(source) for file in files
-                       if file not in ("zarr.json", ".zarray"))
+                       if (file == ".zarray" if name else
+                           file not in ("zarr.json", ".zarray")))
         raw = read(source, name)
         try:
             seeds = [json.loads(raw)]

@@ -123,3 +123,39 @@ def mutate_lines(rng, text):
         if not lines:
             return ""
     return "\n".join(lines)
+
+
+SHELL = ["$1", "$@", "$(ls)", "`date`", "${A:-2}", "${A:-${B:-3}}", "$((1/0))",
+         "$((9223372036854775807+1))", "${X[@]}", "$X", "\"$X $X\"", "'", "\"", "\\\n",
+         "\\", "#", ";", "&&", "|", "(", ")", "((", "{", "}", "<<EOF\n", "> x", "if", "fi",
+         "then", "else", "for i in 1 2; do", "done", "case x in", "esac", "\nX=1\n",
+         "\nX=$X$X\n" * 30, "\nX+=(${X[@]} 1)\n" * 30, "\nX=\"--bf16 $X $X\"\n" * 25,
+         "\nX=(1 2)\n", "\nexport A=2\n", "E(" * 400, "${" * 60, "$((" * 60, "-1", "0",
+         "1", "3", "7", "64", "1000000", str(2**31), str(2**63), str(10**20), "none",
+         "true", "1.5", "\x1b[31m", "\u202e", "x" * 300]
+
+
+def mutate_flags(rng, text, flags):
+    """Words of a shell script: flags, their values, and what a shell expands."""
+    words = re.findall(r"\s+|[^\s]+", text)
+    for _ in range(rng.choice([1, 1, 2, 3, 6])):
+        at = rng.randrange(len(words) + 1)
+        how = rng.random()
+        if how < 0.3:
+            words[at:at] = [" ", rng.choice(flags), " ", *(
+                [rng.choice(SHELL), " "] if rng.random() < 0.7 else [])]
+        elif how < 0.55:
+            words[at:at + 1] = [rng.choice(SHELL)]
+        elif how < 0.7:
+            words[at:at] = [" ", rng.choice(SHELL), " "]
+        elif how < 0.8:
+            del words[at:at + rng.choice([1, 2, 6])]
+        elif how < 0.9:
+            begin = rng.randrange(len(words) + 1)
+            words[at:at] = words[begin:begin + rng.choice([2, 8, 30])]
+        else:
+            numbers = [i for i, word in enumerate(words) if word.isdigit()]
+            if numbers:
+                words[rng.choice(numbers)] = str(rng.choice(
+                    [0, 1, 2, 3, 5, 16, 100, 10**6, 2**31, 2**62, 10**19]))
+    return "".join(words)
