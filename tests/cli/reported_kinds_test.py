@@ -11,7 +11,6 @@ import unittest
 from driver import TESTDATA, Case, run
 
 REPORTS = os.path.join(TESTDATA, "reports")
-CONFIGS = os.path.join(TESTDATA, "configs")
 
 
 def tree(*lines):
@@ -208,7 +207,7 @@ def second_stack(experts, inner, width, second, mesh="ep:4", layers="model.layer
 
 # ---- Experts that files store transposed
 
-def transposed(experts, hidden, inner, at, model=None):
+def transposed(experts, hidden, inner, at):
     plan = {f"{at}.gate_up_proj": "packed_colwise", f"{at}.down_proj": "rowwise"}
     name = at.replace("*", "0")
     stored = tree(f"{name}.gate_up_proj BF16 {experts} {hidden} {2 * inner}",
@@ -275,13 +274,11 @@ def adapters(layers, width, inner, heads, kv, size, rank, root, down, up):
 
 # ---- Sentences of programs
 
-MIXER = {"has": ["width {}", "layout "], "lacks": [
-    "heads", "Query", "Feed-forward", "gate and up", "norm reads", "role"]}
-
-
 def mixer(name, width, meshes=("fsdp:2,tp:4", "fsdp:4,tp:2")):
+    """Sentences of a mixer that has no heads, no query and no feed-forward block."""
     return [suggested("sentences-of-programs", name, mesh, has=[f"width {width}[;.]"],
-                      lacks=MIXER["lacks"]) for mesh in meshes]
+                      lacks=["heads", "Query", "Feed-forward", "gate and up",
+                             "norm reads", "role"]) for mesh in meshes]
 
 
 def narrow(name, inward, outward, mesh="fsdp:2,tp:4"):
@@ -322,7 +319,8 @@ CASES = {
                 "transformer_blocks.*.ff.net.2.weight_scale U8 4096 512"), rules(
                     r"(to_q|net\.0\.proj)\.weight(_scale)?$ [tp, null]",
                     r"(to_out\.0|net\.2)\.weight$ [null, tp]"),
-                [("SHD212", "to_out.*.weight_scale"), ("SHD212", "ff.net.*.weight_scale")])],
+                [("SHD212", "to_out.*.weight_scale"),
+                 ("SHD212", "ff.net.*.weight_scale")])],
         "blocks of float8": companion(
             "tp:4", ["tower.*.mix.exit.weight F8_E4M3 768 2048",
                      "tower.*.mix.exit.weight_scale_inv F32 6 16"],
