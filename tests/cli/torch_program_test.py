@@ -42,9 +42,9 @@ HEADS = {"kv_heads", "heads", "group"}
 ROLES = {"vocab": {"vocab", "out"}, "kv": HEADS - {"group"}, "group": HEADS - {"kv_heads"},
          "expert_inner": {"inner"}, "shared_inner": {"inner"}, "latent2": {"latent"},
          "nope": {"head_dim"}, "rope": {"head_dim"}, "value": {"head_dim"},
-         "linear_kv": HEADS - {"group"}, "linear_group": HEADS - {"kv_heads"},
+         "linear_kv": {"state_groups", "heads"}, "linear_group": HEADS - {"kv_heads"},
          "linear_key": {"head_dim"}, "linear_value": {"head_dim"},
-         "groups": HEADS - {"group"}, "lanes": HEADS - {"kv_heads"},
+         "groups": {"state_groups", "heads"}, "lanes": HEADS - {"kv_heads"},
          "channels": {"head_dim"}, "state": {"head_dim"}, "part": {"vocab", "position"}}
 
 
@@ -358,7 +358,6 @@ class Sections(Case):
     # Dimensions that a pack leaves unsharded although a factor of them is sharded.
     SHARDED_ALONE = {
         "bert": "the table is stored in slices of its width, and gathered",
-        "t5": "the bias of positions is small, and replicated",
         "whisper": "the first convolution's output is gathered"}
 
     @staticmethod

@@ -123,9 +123,13 @@ void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
   const size_t before = sink.size();
   // Whether `illegal: pad` permits the spec of each finding.
   std::vector<bool> pads;
+  // Why each finding is one with a finding that reports heads which the axes do
+  // not divide: the dimension may count them, as a table of positions does.
+  std::vector<Topic> heads;
   ReportEdits(
       facts, kIndivisibleDimension.code, Reason::kIndivisible,
       [&](const ParameterGroup& group, const ModeLayout&, const Edit& edit) {
+        heads.push_back(HeadsTopic(edit.size, edit.parts));
         pads.push_back(edit.dim_parts == 1 &&
                        BlockAlong(facts.TypeOf(group),
                                   AsIndex(edit.dim.value_or(0))) == 1);
@@ -145,6 +149,7 @@ void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
   // policy again.
   for (size_t i = before; i < sink.size(); ++i) {
     if (sink[i].level == kIndivisibleDimension.code.level) continue;
+    sink[i].unless = {heads[i - before]};
     sink[i].help =
         "pad the dimension, use an axis that divides it, or leave the "
         "dimension unsharded in the spec";
