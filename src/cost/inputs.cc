@@ -509,7 +509,7 @@ void NoteIdleAxes(std::string_view stages, CostInputs& work) {
                        ShortQuote(idle.front()) + " divides the batch");
 }
 
-// Returns what settles the purpose of an axis. `stated` tells whether the rules
+// Returns what settles the purpose of an axis. `stated` is whether the rules
 // state which axes divide the batch, and `experts` whether the axis shards a
 // dimension that counts experts.
 std::string LineForAxis(const std::string& axis, bool stated, bool experts) {

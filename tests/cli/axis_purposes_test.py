@@ -378,8 +378,8 @@ class BatchTest(Case):
 
 
 class CostTest(Case):
-    """Figures need to know over which axes tokens lie: by a statement, or by
-    a published name, which is said."""
+    """Figures need to know over which axes tokens are sharded: by a
+    statement, or by a published name, which they then state."""
 
     BATCHES = ("data", "replica", "dp_shard", "zero", "dp", "fsdp")
     TENSORS = ("model", "tensor", "mp", "tp")

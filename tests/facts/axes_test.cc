@@ -209,7 +209,7 @@ TEST_CASE("figures take the purpose of an axis only where tokens are known") {
   Groups groups;
   groups.Model(Of("x", "y"), Of("y", "x"), Of("x", "y"), Of("y", "x"));
   CHECK(CompletedAxes({}, groups.On({"y", "x"})) == AxisRules());
-  // With the batch stated, specs show the rest: nothing has to be asked.
+  // With the batch stated, specs show the rest.
   AxisRules stated;
   stated.Set(AxisRule::kBatch, {false, {"y"}});
   const auto facts = groups.On({"y", "x"}, stated);
