@@ -203,7 +203,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 namespace {
 
 // Returns whether the group is in the module of a mixer, by the name of the
-// projection out of it: `layers.*.mixer.conv1d.bias` beside
+// projection out of it: `layers.*.mixer.conv1d.bias` next to
 // `layers.*.mixer.out_proj.weight`.
 bool IsInMixer(const Facts& facts, const ParameterGroup& group) {
   return std::ranges::any_of(facts.blocks().mixers, [&](const Mixer& mixer) {
