@@ -495,15 +495,28 @@ class Deployer {
         "a script as `--set env.NAME=VALUE`");
   }
 
+  // Returns how to give the variable that a reason begins with, such as
+  // "`$TP` has no value in this file".
+  static std::string ForVariable(std::string_view why) {
+    if (!why.starts_with("`$")) return {};
+    why.remove_prefix(2);
+    const std::string_view name = why.substr(0, why.find('`'));
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+      return IsLetter(c) || IsDigit(c) || c == '_';
+    });
+    if (name.empty() || !plain) return {};
+    return ", or the variable as `--set env." + std::string(name) + "=VALUE`";
+  }
+
   // Adds a finding for each key whose value the file does not have.
   void ReportUndetermined() {
     if (std::exchange(reported_, true)) return;
     for (const auto& [key, found] : undetermined_) {
-      Report(code::kConfigUndetermined, found.first.place,
-             "the value of " + ShortQuote(found.first.written) +
-                 " is not known: " + found.second,
-             "give it as `--set " + key +
-                 "=VALUE`, or the variable as `--set env.NAME=VALUE`");
+      Report(
+          code::kConfigUndetermined, found.first.place,
+          "the value of " + ShortQuote(found.first.written) +
+              " is not known: " + found.second,
+          "give it as `--set " + key + "=VALUE`" + ForVariable(found.second));
     }
   }
 
