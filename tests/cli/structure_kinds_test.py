@@ -235,10 +235,13 @@ class Adapters(Case):
                     self.assertLess(
                         lora["memory"]["optimizer"],
                         base["memory"]["optimizer"])
-                    # Without a configuration the heads are not known, and neither
-                    # is the sum that attention keeps for each of them.
-                    self.assertIsNone(without["memory"]["activations"])
-                    self.assertIsNone(without["time"]["flops"])
+                    # Without a configuration only the sums of attention, of
+                    # which there is one for each head, are missing.
+                    self.assertLessEqual(without["memory"]["activations"],
+                                         base["memory"]["activations"])
+                    self.assertGreater(without["memory"]["activations"],
+                                       0.9 * base["memory"]["activations"])
+                    self.assertTrue(without["at_least"])
 
     def test_qwen3_32b_has_64_layers_with_adapters(self):
         at = os.path.join(REPORTS, "qwen3-32b-lora")
@@ -254,8 +257,9 @@ class Adapters(Case):
 
     def test_public_models_have_one_figure_under_each_naming(self):
         """Memory, bytes and time of a step of LoRA: each figure is one under all names
-        of adapters, and without a configuration it is the same one or not known."""
-        known = {}
+        of adapters. Without a configuration the heads are not known: the times are
+        null, and activations and operations, which lack a sum for each head and
+        attention, are lower bounds."""
         for model in ("qwen3-32b", "llama-3.1-8b", "llama-3.1-70b", "mistral-7b",
                       "gemma-2-9b"):
             path = os.path.join(TESTDATA, "configs", model + ".config.json")
@@ -281,42 +285,37 @@ class Adapters(Case):
                 for part in ("activations", "logits"):
                     self.assertEqual(figures["PEFT"][0]["memory." + part],
                                      figures["base"][0]["memory." + part])
+                heads = config["num_attention_heads"] // 2  # over tp 2
+                sums = config["num_hidden_layers"] * heads * (4 * 4096 // 2) * 4
                 for title in ("base", "PEFT"):
                     stated, without = figures[title]
                     self.assertEqual(stated["not_known"], [])
-                    self.assertTrue(without["not_known"])
+                    self.assertIn("in the activations a sum for each token and head",
+                                  without["not_known"][0])
+                    bounds = ("memory.activations", "memory.total", "time.flops")
                     for name, figure in without.items():
-                        # The contract has a total of what is known.
                         if name not in stated or figure is None or name in (
-                                "not_known", "memory.total"):
+                                "not_known", "memory.peak", *bounds):
                             continue
                         self.assertEqual(figure, stated[name], name)
-                    self.assertLessEqual(without["memory.total"],
-                                         stated["memory.total"])
-                    self.assertIsNot(without["memory.fits"], True)
-                    for name in ("time.flops", "time.least_s", "time.expected_s"):
+                    for name in bounds:
+                        self.assertLess(without[name], stated[name], name)
+                    # Memory that is allocated in blocks is a few percent more.
+                    more = stated["memory.activations"] - without["memory.activations"]
+                    self.assertLessEqual(sums, more)
+                    self.assertLess(more, 1.06 * sums)
+                    for name in ("time.least_s", "time.expected_s"):
                         self.assertIsNone(without.get(name), name)
                     self.assertEqual(without["communication_bytes.total"],
                                      stated["communication_bytes.total"])
-                known[model] = figures["PEFT"][1]["memory.activations"]
                 for one in figures["unknown"]:
                     self.assertTrue(one["not_known"])
                     for name, figure in one.items():
-                        if name.startswith(("time.", "communication_bytes.")):
+                        if name.startswith("communication_bytes.") or (
+                                name.startswith("time.")):
                             self.assertIsNone(figure, name)
                     for part in ("gradients", "optimizer", "activations"):
                         self.assertIsNone(one["memory." + part])
-        # The norms of Qwen3's queries show how many heads there are.
-        self.assertEqual([model for model, one in known.items() if one], ["qwen3-32b"])
-
-    def test_bytes_of_attention_over_a_sequence_are_not_known_without_heads(self):
-        tree, config = decoder(4, 64, 128, 4, 2, 16, 256, rank=8)
-        with tempfile.TemporaryDirectory() as folder:
-            got = [self.cost(folder, tree, one, mesh="sp:2,tp:2")
-                   for one in (config, None)]
-        self.assertGreater(got[0]["communication_bytes"]["total"], 0)
-        self.assertIsNone(got[1]["communication_bytes"]["total"])
-        self.assertIsNone(got[1]["communication_bytes"]["per_token"])
 
     @staticmethod
     def with_adapters(base, root, down, up):
