@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import os
+import subprocess
 import tempfile
 import unittest
 
@@ -222,6 +223,38 @@ def faults(program):
                     del target[key]
             yield (f"{op['op']} {op.get('fn', op.get('kind', ''))} {change}", made,
                    op["at"][1])
+
+
+class Memory(FolderCase):
+    def peak(self, layers):
+        """The memory of a proof at the traced sizes of a chain of products, in MiB."""
+        size = 256
+        values = [{"shape": [size, size], "dtype": "F32"} for _ in range(1 + 2 * layers)]
+        dot = {"op": "dot", "at": [0, 1], "lhs_contract": [1], "rhs_contract": [0],
+               "lhs_batch": [], "rhs_batch": []}
+        program = write(self.folder, f"{layers}.json", {
+            "schema": "shardc.program/v1", "files": ["own.py"],
+            "traced": {"by": "test", "function": "own:f"}, "values": values,
+            "ops": [{**dot, "in": [i, layers + 1 + i], "out": [i + 1]}
+                    for i in range(layers)],
+            "inputs": [{"value": 0, "kind": "data", "name": "x"}] + [
+                {"value": layers + 1 + i, "kind": "param", "name": f"w{i}"}
+                for i in range(layers)],
+            "outputs": [layers], "assumptions": [], "unknown": []})
+        rules = write(self.folder, "rules.yaml",
+                      "rules:\n  - match: w\n    spec: [dp, tp]\n")
+        child = subprocess.Popen(
+            [os.environ["SHARDC_BIN"], "verify", "step", "--no-project", "--full",
+             "--program", program, "--rules", rules, "--mesh", "dp:2,tp:2"],
+            stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        return used.ru_maxrss / 1024
+
+    def test_values_are_freed_that_no_later_op_reads(self):
+        """Each layer has two values of 0.5 MiB, and their shards."""
+        self.assertLess(self.peak(60), self.peak(4) + 20)
 
 
 class Regions(FolderCase):

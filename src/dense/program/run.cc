@@ -27,20 +27,49 @@ using Numbers = std::vector<int64_t>;
 // Copies of a device may differ by the rounding of sums in another order.
 constexpr double kReplicaTolerance = 1e-9;
 
-class Runner {
+}  // namespace
+
+class ProgramSteps::Runner {
  public:
-  Runner(const Program& program, const Drawn& drawn)
-      : program_(program), drawn_(drawn) {
+  Runner(const Program& program, InputOf input, Drawn drawn)
+      : program_(program), drawn_(std::move(drawn)), input_(std::move(input)) {
     out_.values.resize(program.values.size());
+    for (size_t i = 0; i < program.inputs.size(); ++i) {
+      waiting_.emplace(program.inputs[i].value, i);
+    }
+    last_.resize(program.values.size(), nullptr);
+    for (const Op& op : program.ops) {
+      for (const ValueId id : op.in) last_[id] = &op;
+      for (const ValueId id : op.out) last_[id] = &op;
+    }
+    for (const ValueId id : program.outputs) last_[id] = nullptr;
   }
 
-  ProgramRun Run(const std::vector<Array>& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      out_.values[program_.inputs[i].value] = {inputs[i]};
-    }
-    RunOps(program_.ops);
-    return std::move(out_);
+  bool Run(const Op& op) {
+    Load(op.in);
+    return RunOp(op);
   }
+
+  void Load(const std::vector<ValueId>& ids) {
+    for (const ValueId id : ids) {
+      const auto at = waiting_.find(id);
+      if (at == waiting_.end()) continue;
+      At(id) = {input_(at->second)};
+      waiting_.erase(at);
+    }
+  }
+
+  void Free(const Op& op) {
+    for (const auto* const ids : {&op.in, &op.out}) {
+      for (const ValueId id : *ids) {
+        if (last_[id] == &op) At(id) = {};
+      }
+    }
+    FreeBodies(op);
+  }
+
+  const Program& program() const { return program_; }
+  ProgramRun& out() { return out_; }
 
  private:
   struct Axis {
@@ -49,6 +78,16 @@ class Runner {
   };
 
   ProgramValue& At(ValueId id) { return out_.values[id]; }
+
+  void FreeBodies(const Op& op) {
+    for (const Body& body : op.bodies) {
+      for (const ValueId id : body.in) At(id) = {};
+      for (const Op& one : body.ops) {
+        for (const ValueId id : one.out) At(id) = {};
+        FreeBodies(one);
+      }
+    }
+  }
 
   bool Fault(const Op& op, std::string message) {
     out_.fault = {&op, std::move(message)};
@@ -496,17 +535,50 @@ class Runner {
   }
 
   const Program& program_;
-  const Drawn& drawn_;
+  const Drawn drawn_;
+  const InputOf input_;
+  std::map<ValueId, size_t> waiting_;  // the inputs that no op has read
+  // The op that is the last one to read each value; nullptr for results.
+  std::vector<const Op*> last_;
   ProgramRun out_;
   std::vector<Axis> axes_;  // of the manual region that runs
   int64_t devices_ = 1;
 };
 
-}  // namespace
+ProgramSteps::ProgramSteps(const Program& program, InputOf input, Drawn drawn)
+    : runner_(std::make_unique<Runner>(program, std::move(input),
+                                       std::move(drawn))) {}
+
+ProgramSteps::~ProgramSteps() = default;
+
+void ProgramSteps::Run(const Op& op) { runner_->Run(op); }
+
+void ProgramSteps::Free(const Op& op) { runner_->Free(op); }
+
+ProgramRun ProgramSteps::RunAll(Kept kept) {
+  const Program& program = runner_->program();
+  if (kept == Kept::kAll) {
+    for (const program::Input& input : program.inputs) {
+      runner_->Load({input.value});
+    }
+  }
+  for (const Op& op : program.ops) {
+    if (!runner_->Run(op)) break;
+    if (kept == Kept::kResults) runner_->Free(op);
+  }
+  LoadResults();
+  return std::move(runner_->out());
+}
+
+const ProgramRun& ProgramSteps::run() const { return runner_->out(); }
+
+void ProgramSteps::LoadResults() { runner_->Load(runner_->program().outputs); }
 
 ProgramRun RunProgram(const Program& program, const std::vector<Array>& inputs,
                       const Drawn& drawn) {
-  return Runner(program, drawn).Run(inputs);
+  return ProgramSteps(
+             program, [&](size_t input) { return inputs[input]; }, drawn)
+      .RunAll(ProgramSteps::Kept::kAll);
 }
 
 }  // namespace shardc::dense

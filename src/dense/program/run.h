@@ -8,7 +8,10 @@
 #ifndef SHARDC_DENSE_PROGRAM_RUN_H_
 #define SHARDC_DENSE_PROGRAM_RUN_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,8 +39,36 @@ struct ProgramRun {
   std::optional<ProgramFault> fault;  // why the run ended early
 };
 
-// Runs a program. `inputs` has an array for each input. RunFault() must be
-// empty for the program (program/read.h).
+// Runs a program op by op, so that values need not be kept that no later op
+// reads. RunFault() must be empty for the program (program/read.h), which must
+// outlive the object.
+class ProgramSteps {
+ public:
+  // Returns an input by its number. Called when an op first reads it.
+  using InputOf = std::function<Array(size_t)>;
+
+  ProgramSteps(const program::Program& program, InputOf input, Drawn drawn);
+  ~ProgramSteps();
+
+  // Runs an op outside of bodies. Those before it must have run.
+  void Run(const program::Op& op);
+  // Frees the values that no op after this one reads and that are no results.
+  void Free(const program::Op& op);
+  // Runs all ops, and returns all values, or the results only.
+  enum class Kept : uint8_t { kAll, kResults };
+  ProgramRun RunAll(Kept kept);
+
+  // Results that are inputs are in it after LoadResults() only.
+  const ProgramRun& run() const;
+  void LoadResults();
+
+ private:
+  class Runner;
+  std::unique_ptr<Runner> runner_;
+};
+
+// Runs a program, and keeps all values. `inputs` has an array for each input.
+// RunFault() must be empty for the program (program/read.h).
 ProgramRun RunProgram(const program::Program& program,
                       const std::vector<Array>& inputs, const Drawn& drawn);
 

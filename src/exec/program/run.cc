@@ -58,8 +58,7 @@ class Runner {
 
   ProgramRun Run() {
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      const ValueId id = program_.inputs[i].value;
-      At(id) = Scatter(mesh_, inputs_.values[i], sharding_.specs[id]);
+      waiting_.emplace(program_.inputs[i].value, i);
     }
     std::vector<const Op*> last(program_.values.size(), nullptr);
     for (const Op& op : program_.ops) {
@@ -70,22 +69,44 @@ class Runner {
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
       if (!inputs_.times.empty()) times_ = inputs_.times[i];
-      if (!RunOp(op)) break;
-      if (after_) after_(op, out_.values);
+      Load(op.in);
+      if (!RunOp(op) || (after_ && !after_(op, out_.values))) break;
       const auto free = [&](ValueId id) {
         if (last[id] == &op) At(id) = {};
       };
       std::ranges::for_each(op.in, free);
       std::ranges::for_each(op.out, free);
+      FreeBodies(op);
       std::erase_if(shared_, [&](const auto& one) {
         return last[one.first.first] == &op;
       });
     }
+    Load(program_.outputs);
     return std::move(out_);
   }
 
  private:
   ShardedTensor& At(ValueId id) { return out_.values[id]; }
+
+  // Shards inputs that no op has read yet.
+  void Load(const std::vector<ValueId>& ids) {
+    for (const ValueId id : ids) {
+      const auto at = waiting_.find(id);
+      if (at == waiting_.end()) continue;
+      At(id) = Scatter(mesh_, inputs_.input(at->second), sharding_.specs[id]);
+      waiting_.erase(at);
+    }
+  }
+
+  void FreeBodies(const Op& op) {
+    for (const Body& body : op.bodies) {
+      for (const ValueId id : body.in) At(id) = {};
+      for (const Op& one : body.ops) {
+        for (const ValueId id : one.out) At(id) = {};
+        FreeBodies(one);
+      }
+    }
+  }
 
   // Notes how many turns the scans of the traced program have.
   void NoteLengths(const std::vector<Op>& ops, const std::vector<Op>& traced) {
@@ -597,6 +618,7 @@ class Runner {
   const ProgramInputs& inputs_;
   const AfterProgramOp& after_;
   ProgramRun out_;
+  std::unordered_map<ValueId, size_t> waiting_;  // inputs that no op has read
   // The operands of the current body's ops that were resharded.
   Resharded shared_;
   size_t noted_ = 0;  // entries of the ledger that are counted

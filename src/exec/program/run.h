@@ -57,7 +57,8 @@ struct ProgramInputs {
   const program::Program* program = nullptr;
   // The sharding of each value on the machine's mesh (ShardProgram).
   const program::Sharding* sharding = nullptr;
-  std::vector<Buffer> values;  // the unsharded inputs, in their order
+  // Returns an unsharded input by its number. Called when an op first reads it.
+  std::function<Buffer(size_t input)> input;
   DrawnElements drawn;
   // If not null, the same program at the sizes whose traffic is reported
   // (ReduceProgram). Its loops may have more turns, and all of them send what
@@ -89,9 +90,9 @@ struct ProgramTraffic {
 using ProgramValues = std::vector<ShardedTensor>;
 
 // A function that is called after each op outside of bodies, before the values
-// that no later op reads are freed.
+// that no later op reads are freed. Returns whether the run goes on.
 using AfterProgramOp =
-    std::function<void(const program::Op& op, const ProgramValues& values)>;
+    std::function<bool(const program::Op& op, const ProgramValues& values)>;
 
 struct ProgramRun {
   // Indexed by ValueId; only the program's results are kept.

@@ -49,7 +49,7 @@ using program::ValueId;
 constexpr double kMostWork = 2e9;
 // About a tenth of a second: sizes need not be reduced.
 constexpr double kLittleWork = 1e8;
-// The elements of all values, which the dense run keeps: 256 MiB.
+// The elements of all values: 256 MiB.
 constexpr double kMostElements = 1 << 25;
 
 // ---- inputs
@@ -265,58 +265,86 @@ class Prover {
         traced_(traced),
         mesh_(request.mesh),
         random_(request.seed),
+        bounds_(program_),
+        dense_(
+            program_, [this](size_t i) { return InputOf(i); }, Drawn()),
         sharding_(std::move(sharding)),
         times_(std::move(times)) {}
 
   ProgramProof Run() {
     out_.ops = out_.ops_run = std::ssize(program_.ops);
     for (const int64_t times : times_) out_.ops += times - 1;
-    const IntegerBounds bounds(program_);
-    exec::ProgramInputs inputs;
-    for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      const Shape& shape = program_.ShapeOf(program_.inputs[i].value);
-      std::vector<double> data = DrawInput(program_, i, bounds, random_);
-      out_.bounds.push_back(DrawnBelow(program_, program_.inputs[i], bounds));
-      dense_inputs_.push_back({shape, data});
-      exec::Buffer& buffer =
-          inputs.values.emplace_back(exec::Buffer::Zeros(shape, Dtype::kF64));
-      buffer.wide = std::move(data);
+    for (const program::Input& input : program_.inputs) {
+      out_.bounds.push_back(DrawnBelow(program_, input, bounds_));
     }
-    const auto drawn = [this](ValueId id) {
-      return DrawValue(program_, id, random_);
-    };
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       NoteOps({&program_.ops[i], 1}, false, TimesOf(i));
     }
-    Report(0, "dense run");
-    dense_ = dense::RunProgram(program_, dense_inputs_, drawn);
-    if (dense_.fault) {
-      Fail(*dense_.fault->op, dense_.fault->message + " (in the dense run)");
-      const auto reference = ReferenceRun();
-      if (reference && !reference->fault) Locate(*reference, std::nullopt);
-      return std::move(out_);
-    }
+    exec::ProgramInputs inputs;
     inputs.program = &program_;
     inputs.sharding = &sharding_;
-    inputs.drawn = drawn;
+    inputs.input = [this](size_t i) {
+      dense::Array drawn = InputOf(i);
+      exec::Buffer out;
+      out.shape = std::move(drawn.shape);
+      out.dtype = Dtype::kF64;
+      out.wide = std::move(drawn.data);
+      return out;
+    };
+    inputs.drawn = Drawn();
     if (&traced_ != &program_) inputs.traced = &traced_;
     inputs.times = times_;
     exec::Machine machine(mesh_, request_.threads, request_.seams);
+    Report(0, "");
+    // Both runs go op by op together, so that values are freed that no later op
+    // reads.
     size_t done = 0;
     const exec::ProgramRun run = exec::RunProgram(
         machine, inputs, [&](const Op& op, const exec::ProgramValues& values) {
+          dense_.Run(op);
+          if (dense_.run().fault) return false;
           CheckOp(op, values, {}, TimesOf(done));
+          dense_.Free(op);
           Report(++done, program_.LineText(op.at));
+          return true;
         });
+    // An op that no device can run is reported by the dense run.
+    if (run.error) dense_.Run(program_.ops[done]);
+    if (const auto& fault = dense_.run().fault) {
+      Fail(*fault->op, fault->message + " (in the dense run)");
+      const auto reference = ReferenceRun(Kept::kAll);
+      if (reference && !reference->fault) Locate(*reference, std::nullopt);
+      return std::move(out_);
+    }
     Report(program_.ops.size(), "");
     if (run.error) Fail(*run.error->op, run.error->message);
     AddTraffic(run);
+    dense_.LoadResults();
     if (!run.error) CheckResults(run);
     CheckReference();
     return std::move(out_);
   }
 
  private:
+  using Kept = dense::ProgramSteps::Kept;
+
+  dense::Array InputOf(size_t i) const {
+    return {program_.ShapeOf(program_.inputs[i].value),
+            DrawInput(program_, i, bounds_, random_)};
+  }
+  dense::Drawn Drawn() const {
+    return [this](ValueId id) { return DrawValue(program_, id, random_); };
+  }
+  const dense::ProgramValue& DenseOf(ValueId id) const {
+    return dense_.run().values[id];
+  }
+  // Returns a dense run that has all values.
+  dense::ProgramRun WholeRun() const {
+    return dense::ProgramSteps(
+               program_, [this](size_t i) { return InputOf(i); }, Drawn())
+        .RunAll(Kept::kAll);
+  }
+
   int64_t TimesOf(size_t op) const { return times_.empty() ? 1 : times_[op]; }
 
   void Report(size_t done, const std::string& within) const {
@@ -434,7 +462,7 @@ class Prover {
     for (const Body& body : op.bodies) {
       for (const Op& one : body.ops) {
         const bool ran = std::ranges::all_of(one.out, [&](ValueId id) {
-          return !values[id].local.empty() && !dense_.values[id].empty();
+          return !values[id].local.empty() && !DenseOf(id).empty();
         });
         if (ran) CheckOp(one, values, inner, times);
       }
@@ -445,7 +473,7 @@ class Prover {
   // Returns how a value differs from the dense one; empty if it does not.
   std::string Wrong(ValueId id, const exec::ShardedTensor& value,
                     const AxisGroup& manual) {
-    const dense::ProgramValue& want = dense_.values[id];
+    const dense::ProgramValue& want = DenseOf(id);
     if (!manual.empty()) {
       for (size_t device = 0; device < value.local.size(); ++device) {
         const auto index =
@@ -477,7 +505,7 @@ class Prover {
     if (one.Passes() || !std::isfinite(one.difference)) return one;
     const dense::ProgramRun& other = Rounded();
     if (other.fault) return one;
-    const dense::ProgramValue& want = dense_.values[id];
+    const dense::ProgramValue& want = DenseOf(id);
     const dense::ProgramValue& got = other.values[id];
     double change = 0;
     for (size_t d = 0; d < std::min(got.size(), want.size()); ++d) {
@@ -491,26 +519,24 @@ class Prover {
   // Returns the dense run on inputs that differ in their last bits.
   const dense::ProgramRun& Rounded() {
     if (rounded_) return *rounded_;
-    std::vector<dense::Array> inputs = dense_inputs_;
     const exec::Random draws = random_.Split("rounding");
-    for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto input = [&](size_t i) {
+      dense::Array out = InputOf(i);
       const auto dtype = program_.values[program_.inputs[i].value].dtype;
       if (!dtype || program::IntegerBits(*dtype) != 0 ||
           *dtype == Dtype::kBool) {
-        continue;
+        return out;
       }
       const exec::Random own = draws.Split(i);
-      std::vector<double>& data = inputs[i].data;
-      for (size_t k = 0; k < data.size(); ++k) {
-        data[k] *=
+      for (size_t k = 0; k < out.data.size(); ++k) {
+        out.data[k] *=
             1 + (own.Uniform(k) < 0.5 ? -kInputRounding : kInputRounding);
       }
-    }
-    rounded_ = dense::RunProgram(program_, inputs, [this](ValueId id) {
-      return DrawValue(program_, id, random_);
-    });
+      return out;
+    };
+    rounded_ = dense::ProgramSteps(program_, input, Drawn()).RunAll(Kept::kAll);
     largest_ = 0;
-    for (const dense::ProgramValue& value : dense_.values) {
+    for (const dense::ProgramValue& value : rounded_->values) {
       for (const dense::Array& array : value) {
         largest_ =
             std::max(*largest_, CompareArrays(array.data, array.data).largest);
@@ -537,7 +563,7 @@ class Prover {
   void CheckResults(const exec::ProgramRun& run) {
     for (size_t i = 0; i < program_.outputs.size(); ++i) {
       const ValueId id = program_.outputs[i];
-      const std::vector<double>& want = dense_.values[id][0].data;
+      const std::vector<double>& want = DenseOf(id)[0].data;
       ProgramResult& result = out_.results.emplace_back();
       result.shape = program_.ShapeOf(id);
       for (const double x : want) {
@@ -587,9 +613,10 @@ class Prover {
 
   // Returns the first op whose dense result has a NaN.
   const Op* FirstNan() const {
+    const dense::ProgramRun whole = WholeRun();
     for (const Op& op : program_.ops) {
       for (const ValueId id : op.out) {
-        if (std::ranges::any_of(dense_.values[id][0].data,
+        if (std::ranges::any_of(whole.values[id][0].data,
                                 [](double x) { return std::isnan(x); })) {
           return &op;
         }
@@ -653,16 +680,17 @@ class Prover {
   }
 
   // Runs the reference, if there is one, on the inputs of the same names.
-  std::optional<dense::ProgramRun> ReferenceRun() {
+  std::optional<dense::ProgramRun> ReferenceRun(Kept kept) {
     if (request_.reference == nullptr) return std::nullopt;
     const Program& other = *request_.reference;
-    std::vector<dense::Array> inputs;
+    std::vector<size_t> from;  // the program's inputs
     for (const program::Input& input : other.inputs) {
       size_t at = 0;
       while (at < program_.inputs.size() &&
              (program_.inputs[at].kind != input.kind ||
               program_.inputs[at].name != input.name ||
-              dense_inputs_[at].shape != other.ShapeOf(input.value))) {
+              program_.ShapeOf(program_.inputs[at].value) !=
+                  other.ShapeOf(input.value))) {
         ++at;
       }
       if (at == program_.inputs.size()) {
@@ -673,16 +701,17 @@ class Prover {
                                 ", which the reference has"};
         return std::nullopt;
       }
-      inputs.push_back(dense_inputs_[at]);
+      from.push_back(at);
     }
-    return dense::RunProgram(other, inputs, [&](ValueId id) {
-      return DrawValue(other, id, random_);
-    });
+    return dense::ProgramSteps(
+               other, [&](size_t i) { return InputOf(from[i]); },
+               [&](ValueId id) { return DrawValue(other, id, random_); })
+        .RunAll(kept);
   }
 
   void CheckReference() {
     if (out_.failure) return;
-    const auto run = ReferenceRun();
+    const auto run = ReferenceRun(Kept::kResults);
     if (!run) return;
     const Program& other = *request_.reference;
     if (run->fault) {
@@ -699,7 +728,7 @@ class Prover {
       return;
     }
     for (size_t i = 0; i < other.outputs.size(); ++i) {
-      const dense::Array& got = dense_.values[program_.outputs[i]][0];
+      const dense::Array& got = DenseOf(program_.outputs[i])[0];
       const dense::Array& want = run->values[other.outputs[i]][0];
       const std::string name = "result " + std::to_string(i);
       if (got.shape != want.shape) {
@@ -712,7 +741,7 @@ class Prover {
       out_.failure = {"", name + " differs by " + ErrorText(one.difference) +
                               " from that of the reference, where " +
                               ErrorText(one.Allowed()) + " is allowed"};
-      Locate(*run, program_.outputs[i]);
+      Locate(*ReferenceRun(Kept::kAll), program_.outputs[i]);
       return;
     }
   }
@@ -721,7 +750,7 @@ class Prover {
   // lacks.
   void Locate(const dense::ProgramRun& reference,
               std::optional<ValueId> wrong) {
-    const Op* const op = FirstStrange(program_, dense_, reference, wrong);
+    const Op* const op = FirstStrange(program_, WholeRun(), reference, wrong);
     if (op == nullptr || program_.LineText(op->at).empty()) return;
     out_.failure->line = program_.LineText(op->at);
     out_.failure->message +=
@@ -735,9 +764,9 @@ class Prover {
   const Program& traced_;
   const exec::SimMesh mesh_;
   const exec::Random random_;
-  std::vector<dense::Array> dense_inputs_;
-  dense::ProgramRun dense_;
-  // The dense run that measures rounding, and the largest number of `dense_`.
+  const IntegerBounds bounds_;
+  dense::ProgramSteps dense_;
+  // The dense run that measures rounding, and its largest number.
   std::optional<dense::ProgramRun> rounded_;
   std::optional<double> largest_;
   program::Sharding sharding_;
@@ -747,7 +776,7 @@ class Prover {
 
 // ---- sizes
 
-// The elements of all values of a program, which the dense run keeps.
+// The elements of all values of a program.
 double ElementsOf(const Program& program) {
   double out = 0;
   for (const program::Value& value : program.values) {
@@ -882,8 +911,9 @@ class SizedProof {
   // user demands them.
   bool ExceedsLimits(const Program& one) const {
     if (request_.sizes == ProofSizes::kTraced && request_.memory_bytes > 0) {
-      // The dense run has all values, and the sharded run a part of them on
-      // each device, of which replicas are stored apart.
+      // Of all values, as if none were freed, the dense run has one copy, and
+      // the sharded run a part on each device, of which replicas are stored
+      // apart.
       constexpr double kBytes = 8 * 3;
       return ElementsOf(one) * kBytes >
              static_cast<double>(request_.memory_bytes);

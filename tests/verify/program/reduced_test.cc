@@ -25,7 +25,6 @@
 namespace shardc::verify {
 namespace {
 
-using program::Attr;
 using program::Op;
 using program::OpKind;
 using program::Program;
