@@ -57,26 +57,28 @@ Share ReplicatedShare(const Plan& plan) {
   return out;
 }
 
-// Returns the error that the whole model is replicated, with the level of the
-// settings. Returns nullopt if the settings or a comment of a rules file ignore
-// it.
-std::optional<Finding> WholeModelError(const Facts& facts,
-                                       const LintSettings& settings) {
-  const Code& code = kLargeReplicated.code;
-  auto whole = WholeModelReplicated(facts, code);
+// Returns what `check` reports of the findings: with the levels of the
+// settings, and without those that the settings or a comment of a rules file
+// ignore.
+FindingSink AsChecked(FindingSink found, const Facts& facts,
+                      const LintSettings& settings) {
   Findings wrong;  // reported by `check`
   const auto selection = Selection::Make(settings, false, wrong);
-  if (!whole || (selection && !selection->Selects(code))) return std::nullopt;
-  if (selection) whole->level = selection->LevelOf(*whole);
+  if (selection) {
+    std::erase_if(found, [&](const LintFinding& one) {
+      return !selection->Selects(*one.code);
+    });
+    for (LintFinding& one : found) {
+      one.level = selection->LevelOf(one);
+    }
+  }
   std::vector<Ignore> ignores;
   for (const SourceRef& source : facts.compiled().rules.sources) {
     std::ranges::move(IgnoreCommentsIn(source).ignores,
                       std::back_inserter(ignores));
   }
-  FindingSink found = {std::move(*whole)};
   ApplyIgnores(ignores, found);
-  if (found.empty()) return std::nullopt;
-  return std::move(found.front());
+  return found;
 }
 
 }  // namespace
@@ -119,34 +121,48 @@ Findings ReplicatedFindings(const Target& target, const Compiled& compiled,
   inputs.compiled = &compiled;
   inputs.mesh_place = MeshPlace(target.mesh);
   const Facts facts(inputs);
-  const auto whole = WholeModelError(facts, settings);
-  const Level level = whole ? whole->level : Level::kWarning;
+  FindingSink whole;
+  if (auto one = WholeModelReplicated(facts, kLargeReplicated.code)) {
+    whole = AsChecked({std::move(*one)}, facts, settings);
+  }
+  const bool refuses = !whole.empty() && whole.front().level == Level::kError;
+  const Code* cause = nullptr;
   for (const Lint* lint : {&kSeparatorMismatch, &kOtherNaming,
                            &kCatchAllReplicates, &kCatchAllTakesLarge}) {
     FindingSink found;
     lint->check(facts, found);
+    found = AsChecked(std::move(found), facts, settings);
     if (found.empty()) continue;
+    // A plan of a partly replicated model is written, so what `check` reports
+    // as an error about it is only named here.
+    if (!refuses && found.front().level == Level::kError) {
+      cause = &lint->code;
+      break;
+    }
     // Only the lint's first finding is returned.
     found.erase(found.begin() + 1, found.end());
     for (Finding& finding : OnceEach(std::move(found), plan.names)) {
-      finding.level = level;
+      // A warning that is the cause of an error is this error.
+      if (refuses) finding.level = Level::kError;
       findings.Add(std::move(finding));
     }
     return findings;
   }
-  if (whole) {
-    findings.Add(*whole);
+  if (!whole.empty()) {
+    findings.Add(std::move(whole.front()));
     return findings;
   }
   if (share.all == 0) return findings;
-  Finding& finding =
-      findings.Add(kLargeReplicated.code, {compiled.manifest.source},
-                   BytesText(share.replicated) + " (" +
-                       PercentText(share.replicated, share.all) +
-                       " of the model) are replicated on each of " +
-                       Counted(devices, "device") +
-                       (plan.stages ? " of a pipeline rank" : ""),
-                   "shard the largest parameters over an axis of the mesh");
+  Finding& finding = findings.Add(
+      kLargeReplicated.code, {compiled.manifest.source},
+      BytesText(share.replicated) + " (" +
+          PercentText(share.replicated, share.all) +
+          " of the model) are replicated on each of " +
+          Counted(devices, "device") +
+          (plan.stages ? " of a pipeline rank" : ""),
+      cause == nullptr ? "shard the largest parameters over an axis of the mesh"
+                       : "`shardc check` reports the cause as an error (" +
+                             cause->Id() + ") and names the parameters");
   finding.level = Level::kWarning;
   return findings;
 }

@@ -144,6 +144,30 @@ class Plan(Case):
             self.assertEqual(plan("[tp]").err, "")
             self.assertEqual(plan("[]", mesh="tp:1").err, "")
 
+    def test_a_code_has_the_level_that_check_gives_it(self):
+        """A plan that is written only names what `check` reports as an error."""
+        with tempfile.TemporaryDirectory() as folder:
+            write(folder, "r.yaml", "version: 1\nrules:\n"
+                  "  - match: 'q_proj'\n    spec: [null, tp]\n"
+                  "  - match: '.*'\n    spec: []\n")
+            inputs = ["--no-project", "--mesh", "tp:4", "--rules", "r.yaml",
+                      "--manifest", LLAMA]
+            err = self.check(run("plan", *inputs, "-o", "p.json", cwd=folder),
+                             0).err
+            self.assertIn("warning[SHD207 large-replicated]", err)
+            self.assertIn("reports the cause as an error (SHD101)", err)
+            self.assertNotIn("[SHD101", err)
+            checked = self.check(run("check", *inputs, cwd=folder), 1).out
+            self.assertIn("error[SHD101 catch-all-replicates]", checked)
+            # Ignored there, it is no cause here.
+            ignored = "  # shardc: ignore[SHD101] small devices\n"
+            write(folder, "r.yaml", "version: 1\nrules:\n"
+                  "  - match: 'q_proj'\n    spec: [null, tp]\n" + ignored +
+                  "  - match: '.*'\n    spec: []\n")
+            err = self.check(run("plan", *inputs, "-o", "p.json", cwd=folder),
+                             0).err
+            self.assertNotIn("SHD101", err)
+
     def test_the_same_bytes_whatever_the_surroundings(self):
         args = ["plan", *MESH, "--rules", "builtin:llama", "--quiet"]
         first = self.check(run(*args, "--manifest", LLAMA), 0).out
