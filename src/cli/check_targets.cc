@@ -446,17 +446,25 @@ std::string SummaryText(const Findings& findings,
                     Counted(counts[2], "note");
   if (hides_notes && counts[2] > 0) out += " (--notes shows them)";
   int64_t ignored = 0;
-  // The codes of the lints that were skipped, keyed by the missing input.
+  // The codes of the lints that were skipped, keyed by the missing input, and
+  // the targets in which each was skipped.
   std::map<std::string, std::set<std::string>> skipped;
-  std::set<std::string> all_skipped;
+  std::map<std::string, Strings> targets_of;
   for (const CheckedTarget& target : targets) {
     ignored += target.result.ignored;
     for (const SkippedLint& lint : target.result.skipped) {
       const std::string id = lint.lint->code.Id();
       skipped[lint.missing].insert(id);
-      all_skipped.insert(id);
+      targets_of[id].push_back(target.name);
     }
   }
+  // A lint that ran in other targets is listed with those in which it did not.
+  const auto ran_in_some = [&](const Strings& names) {
+    return names.size() < targets.size();
+  };
+  const int64_t partly = std::ranges::count_if(
+      targets_of, [&](const auto& one) { return ran_in_some(one.second); });
+  const int64_t never = static_cast<int64_t>(targets_of.size()) - partly;
   if (ignored > 0) out += ", " + CountText(ignored) + " ignored by comments";
   if (known > 0) out += ", " + CountText(known) + " in the baseline";
   out += "\n";
@@ -470,13 +478,21 @@ std::string SummaryText(const Findings& findings,
         });
     if (missing) AppendItem(inputs, ", ", input.second);
   }
-  out += Counted(static_cast<int64_t>(all_skipped.size()), "lint") +
-         " not run: pass " + inputs;
+  if (never > 0) out += Counted(never, "lint") + " not run";
+  if (partly > 0) {
+    out += (never > 0 ? ", " : "") + Counted(partly, "lint") +
+           " not run in some targets";
+  }
+  out += ": pass " + inputs;
   if (hides_notes) return out + " (--notes lists them)\n";
   out += ":\n";
   for (const auto& [missing, codes] : skipped) {
     out += "  without " + missing + ":";
-    for (const std::string& id : codes) out += " " + id;
+    for (const std::string& id : codes) {
+      const Strings& names = targets_of[id];
+      out += " " + id;
+      if (ran_in_some(names)) out += " (in " + Join(names, ", ", Quote) + ")";
+    }
     out += "\n";
   }
   return out;
