@@ -51,10 +51,29 @@ _MODULES = (
 )
 
 
+# What a name that the package lacks is written as here.
+_WRITTEN = {
+    "load": "shardc.Plan.load(path)",
+    "load_plan": "shardc.Plan.load(path)",
+    "read": "shardc.Plan.load(path)",
+    "make_plan": "shardc.compile(mesh=..., rules=..., manifest=...)",
+    "compile_plan": "shardc.compile(mesh=..., rules=..., manifest=...)",
+    "shard": "plan.shard(params)",
+    "diff": "plan.diff(other)",
+    "explain": "plan.explain(name)",
+    "report": "plan.report()",
+    "export": "shardc.run('export', 'jax', '--plan', path)",
+    "trace": "shardc.program.trace(function, params, batch)",
+    "from_model": "shardc.manifest.from_model(module)",
+    "lint": "shardc.check(...)",
+}
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"shardc.{name}")
-    raise AttributeError(f"module 'shardc' has no attribute {name!r}")
+    written = f"; write {_WRITTEN[name]}" if name in _WRITTEN else ""
+    raise AttributeError(f"module 'shardc' has no attribute {name!r}{written}")
 
 
 __all__ = [

@@ -134,6 +134,16 @@ std::optional<PlanTable> ViewInputs(const DiffFlags& flags,
                                     const Common& common, Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return std::nullopt;
+  if (!IsNamed(target->mesh) && target->rules.empty() &&
+      target->manifest.empty() && target->model.empty()) {
+    findings.Add(
+        code::kUsage, {},
+        "there is nothing to compare " + ShortQuote(flags.before) + " with",
+        "give a second plan, `shardc diff " + flags.before +
+            " OTHER`, or the inputs of one: `--mesh`, `--rules` and "
+            "`--manifest` or `--model`, or a target of `shardc.yaml`");
+    return std::nullopt;
+  }
   const auto compiled = LoadAndCompile(flags.inputs, *target, common, findings);
   if (compiled == nullptr) return std::nullopt;
   return TableOf(*compiled, findings);

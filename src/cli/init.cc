@@ -37,6 +37,7 @@
 #include "source/digest.h"
 #include "source/file.h"
 #include "source/finding.h"
+#include "source/input_file.h"
 #include "source/json_writer.h"
 #include "source/repository.h"
 #include "source/source.h"
@@ -320,6 +321,21 @@ bool HoldsCheckpoint(const fs::path& folder) {
   return false;
 }
 
+// Reports that the source of a project does not exist. The help has what a
+// reader of the file states, such as the nearest name.
+void ReportMissingSource(const std::string& source, Findings& findings) {
+  Findings missing;
+  InputFile::Open(source, missing);
+  std::string help =
+      missing.all().empty() ? std::string() : missing.all().front().help;
+  if (!help.empty()) help += "; ";
+  findings.Add(code::kMissing, {},
+               "there is no file or folder " + ShortQuote(source),
+               help +
+                   "give the folder of a checkpoint, a config.json, or a "
+                   "manifest that the Python package of shardc wrote");
+}
+
 // Reads the inputs from the user's checkpoint, config.json or manifest. The
 // parameters are those of the checkpoint or the manifest. If there is neither,
 // or if a tensor has no shape, the parameters are built from the config.json.
@@ -327,13 +343,6 @@ bool HoldsCheckpoint(const fs::path& folder) {
 std::optional<InitInputs> ReadInputs(const InitFlags& flags,
                                      Findings& findings) {
   InitInputs out;
-  if (!IsThere(flags.source, nullptr)) {
-    findings.Add(code::kMissing, {},
-                 "there is no file or folder " + ShortQuote(flags.source),
-                 "give the folder of a checkpoint, a config.json, or a "
-                 "manifest that the Python package of shardc wrote");
-    return std::nullopt;
-  }
   out.name = NameOf(flags.source);
   out.model_path = flags.inputs.asked.model;
   std::error_code error;
@@ -686,6 +695,10 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
     findings.Add(code::kWrite, {MakeSource(flags.folder, {})},
                  "`" + flags.folder + "` is not a folder",
                  "name another one with `--folder`");
+    return kFailed;
+  }
+  if (!flags.source.empty() && !IsThere(flags.source, nullptr)) {
+    ReportMissingSource(flags.source, findings);
     return kFailed;
   }
   // Files that already exist are reported first, before any long computation.

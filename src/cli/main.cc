@@ -80,6 +80,9 @@ int Main(int argc, char** argv) {
       common.progress = &progress;
       status = parsed->run(common, findings);
       common.progress = nullptr;
+      if (status == kFailed && findings.HasErrors()) {
+        NameMistakenFiles(parsed->files, parsed->options, findings);
+      }
     } else if (PutOut(parsed->text, findings)) {
       return kDone;
     }

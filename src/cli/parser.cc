@@ -348,13 +348,16 @@ CLI::Validator OneOf(const Strings& choices) {
       "");
 }
 
+// What follows an option's name in the message of an empty value.
+constexpr const char* kIsEmpty = ": its value is empty";
+
 // Returns a validator that refuses an empty value, such as the value of an
 // unset shell variable. Other code treats an empty value like an option that is
 // not given.
 CLI::Validator NotEmpty() {
   return CLI::Validator(
       [](const std::string& value) {
-        return std::string(value.empty() ? "its value is empty" : "");
+        return std::string(value.empty() ? kIsEmpty + 2 : "");
       },
       "");
 }
@@ -514,9 +517,8 @@ const Parser::Entry* TypedCommand(const Parser& parser) {
 }
 
 // Adds a finding about an option that precedes the command.
-void ReportEarly(const std::string& option, const Parser::Entry& entry,
+void ReportEarly(const std::string& option, const std::string& name,
                  Findings& findings) {
-  const std::string name(entry.command->name);
   findings.Add(
       code::kUsage, {},
       "`" + option + "` stands before the end of the command `" + name + "`",
@@ -533,7 +535,7 @@ bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
     LibrariesWithoutVersion(findings);
     return false;
   }
-  ReportEarly(flag, entry, findings);
+  ReportEarly(flag, std::string(entry.command->name), findings);
   return false;
 }
 
@@ -573,12 +575,24 @@ std::string HelpFor(const CLI::ParseError& error, const Parser::Entry& entry) {
   const std::string prefix = name + ": `";
   const size_t end = text.find("` is none of: ");
   const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  const bool mismatch =
+      dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr;
   for (const Option& option : entry.options) {
-    if (lacks && text == option.name + " is required") {
+    const bool has_no_value = mismatch && option.name == name &&
+                              !option.IsFlag() && text.ends_with(" missing");
+    if (has_no_value || (lacks && text == option.name + " is required")) {
       const std::string what = option.IsArgument()
                                    ? option.name
                                    : Quote(option.name + " " + option.value);
-      return "write " + what + ": " + option.help;
+      return "write " + what + ": " + BriefHelp(option);
+    }
+    if (mismatch && option.name == name) return "write it once";
+    if (option.name == name && text == name + kIsEmpty) {
+      const std::string what = option.IsArgument()
+                                   ? option.name
+                                   : Quote(option.name + " " + option.value);
+      return "a variable of the shell may be unset; write " + what + ": " +
+             BriefHelp(option);
     }
     if (option.name != name || end == std::string::npos ||
         !text.starts_with(prefix)) {
@@ -587,8 +601,11 @@ std::string HelpFor(const CLI::ParseError& error, const Parser::Entry& entry) {
     const std::string value = text.substr(prefix.size(), end - prefix.size());
     const std::string other =
         HelpForOtherWord(std::string_view(name).substr(2), value);
+    const std::string_view setting = std::string_view(name).substr(2);
     const std::string meant =
-        other.empty() ? DidYouMean(value, option.Choices()) : other;
+        other.empty()
+            ? DidYouMean(value, option.Choices(), HelpForUnknownWord(setting))
+            : other;
     if (!meant.empty()) return meant;
   }
   return "`shardc " + std::string(entry.command->name) +
@@ -712,6 +729,22 @@ users need, and `shardc plan --help` all of them.
 
 namespace {
 
+// Returns the values of options and arguments that may be files.
+std::vector<GivenFile> FilesOf(const Options& options) {
+  std::vector<GivenFile> out;
+  const auto add = [&](const Option& option, const std::string& value) {
+    if (!value.empty()) out.push_back({option.name, value});
+  };
+  for (const Option& option : options) {
+    if (const auto* const one = std::get_if<std::string*>(&option.to)) {
+      add(option, **one);
+    } else if (const auto* const many = std::get_if<Strings*>(&option.to)) {
+      for (const std::string& value : **many) add(option, value);
+    }
+  }
+  return out;
+}
+
 // Parses the words. If `recognises` is true, files that are given without their
 // options get them.
 std::optional<Parsed> ParseWords(const Strings& words, bool recognises,
@@ -751,7 +784,12 @@ std::optional<Parsed> ParseWords(const Strings& words, bool recognises,
     if (word.empty() && parser.app.count(kLibraries) > 0) {
       LibrariesWithoutVersion(findings);
     } else if (entry == nullptr || !IsCommand(word)) {
-      UnknownCommand(word, words, findings);
+      const auto command = std::ranges::find_if(words, IsCommand);
+      if (words.front().starts_with('-') && command != words.end()) {
+        ReportEarly(words.front(), *command, findings);
+      } else {
+        UnknownCommand(word, words, findings);
+      }
     } else if (StrayFollowsDashes(*entry, words, error)) {
       findings.Add(code::kUsage, {},
                    "the words after `--` are arguments, and `" +
@@ -761,7 +799,7 @@ std::optional<Parsed> ParseWords(const Strings& words, bool recognises,
     } else if (!entry->app->remaining().empty()) {
       ReportStray(*entry, findings);
     } else if (const Strings early = parser.app.remaining(); !early.empty()) {
-      ReportEarly(early.front(), *entry, findings);
+      ReportEarly(early.front(), std::string(entry->command->name), findings);
     } else {
       findings.Add(code::kUsage, {}, MessageOf(error), HelpFor(error, *entry));
     }
@@ -774,7 +812,11 @@ std::optional<Parsed> ParseWords(const Strings& words, bool recognises,
       return ParseWords(*more, false, common, findings);
     }
   }
-  return Parsed{entry->run, {}, std::string(entry->command->name)};
+  return Parsed{entry->run,
+                {},
+                std::string(entry->command->name),
+                entry->options,
+                FilesOf(entry->options)};
 }
 
 }  // namespace

@@ -6,16 +6,25 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "source/finding.h"
 
 namespace shardc::cli {
 
+// A file that an option or an argument names.
+struct GivenFile {
+  std::string option;  // "--mesh", or "PROGRAM" for an argument
+  std::string path;
+};
+
 struct Parsed {
   Run run;                   // null if only `text` is to be printed
   std::string text;          // the text that --help or --version prints
   std::string command = {};  // the name of the command that `run` runs
+  Options options = {};      // all options of the command
+  std::vector<GivenFile> files = {};
 };
 
 // Parses the command line. Returns nullopt with findings (usage) if it has
@@ -53,6 +62,11 @@ StrayWord AboutLoneOption(const std::string& word);
 std::optional<std::string> OptionOfFile(const std::string& word,
                                         std::span<const Option> options,
                                         std::span<const std::string> given);
+// Replaces the errors about a file of another kind than its option takes, such
+// as those of a plan that `--mesh` names, by one error that states both kinds.
+void NameMistakenFiles(std::span<const GivenFile> files,
+                       std::span<const Option> options, Findings& findings);
+
 StrayWord AboutStray(const std::string& word, const Command& command,
                      std::span<const Option> options);
 

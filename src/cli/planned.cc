@@ -283,6 +283,14 @@ std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,
   if (!file.empty()) {
     return ReadPlanned(file, edited, target.model, target.families, findings);
   }
+  if (!IsNamed(target.mesh) && target.rules.empty() &&
+      target.manifest.empty() && target.model.empty()) {
+    findings.Add(code::kUsage, {}, "neither a plan nor its inputs are given",
+                 "write `--plan FILE`, or `--mesh dp:2,tp:4 --rules auto "
+                 "--model config.json`, or a target in a `shardc.yaml` in this "
+                 "folder or above");
+    return nullptr;
+  }
   auto out = std::make_unique<Planned>();
   out->compiled = LoadAndCompile(flags, target, common, findings, &out->model);
   if (out->compiled == nullptr) return nullptr;

@@ -34,7 +34,8 @@ int RunSchema(const std::string& name, const Common&, Findings& findings) {
   }
   if (name.empty()) return PutOut(names, findings) ? kDone : kFailed;
   findings.Add(code::kUsage, {}, "there is no schema `" + name + "`",
-               DidYouMean(name, known, "`shardc schema` lists the names"));
+               DidYouMean(name.substr(0, name.find('.')), known,
+                          "`shardc schema` lists the names"));
   return kFailed;
 }
 

@@ -91,12 +91,15 @@ void ReadSettings(const Strings& given, cost::ServingRequest& out,
     const Place place = FlagPlace("--set", text);
     const auto known = std::find(names.begin(), names.end(), name);
     if (known == names.end()) {
+      const std::string other = HelpForOtherWord("set", name);
       findings.Add(code::kUsage, place,
                    names.empty() ? "the engine's file states no `settings`"
                                  : "the engine " + Quote(out.engine->name) +
                                        " has no setting " + ShortQuote(name) +
                                        "; it has " + Listed(names),
-                   names.empty() ? "" : DidYouMean(name, names));
+                   !other.empty()  ? other
+                   : names.empty() ? ""
+                                   : DidYouMean(name, names));
       continue;
     }
     const SchedulerSetting setting =

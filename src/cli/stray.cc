@@ -19,6 +19,7 @@
 #include "source/file.h"
 #include "source/input_file.h"
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -59,6 +60,38 @@ constexpr OtherName kOtherCommands[] = {
     {"view", "show"},
     {"convert", "export"},
     {"fit", "search --all"},
+    {"status", "check"},
+    {"verify-plan", "check"},
+    {"analyze", "check"},
+    {"analyse", "check"},
+    {"get", "show"},
+    {"describe", "show"},
+    {"draw", "show"},
+    {"plot", "report"},
+    {"visualize", "report"},
+    {"page", "report"},
+    {"html", "report"},
+    {"compare", "diff"},
+    {"changes", "diff"},
+    {"price", "cost"},
+    {"time", "cost"},
+    {"flops", "cost"},
+    {"latency", "cost"},
+    {"throughput", "cost"},
+    {"mem", "show memory"},
+    {"why", "explain"},
+    {"solve", "search"},
+    {"generate", "suggest"},
+    {"infer", "suggest"},
+    {"create", "init"},
+    {"setup", "init"},
+    {"start", "init"},
+    {"demo", "example"},
+    {"tutorial", "example"},
+    {"server", "lsp"},
+    {"language-server", "lsp"},
+    {"serve", "search --serve"},
+    {"pipeline", "schedule"},
     {"list", "checkpoint list"},
     {"ls", "checkpoint list"},
     {"save", "checkpoint split"},
@@ -114,11 +147,37 @@ constexpr OtherName kOtherOptions[] = {
     {"--device-type", "--profile"},
     {"--hbm", "--memory"},
     {"--num-gpus", "--devices"},
+    {"--gpus", "--devices"},
+    {"--ngpus", "--devices"},
+    {"--ngpu", "--devices"},
+    {"--n-gpus", "--devices"},
+    {"--n-devices", "--devices"},
+    {"--num-chips", "--devices"},
+    {"--chips", "--devices"},
+    {"--nnodes", "--processes"},
+    {"--num-nodes", "--processes"},
+    {"--nodes", "--processes"},
+    {"--hosts", "--processes"},
+    {"--num-machines", "--processes"},
+    {"--silent", "--quiet"},
+    {"--show-fixes", "--diff"},
+    {"--out", "--output"},
+    {"--output-dir", "--output"},
+    {"--outfile", "--output"},
+    {"--save-dir", "--output"},
+    {"--jobs", "--threads"},
+    {"--workers", "--threads"},
+    {"--num-workers", "--threads"},
+    {"--input-len", "--isl"},
+    {"--output-len", "--osl"},
+    {"--max-tokens", "--osl"},
+    {"--concurrency", "--slots"},
+    {"--optim", "--optimizer"},
+    {"--torch-dtype", "--dtype"},
+    {"--precision", "--dtype"},
     {"--num-devices", "--devices"},
     {"--world-size", "--devices"},
     {"--nproc-per-node", "--devices"},
-    {"--pipeline-model-parallel-size", "--stages"},
-    {"--pipeline-parallel-size", "--stages"},
 };
 
 // Options that divide devices, and the axis of a mesh that does the same.
@@ -141,6 +200,11 @@ constexpr OtherName kParallelOptions[] = {
     {"--cp", "sp"},
     {"--sp", "sp"},
     {"--context-parallel-size", "sp"},
+    {"--pp", "pp"},
+    {"--pp-size", "pp"},
+    {"--pipeline-parallel-size", "pp"},
+    {"--pipeline-model-parallel-size", "pp"},
+    {"--ici-pipeline-parallelism", "pp"},
     {"--ici-sequence-parallelism", "sp"},
 };
 
@@ -249,6 +313,34 @@ Recognised Recognise(const std::string& word) {
   return {{"--manifest"}};
 }
 
+// What a file is, the option that takes it, and how to get one.
+struct FileKind {
+  std::string_view flag, noun, get = {};
+};
+constexpr FileKind kFileKinds[] = {
+    {"--mesh", "a mesh", "such as `--mesh dp:2,tp:4`"},
+    {"--rules", "a rules file"},
+    {"--project", "a project file"},
+    {"--plan", "a plan", "which `shardc plan -o FILE` writes"},
+    {"--program", "a traced program",
+     "which `python -m shardc.program` writes"},
+    {"--manifest", "a manifest"},
+    {"--model", "a model's config.json"},
+    {"--compiled", "the text of a compiled program"},
+};
+
+const FileKind* KindOf(std::string_view flag) {
+  const auto* const found =
+      std::ranges::find(kFileKinds, flag, &FileKind::flag);
+  return found == std::end(kFileKinds) ? nullptr : found;
+}
+
+// Other options and arguments that take files of these kinds.
+constexpr std::pair<std::string_view, std::string_view> kAlsoTake[] = {
+    {"--base", "--plan"},         {"--from", "--plan"},     {"--to", "--plan"},
+    {"BEFORE", "--plan"},         {"AFTER", "--plan"},      {"PLAN", "--plan"},
+    {"--reference", "--program"}, {"PROGRAM", "--compiled"}};
+
 bool Has(std::span<const Option> options, std::string_view name) {
   return std::any_of(options.begin(), options.end(),
                      [&](const Option& option) { return option.name == name; });
@@ -310,6 +402,36 @@ std::optional<std::string> NearestOption(const std::string& flag,
   return Nearest(flag, names);
 }
 
+// Returns the advice for an option of one letter, such as `-f`: the options
+// that begin with this letter and that most users need.
+std::string SameLetter(const std::string& flag,
+                       std::span<const Option> options) {
+  if (flag.size() != 2 || flag.starts_with("--")) return {};
+  const char letter = FoldCase(flag)[1];
+  Strings same;
+  for (const Option& option : options) {
+    const bool is_one = option.name.starts_with("--") &&
+                        option.need != HelpNeed::kSeldom &&
+                        option.name[2] == letter;
+    if (is_one) same.push_back(option.name);
+  }
+  if (same.empty()) return {};
+  return "this command has no such letter: write " + Join(same, " or ", Quote);
+}
+
+// Returns the options that take a number and that most users need, for a number
+// without its option.
+Strings OptionsOfNumbers(std::span<const Option> options) {
+  Strings out;
+  for (const Option& option : options) {
+    if (!option.IsArgument() && option.value == "N" &&
+        option.need != HelpNeed::kSeldom) {
+      out.push_back(option.name + " N");
+    }
+  }
+  return out;
+}
+
 StrayWord AboutFlag(const std::string& word, const Command& command,
                     std::span<const Option> options) {
   const std::string flag = word.substr(0, word.find('='));
@@ -325,9 +447,27 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
     return out;
   }
   const std::string_view axis = OwnName(kParallelOptions, flag);
+  if (axis == "pp" && Has(options, "--mesh")) {
+    out.help =
+        "write it as an axis of the mesh, `--mesh pp:N` with the other axes, "
+        "and divide the layers over it with " +
+        std::string(Has(options, "--stages")
+                        ? "`--stages pp`"
+                        : "`stages: {axis: pp}` in the rules file");
+    return out;
+  }
   if (!axis.empty() && Has(options, "--mesh")) {
     out.help = "write it as an axis of the mesh: `--mesh " + std::string(axis) +
                ":N`, with the other axes";
+    return out;
+  }
+  if (const std::string advice = HelpForOtherWord("option", flag);
+      !advice.empty()) {
+    out.help = advice;
+    return out;
+  }
+  if (const std::string same = SameLetter(flag, options); !same.empty()) {
+    out.help = same;
     return out;
   }
   const std::string meant(OwnName(kOtherOptions, flag));
@@ -364,8 +504,16 @@ StrayWord AboutCommand(const std::string& word) {
     return out;
   }
   Strings names;
+  // `verify-step` is `verify step`.
+  std::string spaced = FoldCase(word);
+  std::ranges::replace_if(
+      spaced, [](char c) { return c == '-' || c == '_'; }, ' ');
   for (const Command& command : Commands()) {
     const size_t space = command.name.find(' ');
+    if (command.name == spaced) {
+      out.help = "did you mean `shardc " + spaced + "`?";
+      return out;
+    }
     if (space == std::string_view::npos) {
       names.emplace_back(command.name);
     } else if (command.name.substr(space + 1) == word) {
@@ -373,7 +521,9 @@ StrayWord AboutCommand(const std::string& word) {
       return out;
     }
   }
-  out.help = DidYouMean(word, names, "`shardc --help` lists the commands");
+  out.help = DidYouMean(word, names,
+                        "the commands are " + ListInWords(names, Quote) +
+                            "; `shardc -h` has a line about each");
   return out;
 }
 
@@ -408,6 +558,52 @@ std::optional<std::string> OptionOfFile(const std::string& word,
   return std::nullopt;
 }
 
+void NameMistakenFiles(std::span<const GivenFile> files,
+                       std::span<const Option> options, Findings& findings) {
+  for (const GivenFile& file : files) {
+    std::string_view takes = file.option;
+    for (const auto& [option, flag] : kAlsoTake) {
+      if (option == file.option) takes = flag;
+    }
+    const FileKind* const wanted = KindOf(takes);
+    const Recognised is = Recognise(file.path);
+    if (wanted == nullptr || !is.sure || IsAmong(takes, is.flags)) continue;
+    const FileKind* const found = KindOf(is.flags.front());
+    const bool other_plan =
+        takes == "--plan" && found != nullptr && found->flag == "--program";
+    // A tree of parameters may be that of a traced program.
+    const bool tree =
+        takes == "--manifest" && found != nullptr && found->flag == "--program";
+    if (found == nullptr || other_plan || tree) continue;
+    Findings kept;
+    kept.NoteReadsOf(findings);
+    size_t removed = 0;
+    for (const Finding& one : findings.all()) {
+      const bool of_file =
+          one.place.source != nullptr && one.place.source->name() == file.path;
+      // A reader may recognise the file itself.
+      if (of_file && !one.message.starts_with("this is a ")) {
+        ++removed;
+      } else {
+        kept.Add(one);
+      }
+    }
+    if (removed == 0) continue;
+    std::string help = "give " + std::string(wanted->noun);
+    if (!wanted->get.empty()) help += ", " + std::string(wanted->get);
+    if (Has(options, found->flag)) {
+      help = "write `" + std::string(found->flag) + " " + file.path +
+             "`, and " + help;
+    }
+    kept.Add(code::kSchema, {},
+             ShortQuote(file.path) + " is " + std::string(found->noun) +
+                 ", and " + Quote(file.option) + " takes " +
+                 std::string(wanted->noun),
+             std::move(help));
+    findings = std::move(kept);
+  }
+}
+
 StrayWord AboutStray(const std::string& word, const Command& command,
                      std::span<const Option> options) {
   if (word.starts_with('-') && word.size() > 1) {
@@ -416,6 +612,7 @@ StrayWord AboutStray(const std::string& word, const Command& command,
   StrayWord out{
       "`" + word + "` is an unexpected argument",
       "`shardc " + std::string(command.name) + " --help` shows its options"};
+  const std::string own_name = "shardc " + std::string(command.name);
   const std::string prefix = std::string(command.name) + " ";
   Strings seconds;
   for (const Command& other : Commands()) {
@@ -437,6 +634,20 @@ StrayWord AboutStray(const std::string& word, const Command& command,
         "did you mean `shardc " + std::string(command.name) + " --help`?";
     return out;
   }
+  const bool is_number =
+      !word.empty() && word.find_first_not_of("0123456789") == word.npos;
+  if (const Strings numbers = OptionsOfNumbers(options);
+      is_number && !numbers.empty()) {
+    out.help =
+        "a number has its option before it: " + Join(numbers, " or ", Quote);
+    return out;
+  }
+  const auto axes = std::ranges::find(options, "AXES", &Option::name);
+  if (axes != options.end()) {
+    out.help = "write all axes as one argument, `" + own_name +
+               " '[BATCH, SEQ, EMBED]'`";
+    return out;
+  }
   if (!seconds.empty() && Recognise(word).flags.empty()) {
     out.help = "the commands are " + ListInWords(seconds, [&](const auto& one) {
                  return "`shardc " + prefix + one + "`";
@@ -455,7 +666,21 @@ StrayWord AboutStray(const std::string& word, const Command& command,
   for (const std::string_view flag : Recognise(word).flags) {
     if (!Has(options, flag)) continue;
     out.help = "write `" + std::string(flag) + " " + word + "`";
-    break;
+    return out;
+  }
+  const Recognised is = Recognise(word);
+  const FileKind* const kind =
+      is.sure ? KindOf(is.flags.front()) : static_cast<FileKind*>(nullptr);
+  if (kind == nullptr) return out;
+  Strings taken;
+  for (const FileKind& one : kFileKinds) {
+    if (Has(options, one.flag)) taken.emplace_back(one.flag);
+  }
+  if (Has(options, "--checkpoint")) taken.emplace_back("--checkpoint");
+  out.message = ShortQuote(word) + " is " + std::string(kind->noun) +
+                ", which " + Quote(command.name) + " does not take";
+  if (!taken.empty()) {
+    out.help = "it takes the files of " + ListInWords(taken, Quote);
   }
   return out;
 }

@@ -155,6 +155,13 @@ void ReadZero(Given given, Settings& to, Findings& findings) {
                  ShortQuote(given.text) + " is no stage of ZeRO", help);
     return;
   }
+  if (given.text.find_first_not_of("0123456789") != std::string::npos) {
+    findings.Add(code::kUsage, given.place,
+                 ShortQuote(given.text) + " is no stage of ZeRO",
+                 "write `1` for the optimizer's states, `2` for gradients too, "
+                 "`3` for parameters too, or `0`");
+    return;
+  }
   const auto stage = ParseInteger(given.place, given.text, 0, findings);
   if (stage && *stage > kMostZero) {
     findings.Add(code::kUsage, given.place, "ZeRO has the stages 0 to 3",

@@ -53,6 +53,10 @@ std::string Guess(std::string_view text) {
   if (text.starts_with("PK\x03\x04")) {
     return "this looks like a zip archive, such as a torch checkpoint";
   }
+  if (text.starts_with('\x80')) {
+    return "this looks like a pickle, such as a PyTorch checkpoint: convert it "
+           "to safetensors with `safetensors.torch.save_file`";
+  }
   if (text.starts_with("GGUF")) return "this is a GGUF file";
   return {};
 }

@@ -44,6 +44,7 @@
 
 #include "model/name.h"
 #include "source/list.h"
+#include "source/other_words.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -505,6 +506,7 @@ void Resolver::ReportUnknown(const SpecName& name, Findings& findings) const {
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     known.emplace_back(AxisRuleName(static_cast<AxisRule>(i)));
   }
+  const std::string other = HelpForOtherWord("axis", name.text);
   std::string axes =
       mesh_.axes.empty() ? "the mesh has no axes" : "the mesh's axes are ";
   axes += Join(mesh_.axes, ", ",
@@ -515,8 +517,10 @@ void Resolver::ReportUnknown(const SpecName& name, Findings& findings) const {
           ? "the mesh has no axis `" + name.text + "`"
           : "`" + name.text +
                 "` is neither a logical axis nor an axis rule nor a mesh axis",
-      DidYouMean(name.text, known,
-                 axes + "; logical axes are BATCH, HEAD, EMBED and so on"));
+      other.empty() ? DidYouMean(name.text, known,
+                                 axes + "; logical axes are BATCH, HEAD, EMBED "
+                                        "and so on")
+                    : other);
 }
 
 std::optional<Resolved> Resolver::Resolve(const SpecList& list, Mode mode,
@@ -563,17 +567,19 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
   const auto& written = std::get<SpecBundle>(source);
   const Bundle* bundle = FindBundle(written.name);
   if (bundle == nullptr) {
+    const std::string other = HelpForOtherWord("bundle", written.name);
     const bool axis = mesh_.Find(written.name) || IsLogical(written.name) ||
                       IsAbsentParallelism(written.name);
     findings.Add(
         code::kUnknownName, written.place,
         "there is no bundle " + ShortQuote(written.name),
         axis ? "to shard the first dimension, write `[" + written.name + "]`"
-             : DidYouMean(written.name, BundleNames(),
-                          "write the spec as a list, such as `" +
-                              ListOfPartitionSpec(written.name)
-                                  .value_or("[[FSDP, SP], TP]") +
-                              "`"));
+        : !other.empty() ? other
+                         : DidYouMean(written.name, BundleNames(),
+                                      "write the spec as a list, such as `" +
+                                          ListOfPartitionSpec(written.name)
+                                              .value_or("[[FSDP, SP], TP]") +
+                                          "`"));
     return std::nullopt;
   }
   auto resolved = Resolve(bundle->axes, mode, findings);

@@ -49,6 +49,17 @@ std::string WithoutNumbers(std::string name) {
   return name;
 }
 
+// Returns a name without case and separators, and with one spelling of YAML's
+// ending: `V5e_64.yml` and `v5e-64.yaml` are the same plain name.
+std::string PlainName(std::string_view name) {
+  std::string out;
+  for (const char c : FoldCase(name)) {
+    if (c != '-' && c != '_' && c != ' ') out += c;
+  }
+  if (out.ends_with(".yml")) out.replace(out.size() - 3, 3, "yaml");
+  return out;
+}
+
 // Returns the name in the sorted list `names` that the user probably meant by
 // `name`, which is not in the list. This is `name` with `.gz` after it, or else
 // a similar name with the same ending. A name that differs only in digits is
@@ -59,6 +70,10 @@ std::optional<std::string> SimilarName(const std::string& name,
   const std::string compressed = name + ".gz";
   if (std::binary_search(names.begin(), names.end(), compressed)) {
     return compressed;
+  }
+  const std::string plain = PlainName(name);
+  for (const std::string& one : names) {
+    if (one != name && PlainName(one) == plain) return one;
   }
   const size_t dot = name.rfind('.');
   const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
@@ -93,10 +108,39 @@ bool MayBeHubName(const std::string& path) {
          !IsAmong(std::string_view(path).substr(dot), kEndings);
 }
 
+// Lists the first names, and how many more there are.
+std::string ListOfSome(const std::vector<std::string>& names) {
+  constexpr size_t kMostListed = 4;
+  if (names.size() <= kMostListed) return ListInWords(names, Quote);
+  return Join(First(names, kMostListed), ", ", Quote) + " and " +
+         CountText(static_cast<int64_t>(names.size() - kMostListed)) + " more";
+}
+
+// Returns the help for a folder that is given in place of a file.
+std::string HelpForFolder(const std::string& path) {
+  std::error_code error;
+  const auto names = NamesIn(path, error);
+  if (!names) return "";
+  if (IsAmong("config.json", *names)) {
+    return "write `" + PathIn(path, "config.json") + "`";
+  }
+  std::vector<std::string> files;
+  for (const std::string& one : *names) {
+    if (one.find('.', 1) != std::string::npos) {
+      files.push_back(PathIn(path, one));
+    }
+  }
+  return files.empty() ? "give a file"
+                       : "give a file; it has " + ListOfSome(files);
+}
+
 // Returns the help for a path that names no file. A folder with more than
 // kMostNames names is not searched, because each name is compared.
 std::string HelpForMissing(const std::string& path) {
   constexpr size_t kMostNames = 10000;
+  if (path.find("://") != std::string::npos) {
+    return "files are read from this machine only: download it first";
+  }
   std::string folder, name = path;
   if (const size_t slash = path.rfind('/'); slash != std::string::npos) {
     folder = path.substr(0, std::max<size_t>(slash, 1));
@@ -116,7 +160,6 @@ std::string HelpForMissing(const std::string& path) {
   if (names->size() > kMostNames) return "";
   const auto similar = SimilarName(name, *names);
   if (similar) return "did you mean " + Quote(PathIn(folder, *similar)) + "?";
-  constexpr size_t kMostListed = 4;
   const size_t dot = name.rfind('.');
   std::vector<std::string> alike;
   for (const std::string& one : *names) {
@@ -124,8 +167,8 @@ std::string HelpForMissing(const std::string& path) {
       alike.push_back(PathIn(folder, one));
     }
   }
-  if (alike.empty() || alike.size() > kMostListed) return "";
-  return "the folder has " + ListInWords(alike, Quote);
+  if (alike.empty()) return "";
+  return "the folder has " + ListOfSome(alike);
 }
 
 void AddOpenFinding(const std::string& path, int error, Findings& findings) {
@@ -166,7 +209,8 @@ std::optional<InputFile> InputFile::Open(const std::string& path,
   if (!S_ISREG(status.st_mode)) {
     findings.Add(
         code::kNotRegular, place,
-        Quote(path) + " is " + KindOf(status.st_mode) + ", not a regular file");
+        Quote(path) + " is " + KindOf(status.st_mode) + ", not a regular file",
+        S_ISDIR(status.st_mode) ? HelpForFolder(path) : "");
     return std::nullopt;
   }
   file.size_ = status.st_size;

@@ -442,7 +442,11 @@ std::string SyntaxErrorText(std::string_view what) {
 // Returns the advice for a text that is not JSON at the byte `at`, where it has
 // a habit of Python, JavaScript or YAML.
 std::string HelpForSyntax(std::string_view text, size_t at) {
-  if (at >= text.size()) return {};
+  constexpr std::string_view kBlank = " \t\r\n";
+  if (text.find_first_not_of(kBlank, at) == text.npos) {
+    return "the text ends before its value does: a `}`, a `]` or the rest of "
+           "the file is missing";
+  }
   const char c = text[at];
   if (c == '\'') return "JSON has double quotes around texts";
   if (c == '#' || (c == '/' && text.substr(at, 2) == "//")) {

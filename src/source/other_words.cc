@@ -6,6 +6,7 @@
 #include "source/other_words.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "source/wording.h"
@@ -147,9 +148,46 @@ constexpr OtherWord kOtherWords[] = {
     {"served-dtype", "w8a8", "vLLM",
      "for weights in eight-bit floats write `fp8`"},
 
+    {"served-dtype", "q4-k-m", "llama.cpp", "write `int4`, the nearest"},
+    {"served-dtype", "q4-0", "llama.cpp", "write `int4`, the nearest"},
+    {"served-dtype", "q8-0", "llama.cpp", "write `fp8`, the nearest"},
+    {"served-dtype", "gguf", "llama.cpp",
+     "name the format of its tensors: `int4` for four bits, `fp8` for eight"},
+
+    {"set", "max-num-seqs", "vLLM", "write `max_requests=N`"},
+    {"set", "max-num-batched-tokens", "vLLM", "write `max_batched_tokens=N`"},
+    {"set", "max-running-requests", "SGLang", "write `max_requests=N`"},
+    {"set", "chunked-prefill-size", "SGLang", "write `max_batched_tokens=N`"},
+
+    {"profile", "hopper", "", "write `h100-sxm` or `h200-sxm`"},
+    {"profile", "ampere", "", "write `a100-80-sxm` or `a100-40-sxm`"},
+    {"profile", "blackwell", "", "write `b200-hgx`, `gb200` or `gb300`"},
+    {"profile", "a2-highgpu-8g", "Google Cloud", "write `a100-40-sxm`"},
+    {"profile", "a3-highgpu-8g", "Google Cloud", "write `h100-sxm`"},
+    {"profile", "a3-ultragpu-8g", "Google Cloud", "write `h200-sxm`"},
+    {"profile", "a4-highgpu-8g", "Google Cloud", "write `b200-hgx`"},
+    {"profile", "p4d.24xlarge", "AWS", "write `a100-40-sxm`"},
+    {"profile", "p4de.24xlarge", "AWS", "write `a100-80-sxm`"},
+    {"profile", "p5.48xlarge", "AWS", "write `h100-sxm`"},
+    {"profile", "p5e.48xlarge", "AWS", "write `h200-sxm`"},
+    {"profile", "trn2.48xlarge", "AWS", "write `trn2`"},
+    {"profile", "tpu-v5litepod", "Google Cloud", "write `tpu-v5e`"},
+    {"profile", "v5litepod", "Google Cloud", "write `tpu-v5e`"},
+    {"profile", "v5lite", "JAX", "write `tpu-v5e`"},
+    {"profile", "ironwood", "", "write `tpu-7x`"},
+    {"profile", "trillium", "", "write `tpu-v6e`"},
+
     {"zero", "stage1", "DeepSpeed", "write `1`"},
     {"zero", "stage2", "DeepSpeed", "write `2`"},
     {"zero", "stage3", "DeepSpeed", "write `3`"},
+    {"zero", "offload", "DeepSpeed",
+     "write `3`, with `--offload-optimizer` for states in the memory of the "
+     "host"},
+    {"zero", "full-shard", "FSDP", "write `3`"},
+    {"zero", "shard-grad-op", "FSDP", "write `2`"},
+    {"zero", "no-shard", "FSDP", "write `0`"},
+    {"zero", "none", "", "write `0`"},
+    {"zero", "fsdp", "", "write `3`"},
     {"zero", "zero1", "", "write `1`"},
     {"zero", "zero2", "", "write `2`"},
     {"zero", "zero3", "", "write `3`"},
@@ -231,6 +269,127 @@ constexpr OtherWord kOtherWords[] = {
     {"rule", "shard", "", "write `spec`"},
     {"rule", "layout", "", "write `spec`"},
 
+    {"file", "partition-rules", "EasyDeL", "write `rules`"},
+    {"file", "partition-rule", "", "write `rules`"},
+    {"file", "sharding-rules", "", "write `rules`"},
+    {"file", "logical-axis-rules", "MaxText",
+     "`shardc import maxtext` converts such rules; axis rules are `axes: "
+     "{head: "
+     "tp}` here"},
+    {"file", "base-model-tp-plan", "transformers",
+     "`shardc import hf-tp-plan` converts it"},
+    {"file", "tp-plan", "transformers",
+     "`shardc import hf-tp-plan` converts it"},
+    {"file", "mesh", "",
+     "a mesh is given by `--mesh`, or in a project by a target: `targets: "
+     "{train: {mesh: FILE}}`"},
+    {"file", "manifest", "",
+     "a manifest is given by `--manifest`, or in a project by a target: "
+     "`targets: {train: {manifest: FILE}}`"},
+    {"file", "target", "", "write `targets: {NAME: {mesh: FILE, ...}}`"},
+    {"mesh", "mesh-shape", "JAX",
+     "write each axis with its size: `axes: {fsdp: 4, tp: 2}`"},
+    {"mesh", "shape", "JAX",
+     "write each axis with its size: `axes: {fsdp: 4, tp: 2}`"},
+    {"mesh", "axis-names", "JAX",
+     "write each axis with its size: `axes: {fsdp: 4, tp: 2}`"},
+    {"mesh", "mesh-axes", "MaxText",
+     "write each axis with its size: `axes: {fsdp: 4, tp: 2}`"},
+    {"mesh", "mesh-dim-names", "PyTorch",
+     "write each axis with its size: `axes: {fsdp: 4, tp: 2}`"},
+    {"mesh", "device-mesh", "PyTorch",
+     "write each axis with its size: `axes: {fsdp: 4, tp: 2}`"},
+    {"mesh", "tensor-parallel-size", "vLLM",
+     "write it as an axis: `axes: {tp: 4}`"},
+    {"mesh", "num-devices", "", "write `devices`"},
+    {"mesh", "num-slices", "MaxText", "write `slices`"},
+    {"mesh", "hosts", "", "write `processes`"},
+    {"mesh", "nodes", "", "write `processes`"},
+    {"mesh", "accelerator", "", "write `device`"},
+    {"mesh", "gpu", "", "write `device`"},
+    {"mesh", "profile", "", "write `device`"},
+
+    {"bundle", "colwise", "transformers", "write `ColumnWise`"},
+    {"bundle", "colwise-rep", "transformers", "write `ColumnWise`"},
+    {"bundle", "colwiseparallel", "PyTorch", "write `ColumnWise`"},
+    {"bundle", "columnparallel", "Megatron-LM", "write `ColumnWise`"},
+    {"bundle", "column-parallel", "Megatron-LM", "write `ColumnWise`"},
+    {"bundle", "rowwise", "transformers", "write `RowWise`"},
+    {"bundle", "rowwise-rep", "transformers", "write `RowWise`"},
+    {"bundle", "rowwiseparallel", "PyTorch", "write `RowWise`"},
+    {"bundle", "rowparallel", "Megatron-LM", "write `RowWise`"},
+    {"bundle", "row-parallel", "Megatron-LM", "write `RowWise`"},
+    {"bundle", "replicate", "", "write `Replicated`"},
+    {"bundle", "replicate()", "PyTorch", "write `Replicated`"},
+    {"bundle", "none", "", "write `Replicated`"},
+    {"bundle", "shard(0)", "PyTorch",
+     "write a list with the axis of the mesh at dimension 0, such as `[tp]`"},
+    {"bundle", "shard(1)", "PyTorch",
+     "write a list with the axis of the mesh at dimension 1, such as `[null, "
+     "tp]`"},
+    {"axis", "tensor", "MaxText",
+     "write `tp`, or the name that the mesh gives this axis"},
+    {"axis", "model", "",
+     "write `tp`, or the name that the mesh gives this axis"},
+    {"axis", "mp", "", "write `tp`, or the name that the mesh gives this axis"},
+    {"axis", "data", "",
+     "write `dp`, or `fsdp` for parameters that are sharded over the data"},
+    {"axis", "expert", "MaxText",
+     "write `ep`, or the name that the mesh gives this axis"},
+    {"axis", "context", "MaxText",
+     "write `sp`, or the name that the mesh gives this axis"},
+    {"axis", "cp", "Megatron-LM",
+     "write `sp`, or the name that the mesh gives this axis"},
+    {"axis", "sequence", "MaxText",
+     "write `sp`, or the name that the mesh gives this axis"},
+    {"axis", "pp", "",
+     "the stages of a pipeline are in no spec: declare `stages: {axis: pp}`"},
+    {"axis", "stage", "MaxText",
+     "the stages of a pipeline are in no spec: declare `stages: {axis: "
+     "stage}`"},
+
+    {"option", "--micro-batch-size", "Megatron-LM",
+     "`--batch` is the batch of all devices, and `--microbatches` the number "
+     "of parts that a step divides it into"},
+    {"option", "--per-device-train-batch-size", "transformers",
+     "write `--batch`, which counts the rows of all devices"},
+    {"option", "--per-device-batch-size", "MaxText",
+     "write `--batch`, which counts the rows of all devices"},
+    {"option", "--train-micro-batch-size-per-gpu", "DeepSpeed",
+     "write `--batch`, which counts the rows of all devices"},
+    {"option", "--local-batch-size", "torchtitan",
+     "write `--batch`, which counts the rows of all devices"},
+    {"option", "--max-num-batched-tokens", "vLLM",
+     "write `--set max_batched_tokens=N`, with `--engine vllm`"},
+    {"option", "--gpu-memory-utilization", "vLLM",
+     "write the bytes of a device that may be used as `--memory`, such as "
+     "`--memory 72GiB`"},
+    {"option", "--mem-fraction-static", "SGLang",
+     "write the bytes of a device that may be used as `--memory`, such as "
+     "`--memory 72GiB`"},
+    {"option", "--stages", "",
+     "`schedule` has them as `--ranks N` and `--virtual N`; `cost` and "
+     "`search` "
+     "take the axis of the stages, `--stages AXIS`"},
+    {"option", "--port", "",
+     "an editor starts the program and connects to its standard input and "
+     "output"},
+    {"option", "--heads", "",
+     "write it in `--attention`: `--attention "
+     "heads=32,kv_heads=8,head_dim=128`"},
+    {"option", "--num-heads", "",
+     "write it in `--attention`: `--attention "
+     "heads=32,kv_heads=8,head_dim=128`"},
+    {"option", "--num-attention-heads", "Megatron-LM",
+     "write it in `--attention`: `--attention "
+     "heads=32,kv_heads=8,head_dim=128`"},
+    {"option", "--kv-heads", "",
+     "write it in `--attention`: `--attention "
+     "heads=32,kv_heads=8,head_dim=128`"},
+    {"option", "--head-dim", "",
+     "write it in `--attention`: `--attention "
+     "heads=32,kv_heads=8,head_dim=128`"},
+
     {"format", "html", "", "`shardc report` writes a page in HTML"},
     {"format", "yaml", "", "YAML reads JSON: write `json`"},
     {"format", "md", "", "write `markdown`"},
@@ -238,6 +397,48 @@ constexpr OtherWord kOtherWords[] = {
     {"format", "table", "", "write `text`"},
     {"format", "xml", "", "JUnit's form is XML: write `junit`"},
 };
+
+// The advice for a word that neither this program nor the table has.
+struct Otherwise {
+  char setting[14];
+  char write[220];
+};
+
+constexpr Otherwise kOtherwise[] = {
+    {"profile",
+     "describe it in a file with `base:` of the nearest one, and write "
+     "`--profile FILE`: `man shardc-profile` has the keys; `shardc cost "
+     "--profiles` lists the figures of these"},
+    {"optimizer",
+     "write the one whose states have the same size: `adamw` has two of a "
+     "parameter's size, `momentum`, `lion` and `muon` one, `sgd` none"},
+    {"stack",
+     "write the nearest one: `xla` for JAX, TPUs and Neuron, `compiled` or "
+     "`eager` for PyTorch, `megatron` for Transformer Engine"},
+    {"engine",
+     "describe it in a file, and write `--engine FILE`: `man shardc-engine` "
+     "has the keys"},
+    {"served-dtype",
+     "write the format with as many bits: `fp8` has 8, `int4` 4"},
+    {"shell",
+     "source the script of `shardc completion bash` in a shell that "
+     "reads it"},
+};
+
+// Returns the name without the module of Python before it, if it is a dtype:
+// `torch.bfloat16` -> `bfloat16`.
+std::string_view DtypeInModule(std::string_view word) {
+  constexpr std::string_view kDtypes[] = {
+      "bfloat16", "float16", "float32",       "float64",
+      "int8",     "half",    "float8_e4m3fn", "float8_e5m2"};
+  const size_t dot = word.rfind('.');
+  if (dot == std::string_view::npos) return {};
+  word.remove_prefix(dot + 1);
+  return std::find(std::begin(kDtypes), std::end(kDtypes), word) ==
+                 std::end(kDtypes)
+             ? std::string_view()
+             : word;
+}
 
 }  // namespace
 
@@ -251,6 +452,17 @@ std::string HelpForOtherWord(std::string_view setting, std::string_view word) {
     return ShortQuote(word) + " is a word of " + std::string(systems) + ": " +
            row.write;
   }
+  const std::string_view dtype = DtypeInModule(word);
+  if (setting.ends_with("dtype") && !dtype.empty()) {
+    return "write `" + std::string(dtype) + "`";
+  }
+  return {};
+}
+
+std::string HelpForUnknownWord(std::string_view setting) {
+  for (const Otherwise& row : kOtherwise) {
+    if (row.setting == setting) return row.write;
+  }
   return {};
 }
 
@@ -260,7 +472,7 @@ void RefuseWord(Place place, std::string_view flag, const std::string& word,
       flag.substr(std::min(flag.find_first_not_of('-'), flag.size())));
   std::replace(setting.begin(), setting.end(), '_', '-');
   std::string help = HelpForOtherWord(setting, word);
-  if (help.empty()) help = DidYouMean(word, known);
+  if (help.empty()) help = DidYouMean(word, known, HelpForUnknownWord(setting));
   findings.Add(code::kUsage, std::move(place),
                ShortQuote(word) + " is none of: " + Join(known, ", "),
                std::move(help));

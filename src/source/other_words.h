@@ -19,6 +19,10 @@ namespace shardc {
 // table lacks.
 std::string HelpForOtherWord(std::string_view setting, std::string_view word);
 
+// Returns the advice for a value that is in no table, such as an accelerator
+// without a profile. Returns an empty text for most settings.
+std::string HelpForUnknownWord(std::string_view setting);
+
 // Adds the finding that a value is none of the `known` words, with the advice
 // of HelpForOtherWord, or else the nearest known word. `flag` is the option, or
 // the key of a file, that has the value.

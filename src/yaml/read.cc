@@ -466,18 +466,18 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
                     std::string(kOddBlankHelp));
         continue;
       }
-      std::string help;
+      // "a rule" has the words of "rule".
+      std::string help =
+          HelpForOtherWord(AfterLast(table.what, ' '), member.key.text);
       const std::vector<std::string> names(table.keys.begin(),
                                            table.keys.end());
-      if (const auto nearest = Nearest(member.key.text, names)) {
+      const auto nearest = help.empty() ? Nearest(member.key.text, names)
+                                        : std::optional<std::string>();
+      if (nearest) {
         help = "did you mean `" + *nearest + "`?";
         fields.meant_.push_back(*nearest);
       }
 
-      if (help.empty()) {
-        // "a rule" has the words of "rule".
-        help = HelpForOtherWord(AfterLast(table.what, ' '), member.key.text);
-      }
       if (help.empty()) {
         help = HelpForOwnKey(member.key.text) + "the keys of " +
                std::string(table.what) + " are " + Listed(table.keys);

@@ -418,6 +418,29 @@ struct Report {
     return true;
   }
 
+  // Reports `match:'foo'`, whose colon needs a space after it. The parser takes
+  // it for a text, and stops at the next key.
+  bool ColonWithoutSpace(const std::string& reason) const {
+    if (!reason.starts_with("illegal map value")) return false;
+    const std::string_view text = source->text();
+    const size_t line = LineBegin(text, failure.offset);
+    if (line == 0) return false;
+    const size_t above = LineBegin(text, line - 1);
+    size_t at = above;
+    while (at < line && (text[at] == ' ' || text[at] == '-')) ++at;
+    const size_t begin = at;
+    while (at < line && IsWordByte(text[at])) ++at;
+    const bool is_key = at > begin && at + 1 < line && text[at] == ':';
+    if (!is_key || std::string_view("'\"[{").find(text[at + 1]) == text.npos) {
+      return false;
+    }
+    Add(at, at + 1, "a space is missing after `:`",
+        "write " +
+            ShortQuote(std::string(text.substr(begin, at + 1 - begin)) + " " +
+                       std::string(text.substr(at + 1, line - at - 2))));
+    return true;
+  }
+
   bool Misplaced(const std::string& reason) const {
     const bool map = reason.starts_with("end of map");
     if (!map && !reason.starts_with("end of sequence")) return false;
@@ -449,6 +472,7 @@ void ReportYamlError(const SourceRef& source, const std::string& reason,
   }
   if (ReportOtherText(source, findings, code::kYamlSyntax)) return;
   if (report.OpenQuote()) return;
+  if (report.ColonWithoutSpace(reason)) return;
   if (report.OpenBracket(reason)) return;
   if (report.BadIndentation()) return;
   if (report.Misplaced(reason)) return;

@@ -450,7 +450,7 @@ bytes per device 4 KiB -> 2 KiB, -2 KiB (-50.0 %), in every mode
                 (["--between", "train,serve", plan], "serve"),
                 (["--between", "train,decode", train], "no mode `decode`"),
                 ([plan, self.path("none.json")], "none.json"),
-                ([plan, LLAMA], "not a plan"),
+                ([plan, LLAMA], "is a manifest, and `AFTER` takes a plan"),
                 ([plan, "--no-project"], "--mesh")):
             result = self.diff(*arguments, rc=2)
             self.assertIn(said, result.err)

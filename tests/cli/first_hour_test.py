@@ -182,12 +182,13 @@ class FirstHour(Case):
         self.write("shardc.yaml", "version: 1\ntargets: {}\n")
         for words, said in (
                 (["--rules", "auto", "--mesh", "r.yaml"],
-                 "`rules` is a key of a rules file, which `--rules` reads"),
-                (["--rules", "auto", "--mesh", "shardc.yaml"], "a project file, which `--project`"),
+                 "`r.yaml` is a rules file, and `--mesh` takes a mesh"),
+                (["--rules", "auto", "--mesh", "shardc.yaml"],
+                 "`shardc.yaml` is a project file, and `--mesh` takes a mesh"),
                 (["--mesh", "tp:2", "--rules", "m.yaml"],
-                 "a mesh file, which `--mesh` reads"),
+                 "write `--mesh m.yaml`, and give a rules file"),
                 (["--mesh", "tp:2", "--rules", "sizes.yaml"],
-                 "`fsdp` has the size `4`, as an axis of a mesh has"),
+                 "`sizes.yaml` is a mesh, and `--rules` takes a rules file"),
                 (["--rules", "auto", "--mesh", "m.yml"], "did you mean `m.yaml`?")):
             with self.subTest(words):
                 result = self.check(run("plan", "--no-project", *words,

@@ -60,6 +60,23 @@ def param(shape, spec, shard_shape, **more):
             "shard_shape": list(shard_shape), "bytes_per_device": 0, **more}
 
 
+
+class Names(unittest.TestCase):
+    def test_a_name_that_the_package_lacks_leads_to_what_is_there(self):
+        # pylint: disable-next=protected-access
+        for name, written in shardc._WRITTEN.items():
+            with self.assertRaisesRegex(AttributeError, re.escape(written)):
+                getattr(shardc, name)
+            owner, _, attribute = written.split("(")[0].rpartition(".")
+            of = {"plan": shardc.Plan, "shardc": shardc,
+                  "shardc.Plan": shardc.Plan}.get(owner)
+            if of is None:
+                of = getattr(shardc, owner.split(".")[1])
+            self.assertTrue(callable(getattr(of, attribute)), written)
+        with self.assertRaisesRegex(AttributeError, "no attribute 'foo'$"):
+            shardc.foo  # pylint: disable=pointless-statement,no-member
+
+
 class Plans(unittest.TestCase):
     def test_a_plan_as_people_read_it(self):
         plan = shardc.Plan.load(PLAN)
