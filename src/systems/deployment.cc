@@ -495,17 +495,17 @@ class Deployer {
         "a script as `--set env.NAME=VALUE`");
   }
 
-  // Returns how to give the variable that a reason begins with, such as
-  // "`$TP` has no value in this file".
-  static std::string ForVariable(std::string_view why) {
-    if (!why.starts_with("`$")) return {};
-    why.remove_prefix(2);
-    const std::string_view name = why.substr(0, why.find('`'));
-    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-      return IsLetter(c) || IsDigit(c) || c == '_';
-    });
-    if (name.empty() || !plain) return {};
-    return ", or the variable as `--set env." + std::string(name) + "=VALUE`";
+  // Returns how to give the variable that a reason such as "`$TP` has no value
+  // in this file" names; empty if it names none.
+  static std::string GivenVariable(const std::string& why) {
+    size_t at = why.find("`$");
+    if (at == std::string::npos) return {};
+    at += 2;
+    size_t end = at;
+    while (end < why.size() && IsWordByte(why[end])) ++end;
+    if (end == at || IsDigit(why[at])) return {};
+    return ", or the variable as `--set env." + why.substr(at, end - at) +
+           "=VALUE`";
   }
 
   // Adds a finding for each key whose value the file does not have.
@@ -516,7 +516,7 @@ class Deployer {
           code::kConfigUndetermined, found.first.place,
           "the value of " + ShortQuote(found.first.written) +
               " is not known: " + found.second,
-          "give it as `--set " + key + "=VALUE`" + ForVariable(found.second));
+          "give it as `--set " + key + "=VALUE`" + GivenVariable(found.second));
     }
   }
 
@@ -706,18 +706,18 @@ class Deployer {
       }
     }
     if (!out_.no_model.empty()) return true;
+    // What the system casts the parameters to; nullopt if it keeps their types.
+    std::optional<Dtype> dtype;
+    if (system_.dtype) {
+      const auto name = values_->Text(*system_.dtype, &why);
+      if (name) dtype = ParseDtype(*name);
+    }
     if (inputs_.given_manifest) {
       out_.manifest = inputs_.given_manifest;
     } else if (!system_.tree.tree.empty()) {
-      Dtype dtype = Dtype::kBF16;
-      if (system_.dtype) {
-        const auto name = values_->Text(*system_.dtype, &why);
-        const auto parsed = name ? ParseDtype(*name) : std::nullopt;
-        if (parsed) dtype = *parsed;
-      }
       Findings own;
-      out_.manifest =
-          families::BuildTree(system_.tree, values_->root(), dtype, own);
+      out_.manifest = families::BuildTree(system_.tree, values_->root(),
+                                          dtype.value_or(Dtype::kBF16), own);
       if (!out_.manifest) {
         // Without the sizes of a model, only the ranks are known.
         if (!own.empty()) why = own.all().front().message;
@@ -726,9 +726,10 @@ class Deployer {
         return true;
       }
     } else if (!out_.model_path.empty()) {
-      out_.manifest =
-          families::BuildTree(out_.model_path, "hf", findings_,
-                              inputs_.families, {.trained = true, .dtype = {}});
+      out_.manifest = families::BuildTree(
+          out_.model_path, "hf", findings_, inputs_.families,
+          {.trained = true,
+           .dtype = dtype ? std::string(DtypeName(*dtype)) : std::string()});
       if (!out_.manifest) return false;
     } else {
       out_.no_model = "no config.json of the model is given";
@@ -900,10 +901,15 @@ class Deployer {
     placement.dims.resize(rank);
     if (!row.flat.empty()) {
       const auto elements = CheckedProduct(*type.shape);
-      const int64_t gathered =
-          row.gathered ? values_->Integer(*row.gathered).value_or(0) : 0;
+      std::string why;
+      const auto gathered = row.gathered ? values_->Integer(*row.gathered, &why)
+                                         : std::optional<int64_t>(0);
+      if (!gathered) {
+        Undetermined("the size up to which parameters stay gathered is", why);
+        return false;
+      }
       const auto shares = SharesOf(row.flat, 1);
-      if (!shares->empty() && elements && *elements > gathered) {
+      if (!shares->empty() && elements && *elements > *gathered) {
         placement.flat = shares->front();
       }
     }
