@@ -29,10 +29,10 @@ Findings SeparatorFindings(const Compiled& compiled);
 
 // Returns at most one finding, which reports that most of the model is
 // replicated on every device. If several lints report this, the finding of the
-// lint nearest to the cause is returned: as an error if the rules use no axis of
-// the mesh (lint/analysis/memory.h), and otherwise as a warning, which only
-// names the cause if `check` reports it as an error. The settings and the comments of rules files can
-// ignore these lints, or change their levels.
+// lint nearest to the cause is returned: as an error if the rules use no axis
+// of the mesh (lint/analysis/memory.h), and otherwise as a warning, which only
+// names the cause if `check` reports it as an error. The settings and the
+// comments of rules files can ignore these lints, or change their levels.
 Findings ReplicatedFindings(const Target& target, const Compiled& compiled,
                             const LintSettings& settings);
 
