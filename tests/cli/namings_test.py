@@ -274,6 +274,7 @@ KINDS = (dense, fused, experts, latent, hybrid, adapted, quantised, stacked,
          towers)
 # How many trees are drawn, and namings and names of axes for each of them.
 TREES, NAMINGS = 40, 5
+PUBLISHED = 3  # of the names of axes; the others have no meaning
 
 
 def turned(tree, *roles):
@@ -367,40 +368,38 @@ class Namings(Case):
         self.assertIn("SHD220", codes)
         self.assertGreater(known, 0)
 
-    def test_findings_and_figures_are_those_of_the_usual_axes(self):
-        known = 0
+    def test_the_names_of_axes(self):
+        """Under published names, findings and figures are those of the usual
+        names. Under other names no finding is silent and no figure known."""
+        known = open_ = 0
         for what, tree, mesh in self.drawn():
             want, figure = self.answers(tree, Naming(), mesh)
-            for _ in range(NAMINGS):
+            for index in range(NAMINGS):
+                published = index < PUBLISHED
                 axes = {"fsdp": self.draw.choice(BATCHES),
                         "tp": self.draw.choice(TENSORS)}
+                if not published:
+                    axes = {axis: "".join(self.draw.choices("bcghjkmnrvwz",
+                                                            k=6))
+                            for axis in mesh}
                 with self.subTest(tree=what, mesh=mesh, axes=axes,
                                   sizes=vars(tree.sizes), seed=self.seed):
                     found, other = self.answers(tree, Naming(), mesh, axes)
-                    self.assertEqual(found, want)
-                    self.assertEqual(other, figure)
-                    known += other is not None
-        self.assertGreater(known, 0)
-
-    def test_no_finding_is_silent_and_no_figure_known_under_other_axes(self):
-        open_ = 0
-        for what, tree, mesh in self.drawn():
-            want, _ = self.answers(tree, Naming(), mesh)
-            for _ in range(NAMINGS):
-                axes = {axis: "".join(self.draw.choices("bcghjkmnrvwz", k=6))
-                        for axis in mesh}
-                with self.subTest(tree=what, mesh=mesh, axes=axes,
-                                  sizes=vars(tree.sizes), seed=self.seed):
-                    found, other = self.answers(tree, Naming(), mesh, axes)
+                    if published:
+                        self.assertEqual(found, want)
+                        self.assertEqual(other, figure)
+                        known += other is not None
+                        continue
                     self.assertIsNone(other)
                     codes = {one[0] for one in found}
                     notes = " ".join(one[3] for one in found)
                     silent = {code for code, *_ in want
                               if code not in codes and code not in notes}
                     self.assertEqual(silent, set())
-                    self.assertLessEqual(
-                        codes - set(CONDITIONAL), {one[0] for one in want})
+                    self.assertLessEqual(codes - set(CONDITIONAL),
+                                         {one[0] for one in want})
                     open_ += bool(codes & set(CONDITIONAL))
+        self.assertGreater(known, 0)
         self.assertGreater(open_, 0)
 
 
