@@ -110,7 +110,7 @@ MAY_INCLUDE = {
         "verify/program", "emit"},
     "emit/exports": {"source", "model", "devices", "roles", "systems", "program",
         "schedule", "plan"},
-    "emit/plans": {"source", "model", "comm", "match/proof", "plan",
+    "emit/plans": {"source", "model", "roles", "comm", "facts", "match/proof", "plan",
         "plan/difference", "emit", "emit/findings"},
     "emit/costs": {"source", "devices", "model", "cost", "search", "emit"},
     "emit/audits": {"source", "audit", "emit/costs", "emit/findings"},

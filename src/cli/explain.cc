@@ -1,9 +1,13 @@
-// `shardc explain`: explains why a parameter got its spec, or what the code of
-// a finding means. The argument is first looked up among the codes, such as
-// SHD101; no parameter has such a name. The parts of a parameter's name may be
-// separated by `/` or by `.`: model/layers/0 finds model.layers.0.
+// `shardc explain`: explains why a parameter got its spec, what an axis of the
+// mesh is for, or what the code of a finding means. The argument is first
+// looked up among the codes, such as SHD101; no parameter has such a name. The
+// parts of a parameter's name may be separated by `/` or by `.`:
+// model/layers/0 finds model.layers.0.
 #include "emit/plans/explain.h"
 
+#include <algorithm>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,6 +19,7 @@
 #include "cli/plan_findings.h"
 #include "cli/verify_step.h"
 #include "emit/findings/formats.h"
+#include "emit/plans/explain_facts.h"
 #include "emit/verify/step_json.h"
 #include "lint/rules/lint.h"
 #include "program/read.h"
@@ -93,6 +98,30 @@ bool IsWrongCode(const std::string& what, Findings& findings) {
   return true;
 }
 
+// Returns the index of the axis of the mesh that `what` names; nullopt if there
+// is none, or if a parameter has exactly this name.
+std::optional<size_t> AxisNamed(const Compiled& compiled,
+                                const std::string& what) {
+  const auto& names = compiled.plan.names;
+  if (std::ranges::find(names, what) != std::ranges::end(names)) return {};
+  return compiled.mesh.Find(what);
+}
+
+// Explains what the parameters of a target and the axes of its mesh are; only
+// one axis if `axis` is given.
+int ExplainFacts(const Compiled& compiled, std::optional<size_t> axis,
+                 const Common& common, Findings& findings) {
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteFactsJson(compiled, out, axis);
+    } else {
+      out.Append(axis ? AxisFactsText(compiled, *axis)
+                      : AllFactsText(compiled));
+    }
+  };
+  return PutOut(write, findings) ? kDone : kFailed;
+}
+
 int RunExplain(const ExplainFlags& flags, const Common& common,
                Findings& findings) {
   const bool json = common.format == "json";
@@ -111,12 +140,26 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   }
   if (flags.facts) {
     const auto target = ChooseTarget(flags.inputs.asked, findings);
-    return target ? ExplainDescribed(*target, flags.what, common, findings)
-                  : kFailed;
+    if (!target) return kFailed;
+    if (target->rules.empty()) {
+      return ExplainDescribed(*target, flags.what, common, findings);
+    }
+    if (!flags.what.empty()) {
+      findings.Add(code::kUsage, {}, "`--facts` prints the facts about all",
+                   "leave out `--facts`: those about " +
+                       ShortQuote(flags.what) + " are printed with it");
+      return kFailed;
+    }
+    const auto compiled =
+        LoadAndCompile(flags.inputs, *target, common, findings);
+    return compiled == nullptr
+               ? kFailed
+               : ExplainFacts(*compiled, std::nullopt, common, findings);
   }
   if (flags.what.empty()) {
     findings.Add(code::kUsage, {}, "there is nothing to explain",
-                 "name a parameter or a code; `--codes` lists the codes");
+                 "name a parameter, an axis of the mesh or a code; `--codes` "
+                 "lists the codes, and `--facts` all facts");
     return kFailed;
   }
   if (const auto text = ExplainCode(flags.what)) {
@@ -132,6 +175,9 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   const auto compiled =
       LoadAndCompile(flags.inputs, *target, common, findings, &model);
   if (compiled == nullptr) return kFailed;
+  if (const auto axis = AxisNamed(*compiled, flags.what)) {
+    return ExplainFacts(*compiled, axis, common, findings);
+  }
   const auto param = FindParam(
       compiled->plan.names, compiled->manifest.separator, flags.what, findings);
   if (!param) return kFailed;
@@ -167,8 +213,9 @@ Options OptionsOf(ExplainFlags& flags) {
   Options options = {
       {.name = "WHAT",
        .to = &flags.what,
-       .value = "PARAM|CODE",
-       .help = "name of a parameter, or code or name of a diagnostic",
+       .value = "PARAM|AXIS|CODE",
+       .help = "name of a parameter or of an axis of the mesh, or code or name "
+               "of a diagnostic",
        .words = CodeWords},
       {.name = "--codes",
        .need = HelpNeed::kOften,
@@ -193,8 +240,9 @@ Options OptionsOf(ExplainFlags& flags) {
                "shardable"},
       {.name = "--facts",
        .to = &flags.facts,
-       .help = "print the same facts as the description of the model's family "
-               "states them, for --model"},
+       .help = "list what all parameters and axes are, with the evidence; "
+               "without --rules, what the description of the model's family "
+               "states about the dimensions of --model"},
       {.name = "--compiled",
        .need = HelpNeed::kMost,
        .to = &flags.compiled,

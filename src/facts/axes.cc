@@ -618,6 +618,53 @@ std::string_view KindText(R rule) {
 
 }  // namespace
 
+namespace {
+
+// The word and the sentence of each value, in the order of the values.
+struct AxisText {
+  std::string_view word, text;
+};
+constexpr AxisText kUses[] = {
+    {"not_known", "how weights are used over it is not known"},
+    {"kept", "each device computes with its shard of the weights"},
+    {"gathered", "the shards of weights are gathered before use"},
+    {"experts", "each device has some of the experts"},
+    {"layers", "each device has some of the layers"},
+    {"unused", "no spec of a parameter has it"}};
+constexpr AxisText kTokens[] = {
+    {"not_known", "which tokens its devices have is not known"},
+    {"batch", "its devices have different rows of the batch"},
+    {"sequence", "its devices have different positions of a sequence"},
+    {"same", "its devices have the same tokens"}};
+constexpr AxisText kEvidence[] = {
+    {"stated", "stated by the inputs"},
+    {"specs", "by the specs of parameters that belong together"},
+    {"default_name", "by its name, a default of the axis rules"},
+    {"name", "by its name, which published systems use"},
+    {"none", "nothing shows it"}};
+
+template <class Value, size_t kSize>
+const AxisText& TextOf(const AxisText (&texts)[kSize], Value value) {
+  return texts[static_cast<size_t>(value)];
+}
+
+}  // namespace
+
+std::string_view AxisUseText(AxisUse use) { return TextOf(kUses, use).text; }
+std::string_view AxisTokensText(AxisTokens tokens) {
+  return TextOf(kTokens, tokens).text;
+}
+std::string_view AxisEvidenceText(AxisEvidence evidence) {
+  return TextOf(kEvidence, evidence).text;
+}
+std::string_view AxisUseWord(AxisUse use) { return TextOf(kUses, use).word; }
+std::string_view AxisTokensWord(AxisTokens tokens) {
+  return TextOf(kTokens, tokens).word;
+}
+std::string_view AxisEvidenceWord(AxisEvidence evidence) {
+  return TextOf(kEvidence, evidence).word;
+}
+
 std::span<const AxisName> PublishedAxisNames() { return kNames; }
 
 const AxisName* FindAxisName(std::string_view name) {

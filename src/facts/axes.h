@@ -62,6 +62,17 @@ enum class AxisEvidence : uint8_t {
   kNone,
 };
 
+// Returns what these mean, for people: "each device computes with its shard of
+// the weights", "different rows of the batch", "by its name".
+std::string_view AxisUseText(AxisUse use);
+std::string_view AxisTokensText(AxisTokens tokens);
+std::string_view AxisEvidenceText(AxisEvidence evidence);
+// Returns the words of output, such as `kept`, `batch` and `name`; `not_known`
+// and `none` for what is not known.
+std::string_view AxisUseWord(AxisUse use);
+std::string_view AxisTokensWord(AxisTokens tokens);
+std::string_view AxisEvidenceWord(AxisEvidence evidence);
+
 struct AxisFacts {
   std::string axis;
   AxisUse use = AxisUse::kNotKnown;

@@ -349,6 +349,22 @@ std::string_view EvidenceText(Evidence evidence) {
   return {};
 }
 
+std::string_view EvidenceWord(Evidence evidence) {
+  switch (evidence) {
+    case Evidence::kNone:
+      return "none";
+    case Evidence::kLikelyWord:
+      return "likely_word";
+    case Evidence::kShapes:
+      return "shapes";
+    case Evidence::kSureWord:
+      return "word";
+    case Evidence::kSection:
+      return "section";
+  }
+  return {};
+}
+
 ParameterTable FindParameters(const ParameterInputs& inputs) {
   return Finder(inputs).Find();
 }

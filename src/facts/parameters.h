@@ -41,6 +41,8 @@ enum class Evidence : uint8_t {
   kSection
 };
 std::string_view EvidenceText(Evidence evidence);
+// Returns the word of output, such as `shapes`.
+std::string_view EvidenceWord(Evidence evidence);
 
 // The parameters of one type (shape and dtype) whose names differ only in
 // numbers, and which have one use in the `model:` section.

@@ -1,12 +1,12 @@
-// The dimensions of a matrix follow from its role, or from a traced program:
-//
-//   q_proj [4096, 2048] of [out, in]  ->  out is dimension 0, in dimension 1
-//   experts/up [8, 2048, 1024]        ->  dimension 0 counts experts
+// The dimensions of a matrix follow from its role (dimensions.h), or from a
+// traced program, which shows them whatever the names are.
 #include "facts/sharded_groups.h"
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include "facts/dimensions.h"
 #include "model/axis_rules.h"
 #include "roles/role.h"
 #include "source/list.h"
@@ -84,7 +84,6 @@ ShardedGroup ShardedGroupOf(const ParameterTable& table,
                             const WrittenSpec& written) {
   const ParameterRole& role =
       table.groups[written.group].RoleBy(Evidence::kShapes);
-  const Shape& shape = *written.shape;
   ShardedGroup out;
   out.block = role.sibling_path;
   out.role = role.module_role;
@@ -97,20 +96,11 @@ ShardedGroup ShardedGroupOf(const ParameterTable& table,
   out.shape = written.shape;
   out.rule = written.rule;
   out.placed_along = written.placed_along;
-  std::vector<int> dims = {0, 1};
-  if (shape.size() != 2) {
-    dims = UnscannedDims(shape, table.stacks, table.stacks.dims[written.group]);
-  }
-  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
-    if (!IsAmong(dim, dims)) out.layers.push_back(dim);
-  }
-  const auto rank = static_cast<int>(dims.size());
-  const int out_dim = OutDim(role, rank), in_dim = InDim(role, rank);
-  if (out_dim >= 0) out.out = dims[AsIndex(out_dim)];
-  if (in_dim >= 0) out.in = dims[AsIndex(in_dim)];
-  for (int at = 0; role.expert && at + 2 < rank; ++at) {
-    out.experts.push_back(dims[AsIndex(at)]);
-  }
+  MatrixDims dims = MatrixDimsOf(table, written.group, *written.shape);
+  out.in = dims.in;
+  out.out = dims.out;
+  out.layers = std::move(dims.layers);
+  out.experts = std::move(dims.experts);
   if (written.traced != nullptr) {
     TakeTraced(*written.program, *written.traced, out);
   }

@@ -10,6 +10,7 @@
 #define SHARDC_ROLES_ROLE_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -54,6 +55,20 @@ enum class Role : uint8_t {
   kScale,   // the scale or zero point of a quantised weight
   kVector,  // has rank 0 or 1 and an unknown role
 };
+
+// The names of roles in files and in output, in the order of the roles.
+inline constexpr std::array<std::string_view, 30> kRoleNames = {
+    "other",        "embedding",   "head",        "position",
+    "query",        "key",         "value",       "fused_key_value",
+    "fused_qkv",    "output",      "latent_down", "latent_up",
+    "router",       "gate",        "up",          "fused_gate_up",
+    "down",         "projection",  "convolution", "state_space",
+    "adapter_down", "adapter_up",  "norm",        "query_norm",
+    "key_norm",     "latent_norm", "sink",        "bias",
+    "scale",        "vector"};
+constexpr std::string_view RoleName(Role role) {
+  return kRoleNames[static_cast<size_t>(role)];
+}
 
 // Returns whether the role is a projection to or from attention heads.
 bool IsAttention(Role role);

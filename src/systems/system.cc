@@ -64,24 +64,24 @@ namespace {
 
 using families::Expression;
 
-constexpr std::pair<std::string_view, Role> kRoleWords[] = {
-    {"embedding", Role::kEmbedding},
-    {"head", Role::kHead},
-    {"position", Role::kPosition},
-    {"query", Role::kQuery},
-    {"key", Role::kKey},
-    {"value", Role::kValue},
-    {"fused_key_value", Role::kFusedKeyValue},
-    {"fused_qkv", Role::kFusedQkv},
-    {"output", Role::kOutput},
-    {"latent_down", Role::kLatentDown},
-    {"latent_up", Role::kLatentUp},
-    {"router", Role::kRouter},
-    {"gate", Role::kGate},
-    {"up", Role::kUp},
-    {"fused_gate_up", Role::kFusedGateUp},
-    {"down", Role::kDown},
-    {"norm", Role::kNorm}};
+constexpr std::pair<std::string_view, Role> kNamedRoles[] = {
+    {RoleName(Role::kEmbedding), Role::kEmbedding},
+    {RoleName(Role::kHead), Role::kHead},
+    {RoleName(Role::kPosition), Role::kPosition},
+    {RoleName(Role::kQuery), Role::kQuery},
+    {RoleName(Role::kKey), Role::kKey},
+    {RoleName(Role::kValue), Role::kValue},
+    {RoleName(Role::kFusedKeyValue), Role::kFusedKeyValue},
+    {RoleName(Role::kFusedQkv), Role::kFusedQkv},
+    {RoleName(Role::kOutput), Role::kOutput},
+    {RoleName(Role::kLatentDown), Role::kLatentDown},
+    {RoleName(Role::kLatentUp), Role::kLatentUp},
+    {RoleName(Role::kRouter), Role::kRouter},
+    {RoleName(Role::kGate), Role::kGate},
+    {RoleName(Role::kUp), Role::kUp},
+    {RoleName(Role::kFusedGateUp), Role::kFusedGateUp},
+    {RoleName(Role::kDown), Role::kDown},
+    {RoleName(Role::kNorm), Role::kNorm}};
 constexpr std::pair<std::string_view, Division> kDivisions[] = {
     {"exact", Division::kExact},
     {"chunk", Division::kChunk},
@@ -281,9 +281,9 @@ class SystemReader {
     out.match = Text(row, node, "match", false);
     for (const std::string& word : Texts(row, "roles")) {
       const auto* found =
-          std::find_if(std::begin(kRoleWords), std::end(kRoleWords),
+          std::find_if(std::begin(kNamedRoles), std::end(kNamedRoles),
                        [&](const auto& known) { return known.first == word; });
-      if (found == std::end(kRoleWords)) {
+      if (found == std::end(kNamedRoles)) {
         context_.Add(code::kSchema, node,
                      "there is no role " + ShortQuote(word));
       } else {

@@ -8,8 +8,10 @@ import random
 import re
 import unittest
 
+import jsonschema
+
 import corpus_rules as corpus
-from driver import TESTDATA, FolderCase, run
+from driver import ROOT, TESTDATA, FolderCase, run
 
 TENSOR_NAMES = ["tp", "tensor", "model", "mp", "mdl", "tensor_parallel",
                 "model_parallel", "tensor_sequence", "tensor_transpose",
@@ -442,6 +444,61 @@ class CostTest(Case):
     def test_a_name_that_denies_the_specs_gives_no_figure(self):
         facts = self.cost("model:2,data:4", rules(SOUND, "data", "model"))
         self.assertNotEqual(facts["not_known"], [])
+
+
+class FactsTest(Case):
+    """What `explain` prints of axes is what findings and figures use."""
+
+    def facts(self, what, mesh, text):
+        self.write("r.yaml", text)
+        got = run("explain", *what, "--no-project", "--mesh", mesh, "--rules",
+                  "r.yaml", "--manifest", "m.json", "--model", "config.json",
+                  "--format", "json", cwd=self.folder)
+        self.assertEqual(got.rc, 0, got.err)
+        facts = got.json()
+        with open(os.path.join(ROOT, "schemas", "facts.schema.json"),
+                  encoding="utf-8") as file:
+            jsonschema.validate(facts, json.load(file))
+        return facts
+
+    def test_axes(self):
+        rows = [
+            ("data:2,model:4", "", [("gathered", "specs", "batch", "name"),
+                                    ("kept", "specs", "same", "name")]),
+            ("x:2,y:4", "", [("gathered", "specs", "not_known", "none"),
+                             ("kept", "specs", "not_known", "none")]),
+            ("x:2,y:4", "axes: {batch: [x]}",
+             [("gathered", "stated", "batch", "stated"),
+              ("kept", "specs", "same", "stated")]),
+            ("fsdp:2,tp:4", "",
+             [("gathered", "specs", "batch", "default_name"),
+              ("kept", "specs", "same", "default_name")]),
+            ("model:2,data:4", "", [("not_known", "none", "not_known", "none"),
+                                    ("not_known", "none", "not_known",
+                                     "none")])]
+        for mesh, axes, want in rows:
+            batch, tensor = re.findall(r"(\w+):", mesh)
+            text = rules(SOUND, tensor, batch, axes)
+            facts = self.facts(["--facts"], mesh, text)
+            with self.subTest(mesh=mesh, axes=axes):
+                self.assertEqual(
+                    [(*one["weights"].values(), *one["tokens"].values())
+                     for one in facts["axes"]], want)
+                alone = self.facts([tensor], mesh, text)
+                self.assertEqual(alone, {"schema": facts["schema"],
+                                         "axes": facts["axes"][1:]})
+                self.assertEqual(
+                    facts["axes"][1]["shards"],
+                    {"vocabulary": 2, "heads": 4, "kv_heads": 4, "inner": 6})
+
+    def test_an_axis_has_other_words_than_a_parameter_of_its_name(self):
+        self.write("m.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                "x": {"shape": [8, 8], "dtype": "F32"}}}))
+        self.write("r.yaml", "rules:\n  - {match: '.*', spec: [x]}\n")
+        got = run("explain", "x", "--no-project", "--mesh", "x:2", "--rules",
+                  "r.yaml", "--manifest", "m.json", cwd=self.folder)
+        self.assertIn("rules tried", got.out)
 
 
 class RepeatedWorkTest(Case):

@@ -51,7 +51,7 @@ def load(path):
 
 
 class Schemas(Case):
-    NAMES = ["audit", "audit-lock", "constraints", "cost", "cost-lock", "diff", "kv-map", "kv-proof", "manifest", "mesh", "meshes", "operations", "param-facts", "plan",
+    NAMES = ["audit", "audit-lock", "constraints", "cost", "cost-lock", "diff", "facts", "kv-map", "kv-proof", "manifest", "mesh", "meshes", "operations", "param-facts", "plan",
              "program", "program-cost", "program-proof", "program-search", "project", "report", "rules", "search", "serve", "shards", "verify"]
 
     def accepts(self, check, value, what):

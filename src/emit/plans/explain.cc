@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "emit/plans/explain_facts.h"
 #include "emit/plans/rules_file.h"
 #include "model/mesh_layout.h"
 #include "plan/compile.h"
@@ -402,6 +403,7 @@ std::string ExplainText(const Compiled& c, size_t param,
   if (type.dtype) out += " " + std::string(DtypeName(*type.dtype));
   if (const auto bytes = type.Bytes()) out += ", " + BytesText(*bytes);
   out += "\nmesh " + MeshText(c.mesh) + "\n";
+  out += ParameterFactsText(c, param);
   AddRulesTried(out, c, param);
   const auto coordinate = c.plan.CoordinateOf(c.plan.params[param]);
   if (coordinate) {
@@ -430,6 +432,10 @@ void WriteExplainJson(const Compiled& c, size_t param, Sink& out,
   json.BeginObject(JsonLayout::kLines);
   json.Member("param", c.plan.names[param]);
   WriteTypeMembers(json, c.plan.types[layout.type]);
+  json.Key("facts");
+  json.BeginObject();
+  WriteParameterFacts(json, c, param);
+  json.EndObject();
   json.Member("unmatched", layout.unmatched);
   WriteRulesTried(json, c, param);
   json.Member("rule",

@@ -1,7 +1,7 @@
 // Directory: emit/plans. Writes plans, rules, meshes and manifests, and
 // differences of plans.
 // Its files include headers of these directories: source, model, match/proof,
-// comm, plan, plan/difference, emit, emit/findings.
+// roles, comm, facts, plan, plan/difference, emit, emit/findings.
 //
 // Writes the difference of two plans or step programs as text, as JSON
 // (shardc.diff/v1), and as Markdown for a comment on a pull request.
