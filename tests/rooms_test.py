@@ -109,7 +109,7 @@ MAY_INCLUDE = {
         "verify/cases", "verify/judge", "verify", "verify/step",
         "verify/program", "emit"},
     "emit/exports": {"source", "model", "devices", "roles", "systems", "program",
-        "schedule", "plan"},
+        "schedule", "facts", "plan"},
     "emit/plans": {"source", "model", "roles", "comm", "facts", "match/proof", "plan",
         "plan/difference", "emit", "emit/findings"},
     "emit/costs": {"source", "devices", "model", "cost", "search", "emit"},

@@ -17,9 +17,11 @@
 #include "devices/serving.h"
 #include "emit/exports/exporter.h"
 #include "emit/exports/system_keys.h"
+#include "facts/parameters.h"
 #include "model/mesh_layout.h"
 #include "model/name.h"
 #include "plan/kv_layout.h"
+#include "plan/plan_parameters.h"
 #include "roles/classify.h"
 #include "source/json_writer.h"
 #include "source/list.h"
@@ -80,7 +82,7 @@ class EngineShards {
         mode_(mode),
         axis_(std::move(axis)),
         tensor_(plan.mesh.SizeOf(axis_)),
-        separator_(SeparatorOf(plan)) {
+        parameters_(ParametersOf(plan, SeparatorOf(plan))) {
     std::vector<std::pair<int64_t, int64_t>> sizes;
     for (const KvKind& kind : plan_.kv) {
       if (kind.kind == KvKindName::kFull || kind.kind == KvKindName::kWindow) {
@@ -109,7 +111,7 @@ class EngineShards {
   // engine never has it.
   std::optional<EngineShard> Of(const ReadParam& param,
                                 Findings& findings) const {
-    const ParameterRole role = RoleOf(param);
+    const ParameterRole& role = RoleOf(param);
     const Spec& spec = param.SpecOf(mode_);
     EngineShard out;
     out.split = SplitBy(plan_.mesh, axis_, spec);
@@ -144,8 +146,10 @@ class EngineShards {
   }
 
  private:
-  ParameterRole RoleOf(const ReadParam& param) const {
-    return Classify(NameTemplate(param.name, separator_), separator_);
+  // `param` must be one of the plan's parameters.
+  const ParameterRole& RoleOf(const ReadParam& param) const {
+    const auto index = static_cast<size_t>(&param - plan_.params.data());
+    return parameters_.Of(index).RoleBy(facts::Evidence::kShapes);
   }
 
   // Returns the dimension of the vocabulary of an embedding or a head; nullopt
@@ -219,7 +223,7 @@ class EngineShards {
   const Mode mode_;
   const std::string axis_;
   const int64_t tensor_;
-  const char separator_;
+  const facts::ParameterTable parameters_;
   // The KV heads of every layer, and their size; nullopt if layers differ, or
   // have no such heads.
   std::optional<std::pair<int64_t, int64_t>> heads_;

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "facts/parameters.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "parse/config_parts.h"
@@ -62,20 +63,16 @@ bool IsCompanion(Leaf leaf) {
 std::vector<Companion> CompanionsOf(const Facts& facts) {
   // The weights by the path of their module, with the numbers of `blocks`.
   std::unordered_map<std::string_view, Companion> weights;
-  // Indexed by group; empty until a group's leaf is joined with its module.
-  std::vector<ParameterRole> joined;
+  // Weak evidence shows leaves that are joined with their module, as in
+  // `gate_up_proj_bias`.
   const auto role_of = [&](size_t g) -> const ParameterRole& {
-    const ParameterRole& role = facts.groups()[g].role;
-    return role.leaf == Leaf::kOther ? joined[g] : role;
+    const ParameterGroup& group = facts.groups()[g];
+    return group.role.leaf == Leaf::kOther ? facts.Known(group).role()
+                                           : group.role;
   };
   bool any = false;  // whether some group may be a companion
   for (size_t g = 0; g < facts.groups().size(); ++g) {
     const ParameterGroup& group = facts.groups()[g];
-    if (group.role.leaf == Leaf::kOther) {
-      if (joined.empty()) joined.resize(facts.groups().size());
-      joined[g] = Classify(group.name, facts.separator(), Confidence::kLikely,
-                           facts.Rank(group));
-    }
     any = any || IsCompanion(role_of(g).leaf) ||
           GroupIndicesAt(group, facts.separator()) != std::string::npos;
   }

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "facts/parameters.h"
 #include "lint/analysis/groups.h"
 #include "model/name.h"
 #include "roles/classify.h"
@@ -43,11 +44,7 @@ std::optional<AttentionMatrix> AttentionMatrixOf(const Facts& facts,
                                                  const ParameterGroup& group) {
   if (!IsWeight(group) || IsAdapter(group.role.role)) return std::nullopt;
   Role role = group.role.module_role;
-  if (role == Role::kOther) {
-    role = Classify(group.name, facts.separator(), Confidence::kLikely,
-                    facts.Rank(group))
-               .module_role;
-  }
+  if (role == Role::kOther) role = facts.Known(group).role().module_role;
   const bool known = role == Role::kQuery || role == Role::kKey ||
                      role == Role::kValue || role == Role::kFusedQkv ||
                      role == Role::kOutput;
