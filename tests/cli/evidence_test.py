@@ -525,15 +525,15 @@ class Evidence(DescribedCase):
 
     def test_a_mesh_axis_that_only_specs_name_may_shard_activations(self):
         rules = [{"match": r"(q|k|v|gate|up)_proj\.weight$",
-                  "spec": ["tensor", "fsdp"]},
+                  "spec": ["rows", "fsdp"]},
                  {"match": ".", "spec": "Replicated"}]
         for mode in (TRAIN, DECODE):
-            for axes, known in (({}, False), ({"head": "tensor",
-                                               "kv_head": "tensor"}, True)):
+            for axes, known in (({}, False), ({"head": "rows",
+                                               "kv_head": "rows"}, True)):
                 with self.subTest(mode=mode, axes=axes):
                     inputs = self.files("tree", self.layer(), {
                         "rules": rules, **({"axes": axes} if axes else {})})
-                    mesh = "fsdp:4,tensor:2"
+                    mesh = "fsdp:4,rows:2"
                     found, _ = self.cost(inputs, mesh, mode)
                     plan = inputs[2].replace("manifest", "plan")
                     self.check(run("plan", "-q", *inputs, "--mesh", mesh,
@@ -546,7 +546,7 @@ class Evidence(DescribedCase):
                         [fact["what"] for fact in found["not_known"]])
                     texts = [fact["what"] for fact in found["not_known"]]
                     self.assertEqual(
-                        any('"tensor" shards besides' in text
+                        any('"rows" shards besides' in text
                             for text in texts), not known)
                     if not known:
                         self.assertIsNone(found["memory"]["fits"])
