@@ -197,10 +197,6 @@ bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
     }
   }
   read->findings = AuditFindings(read->program, *read->report, selection);
-  if (file->own) {
-    read->over_budget =
-        BudgetFindings(*file->own, audit::SumsOf(*read->report), selection);
-  }
   out = std::move(read);
   return true;
 }

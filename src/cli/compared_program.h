@@ -56,10 +56,6 @@ struct ReportedProgram {
   std::optional<audit::Report> report;
   AuditText compared;
   Findings findings;
-  // The findings about the target's budget, one for each limit that the
-  // target's program exceeds, as `check` reports them. Empty for a program of
-  // `--compiled`.
-  FindingSink over_budget;
 
   report::Program ForPage() const;
   // Returns whether `shardc audit` of the same files would exit with status 1.

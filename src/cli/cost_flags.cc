@@ -83,6 +83,18 @@ std::vector<cost::GivenSetting> SettingFlags::Given(const Target& target,
   return out;
 }
 
+Target SettingFlags::Replacing(Target target) const {
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const std::string flag(cost::SettingRows()[i].flag);
+    const std::string text = values_[i].on ? "true" : values_[i].text;
+    if (text.empty()) continue;
+    std::erase_if(target.step_options,
+                  [&](const StepOption& one) { return one.name == flag; });
+    target.step_options.push_back({flag, text, FlagPlace(flag, text)});
+  }
+  return target;
+}
+
 Option OptionOfSetting(std::string_view flag, std::string* to) {
   const cost::SettingRow& row = cost::SettingRowOf(flag);
   Option out = {.name = std::string(flag),

@@ -44,6 +44,8 @@ class SettingFlags {
   // Returns the values of the options and, for options that are not given, of
   // the keys of the target that have an effect in the mode.
   std::vector<cost::GivenSetting> Given(const Target& target, Mode mode) const;
+  // Returns the target with the values of the options in place of its own keys.
+  Target Replacing(Target target) const;
 
  private:
   static size_t RowOf(std::string_view flag);

@@ -24,10 +24,14 @@
 #include "cli/pictured.h"
 #include "cli/planned.h"
 #include "cli/progress.h"
+#include "cli/target_audit.h"
 #include "cli/version.h"
 #include "cost/report.h"
+#include "emit/findings/formats.h"
 #include "emit/report/page.h"
 #include "emit/report/report.h"
+#include "lint/baseline.h"
+#include "lint/run.h"
 #include "model/mesh.h"
 #include "model/option_value.h"
 #include "picture/fold.h"
@@ -355,7 +359,6 @@ struct Gathered {
   std::optional<PlanDifference> diff;
   Findings findings;
   std::unique_ptr<const ReportedProgram> program;
-  bool failed = false;  // whether verification or the program's audit failed
   report::Input page;
 };
 
@@ -384,32 +387,65 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
   return true;
 }
 
-// Adds the findings that `check` would report for the inputs and for the
-// target's program with the project's settings. For a plan file, adds nothing.
-// Returns false after a finding about an option.
+// Adds the findings that `check` reports for the inputs, the committed files
+// and the budgets of the target, with the project's settings and baseline. The
+// findings that make `check` exit with status 1 are a failure of the page. For
+// a plan file, adds nothing. Returns false after a finding about an option or
+// an input.
 bool GatherFindings(const ReportCommand& command, const Target& target,
-                    Gathered& to, Findings& findings) {
+                    const Common& common, Gathered& to, Findings& findings) {
   if (to.planned->compiled == nullptr) return true;
-  LintFlags flags;
+  CheckOptions options;
+  options.inputs = command.flags.inputs;
+  // The section about the compiled program has the findings of `audit`. The
+  // check adds only those about its budget.
+  ProgramSums sums;
+  options.programs = &sums;
   if (!command.flags.settings["--memory"].empty()) {
-    flags.memory =
+    options.lint.memory =
         ParseBytes("--memory", command.flags.settings["--memory"], findings);
-    if (!flags.memory) return false;
+    if (!options.lint.memory) return false;
   }
   // The lints must use the same sizes of the step as the page's costs.
   const auto settings =
       CostSettings(command.flags, target, Mode::kTrain, findings);
   if (!settings) return false;
-  flags.batch = settings->batch;
-  flags.length = settings->length;
-  flags.kv_length = settings->kv_length;
-  flags.lists_names = false;  // the page lists none of them
-  const auto result = LintBySettings(
-      target, *to.planned->compiled, to.planned->model, flags,
-      ProjectLintSettings(command.flags.inputs.asked, findings), findings,
-      to.program == nullptr ? FindingSink{} : to.program->over_budget);
-  if (!result) return true;
-  for (const Finding& finding : result->findings) to.findings.Add(finding);
+  options.lint.batch = settings->batch;
+  options.lint.length = settings->length;
+  options.lint.kv_length = settings->kv_length;
+  const LintSettings project =
+      ProjectLintSettings(command.flags.inputs.asked, findings);
+  const auto selection = Selection::Make(project, false, findings);
+  if (!selection) return false;
+  std::optional<Baseline> baseline;
+  if (!project.baseline.empty()) {
+    baseline = ReadBaseline(project.baseline, findings);
+    if (!baseline) return false;
+  }
+  // A baseline lists known findings by their parameters. The page lists none.
+  options.lint.lists_names = baseline.has_value();
+  Common quiet = common;
+  quiet.quiet = true;
+  auto checked = CheckTargets({command.flags.settings.Replacing(target)},
+                              options, *selection, quiet);
+  findings.NoteReadsOf(checked.front().errors);
+  if (baseline) baseline->Apply(checked.front().result.findings);
+  JoinedFindings joined = JoinFindings(checked);
+  if (joined.unreadable) {
+    findings.Append(std::move(joined.findings));
+    return false;
+  }
+  std::array<int64_t, 3> failing{};
+  for (Finding one : joined.findings.all()) {
+    one.targets.clear();  // the page is about this target
+    if (selection->Fails(one.level)) ++failing[static_cast<size_t>(one.level)];
+    to.findings.Add(std::move(one));
+  }
+  for (size_t i = 0; i < failing.size(); ++i) {
+    if (failing[i] == 0) continue;
+    to.page.failures.push_back(
+        Counted(failing[i], LevelName(static_cast<Level>(i))));
+  }
   to.findings.Sort();
   to.page.checked = true;
   to.page.findings = to.findings.all();
@@ -492,21 +528,24 @@ bool GatherProgram(const ReportCommand& command, const Target& target,
   if (to.program == nullptr) return true;
   to.page.program = to.program->ForPage();
   to.page.repository = Repository::Find("");
-  to.failed = to.failed || to.program->Fails(*selection);
+  if (to.program->Fails(*selection)) {
+    to.page.failures.emplace_back("the compiled program");
+  }
   return true;
 }
 
 bool GatherVerified(const ReportCommand& command, Gathered& to,
                     Findings& findings) {
-  bool good = true;
+  bool good = true, failed = false;
   for (const std::string& path : command.verified) {
     auto one = ReadVerified(path, to.planned->mesh(), findings);
     good = good && one.has_value();
     if (!one) continue;
-    to.failed = to.failed || one->failed;
+    failed = failed || one->failed;
     std::move(one->tables.begin(), one->tables.end(),
               std::back_inserter(to.page.tables));
   }
+  if (failed) to.page.failures.emplace_back("a verification");
   return good;
 }
 
@@ -538,13 +577,17 @@ int RunReport(const ReportCommand& command, const Common& common,
   all.page.title = TitleOf(command, *target, *all.planned);
   all.page.made_from = FileName(command.plan);
   all.page.version = kVersion;
+  all.page.budget = target->budget;
   all.page.coverage = CoverageIn(*all.planned, *all.folded);
   if (!GatherBase(command, all, findings) ||
       !GatherProgram(command, *target, all, findings) ||
-      !GatherFindings(command, *target, all, findings) ||
+      !GatherFindings(command, *target, common, all, findings) ||
       !GatherCosts(command, *target, all, findings) ||
       !GatherVerified(command, all, findings)) {
     return findings.HasErrors() ? StageStatus(findings) : kFailed;
+  }
+  for (std::string& failure : report::FailuresOf(all.page.costs)) {
+    all.page.failures.push_back(std::move(failure));
   }
   const auto write = [&](Sink& out) {
     if (common.format == "json") return WriteReportJson(all.page, out);
@@ -556,16 +599,7 @@ int RunReport(const ReportCommand& command, const Common& common,
   const std::string path = named ? command.output : kPageOfTerminal;
   if (!PutResult(write, path, findings)) return kFailed;
   if (!named) PrintMessage(common, "wrote       " + path + "\n");
-  // Without the roles of parameters there is no verdict on a step whose sizes
-  // and device are given.
-  const bool over =
-      std::any_of(all.page.costs.begin(), all.page.costs.end(),
-                  [](const cost::Report& one) {
-                    const bool missing =
-                        !one.communication.roles_known && one.LacksVerdict();
-                    return missing || !one.memory.Fits().value_or(true);
-                  });
-  return over || all.failed || all.findings.HasErrors() ? kFound : kDone;
+  return all.page.failures.empty() ? kDone : kFound;
 }
 
 Options OptionsOf(ReportCommand& command) {

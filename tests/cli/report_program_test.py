@@ -88,9 +88,9 @@ class Program(ReportCase):
         self.assertTrue(audited["findings"])
         page = self.page(*inputs, "--compiled", program)
         for one in audited["findings"]:
-            self.assertIn(one["code"], page.texts["program"])
+            self.assertIn(one["code"], page.texts["findings"])
             self.assertIn(f"audit_programs.py:{one['line']}",
-                          page.texts["program"])
+                          page.texts["findings"])
         self.assertIn(f"{len(audited['findings'])} findings",
                       self.report(*inputs, "--compiled", program))
 

@@ -4,9 +4,11 @@ makes of it is tested by hand (tests/report/browser_test.py)."""
 
 import base64
 import hashlib
+import html
 import json
 import os
 import re
+import shutil
 import tempfile
 import time
 import unittest
@@ -48,9 +50,9 @@ class Report(ReportCase):
         page = self.page(*LLAMA, "--memory", "80GiB")
         heads = [values["id"] for tag, values in page.tags
                  if tag == "section"]
-        self.assertEqual(heads, ["findings", "mesh", "memory", "parameters",
-                                 "layouts", "rules", "attention",
-                                 "communication", "assumptions"])
+        self.assertEqual(heads, ["findings", "unknown", "memory",
+                                 "communication", "parameters", "layouts",
+                                 "rules", "attention", "mesh", "assumptions"])
         self.assertIn("SHD411", page.texts["findings"])
         self.assertIn("Replicated on every device", page.texts["layouts"])
         self.assertIn("matches nothing", page.texts["rules"])
@@ -449,7 +451,151 @@ class Report(ReportCase):
 
     def test_a_device_that_is_too_small_is_shown_and_exits_with_1(self):
         text = self.report(*LLAMA, "--memory", "1GiB", rc=1)
-        self.assertIn("✕ Does not fit", text)
+        self.assertIn("✕ Fails", text)
+        self.assertIn("a device is too small", text)
+        self.assertIn(": does not fit", text)
+
+    def cells(self, text):
+        """The names, figures and sentences of the page's first row."""
+        row = re.search(r"<dl class=strip>(.*?)</dl>", text, re.S)[1]
+        out = []
+        for cell in re.findall(r"<dt>(.*?)(?=<dt>|$)", row, re.S):
+            parts = re.split(r"</dt>|</dd>", cell)
+            out.append([re.sub(r"<[^>]*>", "", html.unescape(part)).strip()
+                        for part in parts[:3]])
+        return out
+
+    def test_the_first_row_has_the_four_answers(self):
+        inputs = [*LLAMA, "--profile", "h100-sxm"]
+        cost = json.loads(run("cost", *inputs, "--format", "json").out)
+        text = self.report(*inputs)
+        row = self.cells(text)
+        self.assertEqual([one[0] for one in row],
+                         ["Verdict", "Memory of a device", "Time of a step",
+                          "Not known"])
+        self.assertEqual(row[0][1], "✓ Passes")
+        needs = cost["memory"]["peak"]["expected"] / 2 ** 30
+        self.assertEqual(row[1][1], f"✓ {needs:.2f}\u00a0GiB")
+        self.assertIn("of 79.65\u00a0GiB", row[1][2])
+        self.assertEqual(row[2][1], f"{cost['time']['expected']['seconds']:.2f} s"
+                         if "expected" in cost["time"] else row[2][1])
+        self.assertEqual(row[3][1], "✓ nothing")
+        # It stands before all else.
+        self.assertLess(text.index("<dl class=strip>"), text.index("<nav"))
+
+    def test_what_is_not_known_is_listed_with_what_settles_it(self):
+        some = LLAMA[:-8]  # neither a batch nor lengths
+        text = self.report(*some)
+        row = self.cells(text)
+        cost = run("cost", *some)
+        self.assertIn("not known", cost.out)
+        self.assertRegex(row[3][1], r"^▲ \d+ facts?$")
+        count = int(re.search(r"\d+", row[3][1])[0])
+        section = text[text.index("<section id=unknown"):]
+        section = section[:section.index("</section>")]
+        self.assertEqual(section.count("<li>"), count)
+        self.assertIn("--batch", section)
+        self.assertIn("--memory", section)
+        self.assertEqual(row[1][1][:1], "≥")
+        self.assertEqual(row[2][1], "–")
+
+    def test_memory_of_one_mode_does_not_stand_for_that_of_another(self):
+        """What fits in one mode is no good news while another is not known."""
+        row = self.cells(self.report(
+            *DEEPSEEK, "--model",
+            os.path.join(TESTDATA, "configs", "deepseek-v3.config.json"),
+            "--batch", "512", "--seq", "4096", "--profile", "h100-sxm"))
+        self.assertIn("fits, in prefill; not known in train", row[1][2])
+        self.assertNotIn("✓", row[1][1])
+        self.assertIn("not known in train: the weights that are trained",
+                      row[2][2])
+
+    def test_all_but_what_needs_a_reader_is_folded(self):
+        open_ones = {"findings", "changes", "unknown", "memory"}
+        for more in ([], ["--memory", "1GiB"], ["--profile", "h100-sxm"]):
+            text = self.report(*LLAMA, *more, rc=1 if "1GiB" in more else 0)
+            sections = re.findall(
+                r"<section id=([a-z]+)( class=fold)? [^>]*>(<details>)?", text)
+            self.assertGreater(len(sections), 8)
+            for name, fold, details in sections:
+                self.assertEqual(bool(fold), name not in open_ones, name)
+                self.assertEqual(bool(details), bool(fold), name)
+            # The heading of a folded section states what the section has.
+            for summary in re.findall(r"<summary><h2.*?</h2> (.*?)</summary>",
+                                      text, re.S):
+                self.assertRegex(re.sub(r"<[^>]*>", "", summary), r"\w")
+            # Paper shows what is folded: by the script, and without it.
+            self.assertIn("beforeprint", text)
+            self.assertRegex(text, r"(?s)@media print\{.*::details-content\{[^}]*"
+                             r"content-visibility:visible")
+
+    def test_many_findings_do_not_push_the_rest_away(self):
+        """Six are open; the others are one click away."""
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "r.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nextends: [builtin:llama]\nrules:\n"
+                           + "".join(f"  - {{match: 'gone_{i}', spec: [TP]}}\n"
+                                     for i in range(20)))
+            now = [rules if one == "builtin:llama" else one for one in LLAMA]
+            text = self.report(*now)
+        section = text[text.index("<section id=findings"):]
+        section = section[:section.index("</section>")]
+        opened, _, folded = section.partition("<details>")
+        self.assertEqual(opened.count('<div class="finding'), 6)
+        self.assertIn("14 more findings", folded)
+        self.assertEqual(section.count("is-wa"), 20)
+
+    def test_the_verdict_is_that_of_check(self):
+        """Of targets with a budget, with `fail-on`, and with a baseline."""
+        cases = {
+            "fits": ("", "{}", 0),
+            "over the budget": ("", "{memory: 60GiB}", 1),
+            "in the budget": ("", "{memory: 70GiB}", 0),
+            "sends more": ("", "{sent: 1MiB}", 1),
+            "warnings fail": ("lint: {fail_on: note}\n", "{}", 1),
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            config = "config.json"
+            shutil.copy(os.path.join(TESTDATA, "configs",
+                                     "llama-3-8b.config.json"),
+                        os.path.join(folder, config))
+            for name, (lint, budget, rc) in cases.items():
+                with self.subTest(name):
+                    with open(os.path.join(folder, "shardc.yaml"), "w",
+                              encoding="utf-8") as file:
+                        file.write(
+                            f"version: 1\n{lint}targets:\n  t: {{mesh: "
+                            f"'fsdp:4,tp:2', rules: ['builtin:llama'], model: "
+                            f"'{config}', batch: 8, seq: 8192, memory: 80GiB, "
+                            f"modes: [train], budget: {budget}}}\n")
+                    check = run("check", "--notes", cwd=folder)
+                    self.assertEqual(check.rc, rc, check)
+                    done = run("report", cwd=folder)
+                    self.assertEqual(done.rc, rc, done.err)
+                    page = self.cells(done.out)
+                    self.assertEqual(page[0][1],
+                                     "✕ Fails" if rc else "✓ Passes")
+                    found = set(re.findall(r"\[(SHD\d+)", check.out + check.err))
+                    self.assertEqual(found, set(re.findall(
+                        r"(?:error|warning|note) (SHD\d+)", done.out)))
+                    value = json.loads(run("report", "--format", "json",
+                                           cwd=folder).out)
+                    self.assertEqual(bool(value["failures"]), bool(rc))
+            self.write_budget(folder, config)
+            done = run("report", cwd=folder)
+            self.assertIn("over the budget of 60\u00a0GiB",
+                          self.cells(done.out)[1][2])
+            # An option replaces the key of the target in both.
+            self.assertEqual(run("report", "--batch", "4", cwd=folder).rc, 0)
+
+    def write_budget(self, folder, config):
+        with open(os.path.join(folder, "shardc.yaml"), "w",
+                  encoding="utf-8") as file:
+            file.write("version: 1\ntargets:\n  t: {mesh: 'fsdp:4,tp:2', rules: "
+                       f"['builtin:llama'], model: '{config}', batch: 8, seq: "
+                       "8192, memory: 80GiB, modes: [train], budget: "
+                       "{memory: 60GiB}}\n")
 
     def test_what_makes_no_plan_makes_no_page(self):
         with tempfile.TemporaryDirectory() as folder:

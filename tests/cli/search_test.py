@@ -290,7 +290,7 @@ class Search(SearchCase):
         self.assertTrue(pipeline["wins"])
         self.assertIsNone(pipeline["proved"])
         page = self.check(run("search", *step, "--format", "html"), 0).out
-        self.assertIn("<h2>Pipelines</h2>", page)
+        self.assertIn("<h2 id=h-pipelines>Pipelines</h2>", page)
         self.assertIn("<b>Without stages</b>", page)
 
     def test_models_with_experts_have_pipelines(self):
@@ -413,7 +413,7 @@ class Search(SearchCase):
         page = self.check(run("search", *step, "--format", "html"), 0).out
         self.assertEqual(run("search", *step, "--format", "html", "--threads",
                              "2").out, page)
-        drawing, table = page.split("<h2>Front of time and memory</h2>")[1] \
+        drawing, table = page.split('<h2 id=h-front>Front of time and memory</h2>')[1] \
             .split("</section>")[0].split("</svg></div>", 1)
         # The points, the runner-up and the winner.
         self.assertEqual(drawing.count("<g><title>"), len(found["front"]) + 2)

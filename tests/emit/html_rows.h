@@ -10,15 +10,19 @@ namespace shardc {
 
 // Returns the page with each row, paragraph and drawn shape on a line of its
 // own, so that it is compared line by line. Closing tags are left out if no
-// text follows them.
+// text follows them. So are the style sheet and the script, which are files of
+// their own.
 inline std::string ByRow(std::string_view html) {
   constexpr std::string_view kInline[] = {"<a ",  "<b>",     "<code", "<span",
                                           "<td",  "<th ",    "<th>",  "<title",
                                           "<wbr", "<strong", "</",    "<dd"};
   std::string out;
   while (!html.empty()) {
-    const size_t end = std::min(html.find('<', 1), html.size());
-    std::string one(html.substr(0, end));
+    const bool embedded =
+        html.starts_with("<style>") || html.starts_with("<script>");
+    const size_t end =
+        std::min(html.find(embedded ? "</" : "<", 1), html.size());
+    std::string one(html.substr(0, embedded ? html.find('>') + 1 : end));
     html.remove_prefix(end);
     while (one.ends_with('\n')) one.pop_back();
     if (one.starts_with("</") && one.ends_with('>')) continue;

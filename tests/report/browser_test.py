@@ -10,7 +10,8 @@ r"""The page of `shardc report` in a real browser, by hand:
 `SHARDC_SHOTS=DIR` keeps screenshots, to be looked at. Without playwright or a
 browser everything is skipped; without axe-core that part is.
 
-It checks that nothing is logged on the console, no request is made, nothing is
+It checks that nothing is logged on the console, no request is made, no page is
+higher than 3,000 px at a width of 1,200 px (the heights are printed), nothing is
 wider than a phone or a sheet of paper, search, filters and folded parts work, the
 page can be read without scripts and in print without colours, hostile names run
 nothing, and axe-core finds nothing in either theme.
@@ -36,7 +37,9 @@ except ImportError:
 AXE = os.environ.get("SHARDC_AXE", "")
 CHROMIUM = os.environ.get("SHARDC_CHROMIUM", "")
 SHOTS = os.environ.get("SHARDC_SHOTS", "")
-DESK, PHONE = (1280, 900), (360, 780)
+DESK, PHONE = (1200, 900), (390, 844)
+# The height of a page before a reader opens anything, in px.
+MOST_HIGH = 3000
 PAPER = (718, 1047)  # A4 less margins of 1 cm, at 96 dots per inch
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa",
             "best-practice"]
@@ -218,6 +221,20 @@ class Browser(unittest.TestCase):
                          "  - {match: '.*', spec: [null, tp]}\n")
         cls.report("hostile", "--no-project", "--mesh", "tp:2", "--rules",
                    loud, "--manifest", hostile)
+        staged = cls.write("p.yaml", "version: 1\nextends: [builtin:llama]\n"
+                           "stages: {axis: pp, schedule: 1f1b, "
+                           "microbatches: 8}\n")
+        cls.report("pipeline", *["dp:2,pp:4,tp:8" if one == MESH[1] else
+                                 staged if one == "builtin:llama" else one
+                                 for one in llama(*MESH, "--profile",
+                                                  "h100-sxm")])
+        searched = run(
+            "search", *manifest("llama-3-8b.hf.manifest.json"), "--model",
+            os.path.join(TESTDATA, "configs", "llama-3-8b.config.json"),
+            "--devices", "64", "--batch", "64", "--seq", "8192", "--profile",
+            "h100-sxm", "--format", "html")
+        assert searched.rc == 0, searched
+        cls.pages["search"] = cls.write("search.html", searched.out)
         inputs, step = inputs_of_steps(cls.folder.name)
         cls.report("program", *inputs, "--profile", "h100-sxm", "--step", step,
                    "--compiled", os.path.join(
@@ -241,6 +258,37 @@ class Browser(unittest.TestCase):
         page.goto("file://" + self.pages[name])
         return page, events
 
+    def unfold(self, page):
+        page.evaluate("document.querySelectorAll('details').forEach("
+                      "one => one.open = true)")
+
+    def test_a_page_begins_with_its_answers_and_is_not_high(self):
+        """The first screen of a desk has the verdict and what needs a reader."""
+        rows = []
+        for name in self.pages:
+            heights = []
+            for size in (PHONE, DESK):
+                page, _ = self.open(name, size)
+                heights.append(page.evaluate(
+                    "document.documentElement.scrollHeight"))
+                first = page.locator("dl.strip").first.bounding_box()
+                self.assertLess(first["y"] + first["height"], size[1], name)
+            rows.append(f"{name}: {heights[0]} px high on a phone, "
+                        f"{heights[1]} px on a desk")
+            if name != "hostile":  # names of 10,000 letters
+                self.assertLessEqual(heights[1], MOST_HIGH, name)
+        print("\n".join(rows))
+
+    def test_a_link_opens_what_is_folded(self):
+        page, _ = self.open("llama")
+        self.assertFalse(page.locator("#rows").is_visible())
+        page.click("nav a[href='#parameters']")
+        self.assertTrue(page.locator("#rows").is_visible())
+        page.click("#all")
+        self.assertEqual(page.locator(".fold>details:not([open])").count(), 0)
+        page.click("#all")
+        self.assertEqual(page.locator(".fold>details[open]").count(), 0)
+
     def every(self):
         for name in self.pages:
             for size in (DESK, PHONE):
@@ -261,6 +309,10 @@ class Browser(unittest.TestCase):
     def test_no_page_is_wider_than_the_screen(self):
         for name, size, dark in self.every():
             page, _ = self.open(name, size, dark)
+            self.unfold(page)
+            if SHOTS and not dark:
+                page.screenshot(full_page=True, path=os.path.join(
+                    SHOTS, f"{name}-{size[0]}-open.png"))
             wide = page.evaluate("document.documentElement.scrollWidth")
             self.assertLessEqual(wide, size[0])
             cut = page.evaluate(
@@ -272,6 +324,7 @@ class Browser(unittest.TestCase):
 
     def test_a_timeline_and_a_change_of_the_mesh_are_drawn(self):
         page, _ = self.open("timed")
+        self.unfold(page)
         self.assertGreater(page.locator("#time .bars svg").count(), 5)
         self.assertGreater(page.locator("#communication .devices").count(), 1)
         changes = page.inner_text("#changes")
@@ -295,6 +348,7 @@ class Browser(unittest.TestCase):
 
     def test_search_and_filters(self):
         page, events = self.open("llama")
+        self.unfold(page)
         rows = self.shown(page)
         self.assertGreater(rows, 8)
         page.fill("#find", "mlp down")
@@ -313,6 +367,7 @@ class Browser(unittest.TestCase):
 
     def test_what_a_program_sends_is_filtered_and_sorted(self):
         page, events = self.open("program")
+        self.unfold(page)
         rows = page.locator("#sent tr:visible")
         count = rows.count()
         self.assertGreater(count, 20)
@@ -348,6 +403,7 @@ class Browser(unittest.TestCase):
 
     def test_modes_and_folded_parts(self):
         page, _ = self.open("llama")
+        page.click("#parameters summary")
         row = page.locator("#rows tr", has_text="o_proj")
         self.assertIn("fsdp", row.locator("td").nth(2).inner_text())
         page.click("nav label:has-text('decode')")
@@ -359,6 +415,7 @@ class Browser(unittest.TestCase):
 
     def test_a_spec_leads_to_its_picture_and_tiles_say_what_they_are(self):
         page, _ = self.open("llama")
+        page.click("#parameters summary")
         page.locator("#rows tr", has_text="up_proj").locator("a:visible").click()
         figure = page.locator("figure:target")
         self.assertTrue(figure.is_visible())
@@ -369,6 +426,7 @@ class Browser(unittest.TestCase):
 
     def test_everything_is_there_without_scripts(self):
         page, _ = self.open("llama", scripts=False)
+        page.click("#parameters summary")
         self.assertGreater(self.shown(page), 8)
         self.assertFalse(page.locator("#find").is_visible())
         page, _ = self.open("program", scripts=False)
@@ -377,10 +435,11 @@ class Browser(unittest.TestCase):
         self.assertEqual(page.locator("#program button").count(), 0)
         page, _ = self.open("llama", scripts=False)
         page.click("nav label:has-text('decode')")
-        self.assertTrue(page.locator("text=Layouts").first.is_visible())
+        self.assertTrue(page.locator("h2:text('Layouts')").is_visible())
 
     def test_hostile_names_run_nothing(self):
         page, events = self.open("hostile")
+        self.unfold(page)
         page.mouse.move(400, 400)
         page.hover("#rows tr >> nth=0")
         self.assertNotEqual(page.title(), "run")
@@ -420,12 +479,17 @@ class Browser(unittest.TestCase):
                     if SHOTS:
                         page.screenshot(full_page=True, path=path + ".png")
 
-    def test_print_has_every_row_and_no_control(self):
+    def test_print_has_what_is_folded_and_no_control(self):
         for name in self.pages:
             page = self.printed(name, False)
             screen, _ = self.open(name)
+            self.unfold(screen)
             self.assertEqual(self.shown(page), self.shown(screen))
-            for control in ("nav", ".tools", "input", "summary"):
+            for part in ("h2", "h3", "th", "figure"):
+                self.assertEqual(page.locator(f"{part}:visible").count(),
+                                 screen.locator(f"{part}:visible").count(),
+                                 (name, part))
+            for control in ("nav", ".tools", "input"):
                 self.assertEqual(
                     page.locator(f"{control}:visible").count(), 0,
                     (name, control))

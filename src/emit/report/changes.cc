@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -351,17 +352,31 @@ void WriteChanges(Page& page) {
   }
   WriteTotals(page);
   WriteMeshChange(page);
-  BeginTable(
-      html, "Changes", "ch",
-      {{}, {"Tensor"}, {"Before"}, {"After"}, {"Per device", true}, {"Move"}});
-  size_t left = page.limits.changes, more = 0;
+  const auto begin = [&] {
+    BeginTable(html, "Changes", "ch",
+               {{},
+                {"Tensor"},
+                {"Before"},
+                {"After"},
+                {"Per device", true},
+                {"Move"}});
+  };
+  begin();
+  // The rows after the first kOpen are in a table that is folded.
+  constexpr size_t kOpen = 8;
+  size_t written = 0, more = 0;
   const auto each = [&](const auto& entries, const auto& write) {
     for (const auto& entry : entries) {
-      if (left == 0) {
+      if (written == page.limits.changes) {
         ++more;
         continue;
       }
-      --left;
+      if (written == kOpen) {
+        EndTable(html);
+        html.Raw("<details><summary>More changes</summary>\n");
+        begin();
+      }
+      ++written;
       write(entry);
     }
   };
@@ -375,6 +390,7 @@ void WriteChanges(Page& page) {
        [&](const NamedGroup& one) { WritePlain(page, "−", "removed", one); });
   each(DimChanges(diff), [&](const DimChange& one) { WriteDim(page, one); });
   EndTable(html);
+  if (written > kOpen) html.Raw("</details>\n");
   if (more > 0) {
     html.Raw("<p class=q>and ").Count(static_cast<int64_t>(more));
     html.Raw(" more: <code>shardc diff</code> has them all.</p>\n");
@@ -424,39 +440,58 @@ void WriteFinding(Page& page, const Finding& finding) {
   html.Raw("</div>\n");
 }
 
-void WriteFindings(Page& page) {
-  if (!page.in.checked || page.in.findings.empty()) return;
-  Html& html = page.html;
-  page.Begin("findings", "Findings");
+namespace {
+
+// Writes the first findings, and folds the others.
+void WriteCards(Page& page, std::span<const Finding* const> all, size_t open,
+                std::string_view what) {
+  const size_t shown = std::min(all.size(), page.limits.findings);
+  for (size_t i = 0; i < std::min(open, shown); ++i)
+    WriteFinding(page, *all[i]);
+  if (shown <= open) return;
+  page.html.Raw("<details><summary>");
+  page.html.Raw(Counted(std::ssize(all) - static_cast<int64_t>(open), what));
+  page.html.Raw("</summary>\n");
+  for (size_t i = open; i < shown; ++i) WriteFinding(page, *all[i]);
+  page.html.Raw("</details>\n");
+}
+
+// Writes the findings of one command: errors and warnings first, of which
+// kOpen are open, then notes, which are folded if there are more than two.
+void WriteSorted(Page& page, std::span<const Finding> findings,
+                 std::string_view command) {
+  constexpr size_t kOpen = 6, kOpenNotes = 2;
   std::vector<const Finding*> loud, notes;
-  for (const Finding& finding : page.in.findings) {
+  for (const Finding& finding : findings) {
     (finding.level == Level::kNote ? notes : loud).push_back(&finding);
   }
-  std::stable_sort(
-      loud.begin(), loud.end(),
-      [](const Finding* a, const Finding* b) { return a->level < b->level; });
+  std::ranges::stable_sort(loud, {}, &Finding::level);
+  WriteCards(page, loud, kOpen, "more finding");
+  WriteCards(page, notes, notes.size() > kOpenNotes ? 0 : kOpenNotes, "note");
   const size_t most = page.limits.findings;
-  for (size_t i = 0; i < std::min(most, loud.size()); ++i) {
-    WriteFinding(page, *loud[i]);
-  }
-  const bool folded = notes.size() > 2;
-  if (folded) {
-    html.Raw("<details><summary>" +
-             Counted(static_cast<int64_t>(notes.size()), "note") +
-             "</summary>\n");
-  }
-  for (size_t i = 0; i < std::min(most, notes.size()); ++i) {
-    WriteFinding(page, *notes[i]);
-  }
-  if (folded) html.Raw("</details>\n");
   const size_t left = (loud.size() > most ? loud.size() - most : 0) +
                       (notes.size() > most ? notes.size() - most : 0);
   if (left > 0) {
-    html.Raw("<p class=q>and " +
-             Counted(static_cast<int64_t>(left), "more finding"));
-    html.Raw(
-        ": run <code>shardc check --notes</code> for the "
-        "full list.</p>\n");
+    page.html.Raw("<p class=q>and " +
+                  Counted(static_cast<int64_t>(left), "more finding"));
+    page.html.Raw(": run <code>").Raw(command);
+    page.html.Raw("</code> for the full list.</p>\n");
+  }
+}
+
+}  // namespace
+
+void WriteFindings(Page& page) {
+  const bool of_program = page.in.program && !page.in.program->findings.empty();
+  const bool of_plan = page.in.checked && !page.in.findings.empty();
+  if (!of_plan && !of_program) return;
+  page.Begin("findings", "Findings");
+  if (of_plan) {
+    WriteSorted(page, page.in.findings, "shardc check --notes");
+  }
+  if (of_program) {
+    page.html.Raw("<h3>In the compiled program</h3>\n");
+    WriteSorted(page, page.in.program->findings, "shardc audit");
   }
   page.End();
 }

@@ -149,7 +149,9 @@ void WriteLayouts(Page& page) {
   const std::vector<DrawnSharding> shardings = DrawnShardings(page);
   if (shardings.empty() || page.mesh().devices == 1) return;
   Html& html = page.html;
-  page.Begin("layouts", "Layouts");
+  page.BeginFolded("layouts", "Layouts", [&] {
+    html.Raw("drawings of " + Counted(std::ssize(shardings), "sharding"));
+  });
   html.Raw(
       "<p class=q>Each distinct sharding in this plan, drawn for its largest "
       "parameter. A tile is one shard, the numbers in it are its devices; "
@@ -170,7 +172,12 @@ void WriteLayouts(Page& page) {
 void WriteMesh(Page& page) {
   Html& html = page.html;
   const picture::MeshPicture mesh(page.mesh());
-  page.Begin("mesh", "Mesh");
+  page.BeginFolded("mesh", "Mesh", [&] {
+    html.Raw(Counted(page.mesh().devices, "device"));
+    if (mesh.knows_hosts()) {
+      html.Raw(" on " + Counted(page.mesh().processes, "host"));
+    }
+  });
   html.Raw("<p class=q>" + Counted(page.mesh().devices, "device"));
   if (mesh.knows_hosts()) {
     html.Raw(" on " + Counted(page.mesh().processes, "host") + ", ");
@@ -246,7 +253,10 @@ void WritePipeline(Page& page) {
   const auto& stages = page.plan().table().classes.stages;
   if (!stages) return;
   Html& html = page.html;
-  page.Begin("pipeline", "Pipeline");
+  page.BeginFolded("pipeline", "Pipeline", [&] {
+    html.Text(Counted(std::ssize(stages->of), "stage")).Raw(" over ");
+    html.Name(stages->axis).Raw(", ").Name(stages->schedule);
+  });
   html.Raw("<p>The layers are divided into ");
   html.Text(Counted(std::ssize(stages->of), "stage")).Raw(" over ");
   page.Axis(stages->axis);

@@ -183,29 +183,6 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   html.Raw("</details>\n");
 }
 
-// Lists the components of memory that the totals do not include, because their
-// bytes are not known. Each is listed once, with all modes in which it is not
-// included.
-void WriteUnknown(Page& page) {
-  std::vector<std::string> order;
-  std::map<std::string, std::vector<Mode>> modes;
-  for (const cost::Report& report : page.in.costs) {
-    for (const NotKnown& fact : report.memory.unknown) {
-      const std::string text = NotKnownText(fact);
-      std::vector<Mode>& in = modes[text];
-      if (in.empty()) order.push_back(text);
-      // The reports of a pipeline's ranks all have the same mode, so the mode
-      // is added only once.
-      if (in.empty() || in.back() != report.mode) in.push_back(report.mode);
-    }
-  }
-  for (const std::string& text : order) {
-    page.html.Raw("<p class=q>Not known in ");
-    page.Modes(modes[text]);
-    page.html.Raw(": ").Message(text).Raw(".</p>\n");
-  }
-}
-
 void WriteBars(Page& page) {
   int64_t peak = 0;
   std::set<size_t> there;
@@ -223,7 +200,51 @@ void WriteBars(Page& page) {
   page.html.Raw("</div>\n");
   WriteLegend(page, there);
   WriteTable(page, there);
-  WriteUnknown(page);
+}
+
+int64_t SumOnFullest(const Page& page, bool replicated_only) {
+  int64_t out = 0;
+  for (const ParamGroup& group : page.plan().groups()) {
+    if (replicated_only && !page.plan().IsReplicated(group, page.First())) {
+      continue;
+    }
+    out =
+        CheckedAdd(out, page.plan().OnFullest(group, page.First()).value_or(0))
+            .value_or(INT64_MAX);
+  }
+  return out;
+}
+
+std::string ShareOf(int64_t part, int64_t whole) {
+  const double percent = whole > 0 ? Percent(part, whole) : 0;
+  if (part > 0 && percent < 0.1) return "less than 0.1\u00a0%";
+  const auto tenths = std::llround(percent * 10);
+  return std::to_string(tenths / 10) +
+         (percent < 10 ? "." + std::to_string(tenths % 10) : "") + "\u00a0%";
+}
+
+// Writes how much of the parameters each device holds a copy of.
+void WriteReplicated(Page& page) {
+  const int64_t held = SumOnFullest(page, false);
+  const int64_t replicated = SumOnFullest(page, true);
+  const auto total = page.plan().TotalBytes();
+  if (page.mesh().devices == 1 || held == 0) return;
+  Html& html = page.html;
+  html.Raw(" ");
+  if (replicated == 0) {
+    html.Raw("None of them");
+  } else {
+    html.Bytes(replicated).Raw(" of them (" + ShareOf(replicated, held) + ")");
+  }
+  html.Raw(" are replicated on every device");
+  if (total && *total > 0) {
+    html.Raw("; all devices together hold ");
+    html.Fixed(static_cast<double>(held) *
+               static_cast<double>(page.mesh().devices) /
+               static_cast<double>(*total));
+    html.Raw(" times the model");
+  }
+  html.Raw(".");
 }
 
 // Writes how evenly the parameters are distributed over the devices.
@@ -262,6 +283,7 @@ void WriteDevices(Page& page) {
       html.Raw(".");
     }
   });
+  WriteReplicated(page);
   if (const int64_t unknown = page.plan().UnknownSizes(); unknown > 0) {
     page.html.Raw(" " + Counted(unknown, "parameter") + " of unknown size " +
                   (unknown == 1 ? "is" : "are") + " left out.");
@@ -431,7 +453,8 @@ void WriteMap(const Page& page, Mode mode, Html& html) {
   for (const Region& region : regions) weights.push_back(region.bytes);
   const auto boxes = picture::Squarify(weights, {0, 0, kMapWidth, kMapHeight});
   html.Raw(
-      "<svg class=map role=img aria-label=\"Memory of the fullest device in ");
+      "<svg class=map role=img aria-label=\"Parameters of the fullest device "
+      "in ");
   html.Text(ModeName(mode));
   html.Raw("; the parameters below have the figures\">\n");
   for (size_t i = 0; i < regions.size(); ++i) {
@@ -481,7 +504,7 @@ void WriteMemory(Page& page) {
       "hatched boxes are replicated on every device.</p>\n");
   if (!page.in.costs.empty()) WriteBars(page);
   WriteDevices(page);
-  html.Raw("<h3>Memory of the fullest device</h3>\n");
+  html.Raw("<h3>Parameters of the fullest device</h3>\n");
   page.ByMode([&](Mode mode, Html& inner) { WriteMap(page, mode, inner); });
   WriteInks(html);
   page.End();

@@ -32,218 +32,28 @@
 namespace shardc::report {
 namespace {
 
-int64_t Sum(const picture::FoldedPlan& plan, Mode mode, bool replicated_only) {
-  int64_t out = 0;
-  for (const picture::ParamGroup& group : plan.groups()) {
-    if (replicated_only && !plan.IsReplicated(group, mode)) continue;
-    out = CheckedAdd(out, plan.OnFullest(group, mode).value_or(0))
-              .value_or(INT64_MAX);
-  }
-  return out;
-}
-
-std::string Share(int64_t part, int64_t whole) {
-  if (whole <= 0) return "0\u00a0%";
-  const double share =
-      100.0 * static_cast<double>(part) / static_cast<double>(whole);
-  if (part > 0 && share < 0.1) return "&lt;0.1\u00a0%";
-  const auto tenths = std::llround(share * 10);
-  return std::to_string(tenths / 10) +
-         (share < 10 ? "." + std::to_string(tenths % 10) : "") + "\u00a0%";
-}
-
-// Returns the mode of a report and, for a pipeline, its ranks: "train", or
-// "train on rank 0".
-std::string PlaceOf(const cost::Report& report) {
-  std::string out(ModeName(report.mode));
-  return report.ranks.empty() ? out : out + " on " + report.ranks;
-}
-
-void WriteMemoryVerdict(Page& page) {
-  Html& html = page.html;
-  html.Raw("<div><dt>Memory</dt>");
-  const cost::Report* fullest = nullptr;
-  for (const cost::Report& report : page.in.costs) {
-    const auto total = report.memory.Expected();
-    if (total && (fullest == nullptr || *total > *fullest->memory.Expected())) {
-      fullest = &report;
-    }
-  }
-  if (fullest == nullptr) {
-    html.Raw("<dd class=big>–</dd><dd>not known</dd></div>");
-    return;
-  }
-  const int64_t needs = *fullest->memory.Expected();
-  const auto& has = fullest->memory.capacity;
-  if (!has) {
-    html.Raw("<dd class=big>").Bytes(needs).Raw("</dd><dd>per device, in ");
-    html.Text(PlaceOf(*fullest));
-    html.Raw("; no device memory was given</dd></div>");
-    return;
-  }
-  const auto verdict = fullest->memory.Verdict();
-  if (!verdict) {
-    html.Raw("<dd class=big>–</dd><dd>").Bytes(needs).Raw(" of ").Bytes(*has);
-    html.Raw(" per device, in ").Text(PlaceOf(*fullest));
-    html.Raw(", without what is not known</dd></div>");
-    return;
-  }
-  const bool fits = verdict == cost::Fit::kFits;
-  html.Raw(fits ? "<dd class=\"big ok\">✓ Fits</dd><dd>"
-           : verdict == cost::Fit::kMayFit
-               ? "<dd class=\"big wa\">▲ May not fit</dd><dd>"
-               : "<dd class=\"big e\">✕ Does not fit</dd><dd>");
-  html.Bytes(needs).Raw(" of ").Bytes(*has).Raw(" per device, in ");
-  html.Text(PlaceOf(*fullest));
-  if (const auto& taken = fullest->memory.taken) {
-    html.Raw(", between ").Bytes(taken->least).Raw(" and ").Bytes(taken->most);
-  }
-  Bar(html, std::min(needs, *has), *has, fits ? "fits" : "over");
-  html.Raw("</dd></div>");
-}
-
-void WriteFindingsVerdict(Page& page) {
-  Html& html = page.html;
-  html.Raw("<div><dt>Findings</dt>");
-  if (!page.in.checked) {
-    html.Raw(
-        "<dd class=big>–</dd><dd>not checked: the page was made from a plan "
-        "file, without its inputs</dd></div>");
-    return;
-  }
-  int64_t counts[3] = {0, 0, 0};
-  for (const Finding& finding : page.in.findings) {
-    ++counts[static_cast<size_t>(finding.level)];
-  }
-  html.Raw("<dd class=big>");
-  if (page.in.findings.empty()) html.Raw("<span class=ok>✓ none</span>");
-  if (counts[0] > 0) {
-    html.Raw("<span class=e>✕ ").Count(counts[0]).Raw("</span> ");
-  }
-  if (counts[1] > 0) {
-    html.Raw("<span class=wa>▲ ").Count(counts[1]).Raw("</span> ");
-  }
-  if (counts[2] > 0) {
-    html.Raw("<span class=q>● ").Count(counts[2]).Raw("</span>");
-  }
-  html.Raw("</dd><dd>" + Counted(counts[0], "error") + ", " +
-           Counted(counts[1], "warning") + ", " + Counted(counts[2], "note") +
-           "</dd></div>");
-}
-
-void WriteReplicatedVerdict(Page& page) {
-  Html& html = page.html;
-  const Mode mode = page.First();
-  const int64_t held = Sum(page.plan(), mode, false);
-  const int64_t replicated = Sum(page.plan(), mode, true);
-  html.Raw("<div><dt>Replicated on every device</dt><dd class=big>");
-  html.Raw(Share(replicated, held)).Raw("</dd><dd>").Bytes(replicated);
-  const auto total = page.plan().TotalBytes();
-  if (total && *total > 0) {
-    html.Raw("; ").Fixed(static_cast<double>(held) *
-                         static_cast<double>(page.mesh().devices) /
-                         static_cast<double>(*total));
-    html.Raw(" times the fully sharded size in total");
-  }
-  html.Raw("</dd></div>");
-}
-
-void WriteBaseVerdict(Page& page) {
-  if (!page.in.base) return;
-  Html& html = page.html;
-  const PlanDifference& diff = *page.in.base->diff;
-  int64_t changed = 0;
-  for (const SpecChange& one : diff.specs) {
-    changed += static_cast<int64_t>(one.names.size());
-  }
-  html.Raw("<div><dt>Against the base plan</dt><dd class=big>");
-  html.Raw(diff.empty() ? "=" : "~ ")
-      .Raw(diff.empty() ? "" : CountText(changed));
-  html.Raw(diff.empty() ? "</dd><dd>no changes" : "</dd><dd>");
-  if (!diff.empty()) {
-    const int64_t shards = ShardChanges(diff);
-    // Specs of attention, stages or other members of the plan may have changed
-    // even if the specs of all parameters are unchanged.
-    html.Raw(changed == 0 ? "no change of a parameter’s spec, but others"
-                          : Counted(changed, "change") + " of " +
-                                (shards == 0         ? "specs"
-                                 : shards == changed ? "shards"
-                                                     : "specs and shards"));
-    for (const HeldChange& held : diff.held) {
-      const bool first = IsAmong(page.First(), held.modes);
-      if (!first || !held.before || !held.after) continue;
-      const int64_t was = *held.before, now = *held.after;
-      html.Raw(", ").Raw(now >= was ? "+" : "−");
-      html.Bytes(now >= was ? now - was : was - now);
-      html.Raw(" per device");
-    }
-  }
-  html.Raw("</dd></div>");
-}
-
-void WriteVerdicts(Page& page) {
-  Html& html = page.html;
-  html.Raw("<dl class=strip>");
-  WriteMemoryVerdict(page);
-  WriteFindingsVerdict(page);
-  WriteReplicatedVerdict(page);
-  WriteBaseVerdict(page);
-  WriteProgramVerdict(page);
-  std::string print = page.plan().table().classes.fingerprint;
-  const size_t colon = print.find(':');
-  if (colon != std::string::npos) print.erase(0, colon + 1);
-  if (print.size() > 12) {
-    print = print.substr(0, 6) + "…" + print.substr(print.size() - 6);
-  }
-  html.Raw("<div><dt>Fingerprint</dt><dd class=big><code>").Text(print);
-  html.Raw("</code></dd><dd>of the plan’s content</dd></div></dl>\n");
-}
-
-void WriteHeader(Page& page) {
-  Html& html = page.html;
-  html.Raw("<header class=w><p class=q>Sharding plan</p><h1>");
-  html.Name(page.in.title).Raw("</h1>\n<p class=axes>");
-  bool first = true;
-  for (const MeshAxis& axis : page.mesh().axes) {
-    if (!first) html.Raw(" × ");
-    first = false;
-    page.Axis(axis.name);
-    html.Raw(" <b>").Count(axis.size).Raw("</b>");
-  }
-  html.Raw(" = <b>").Count(page.mesh().devices).Raw("</b> ");
-  html.Raw(page.mesh().devices == 1 ? "device" : "devices");
-  const auto bytes = page.plan().TotalBytes();
-  const auto elements = page.plan().TotalElements();
-  html.Raw("<span class=q>");
-  if (bytes) html.Raw(" · ").Bytes(*bytes);
-  html.Raw(" · " +
-           Counted(static_cast<int64_t>(page.plan().table().names.size()),
-                   "parameter"));
-  if (elements) html.Raw(" · ").Count(*elements).Raw(" elements");
-  html.Raw("</span></p>\n");
-  WriteVerdicts(page);
-  html.Raw("</header>\n");
-}
-
 struct Section {
   std::string_view id, title;
   void (*write)(Page& page);
 };
+// What needs a reader comes first: mistakes, changes, and what is not known.
+// These sections and the one about memory are open, and the others are folded.
 constexpr Section kSections[] = {
-    {"changes", "Changes", WriteChanges},
     {"findings", "Findings", WriteFindings},
-    {"mesh", "Mesh", WriteMesh},
-    {"pipeline", "Pipeline", WritePipeline},
+    {"changes", "Changes", WriteChanges},
+    {"unknown", "Not known", WriteUnknown},
     {"memory", "Memory", WriteMemory},
+    {"time", "Time", WriteTime},
+    {"communication", "Communication", WriteCommunication},
+    {"program", "Compiled program", WriteProgram},
     {"parameters", "Parameters", WriteParameters},
     {"layouts", "Layouts", WriteLayouts},
     {"rules", "Rules", WriteRules},
     {"attention", "Attention", WriteAttention},
-    {"time", "Time", WriteTime},
-    {"communication", "Communication", WriteCommunication},
-    {"program", "Compiled program", WriteProgram},
-    {"assumptions", "Assumptions", WriteAssumptions},
+    {"mesh", "Mesh", WriteMesh},
+    {"pipeline", "Pipeline", WritePipeline},
     {"verified", "Verified", WriteTables},
+    {"assumptions", "Assumptions", WriteAssumptions},
 };
 
 // Returns the sections in their order on the page. Memory that does not suffice
@@ -269,7 +79,8 @@ void WriteNav(Page& page, const std::vector<Section>& there) {
     html.Raw("<li><a href=\"#").Raw(section.id).Raw("\">");
     html.Raw(section.title).Raw("</a></li>");
   }
-  html.Raw("</ul>");
+  html.Raw(
+      "</ul><button type=button class=\"js all\" id=all>Open all</button>");
   if (page.groups.size() == 1) {
     html.Raw("<span class=q>the same in all modes</span>");
   } else {
@@ -306,10 +117,9 @@ void WriteFooter(Page& page, bool cut) {
   html.Raw("</code></p></div></footer>\n");
 }
 
-void WriteSections(const Input& input, const Limits& limits, bool cut,
-                   Sink& out) {
-  Page page(input, limits, out);
-  Html& html = page.html;
+// Writes what precedes the content of every page: the policy, the style sheet
+// and the patterns of the drawings.
+void BeginDocument(Html& html, std::string_view title) {
   const std::string_view css = PageFile("page.css"), js = PageFile("page.js");
   html.Raw("<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n");
   html.Raw(
@@ -320,10 +130,22 @@ void WriteSections(const Input& input, const Limits& limits, bool cut,
   html.Raw(
       "<meta name=viewport content=\"width=device-width,initial-scale=1\">\n"
       "<meta name=referrer content=no-referrer>\n<title>");
-  html.Text(input.title).Raw("</title>\n<style>").Raw(css);
+  html.Text(title).Raw("</title>\n<style>").Raw(css);
   html.Raw("</style>\n</head>\n<body>\n");
   html.Raw("<a class=skip href=\"#main\">To the content</a>\n");
   html.Raw(FillPatterns());
+}
+
+void EndDocument(Html& html) {
+  html.Raw("<script>").Raw(PageFile("page.js"));
+  html.Raw("</script>\n</body>\n</html>\n");
+}
+
+void WriteSections(const Input& input, const Limits& limits, bool cut,
+                   Sink& out) {
+  Page page(input, limits, out);
+  Html& html = page.html;
+  BeginDocument(html, input.title);
   PlanFigures(page);
   WriteHeader(page);
   // The sections are written before the navigation, because the navigation
@@ -343,7 +165,7 @@ void WriteSections(const Input& input, const Limits& limits, bool cut,
   for (const std::string& text : texts) html.Raw(text);
   html.Raw("</main>\n");
   WriteFooter(page, cut);
-  html.Raw("<script>").Raw(js).Raw("</script>\n</body>\n</html>\n");
+  EndDocument(html);
 }
 
 }  // namespace
@@ -402,6 +224,29 @@ void Page::Modes(const std::vector<Mode>& modes) { html.Raw(ModesText(modes)); }
 void Page::Begin(std::string_view id, std::string_view title) {
   html.Raw("<section id=").Raw(id).Raw(" aria-labelledby=h-").Raw(id);
   html.Raw("><h2 id=h-").Raw(id).Raw(">").Raw(title).Raw("</h2>\n");
+  folded_ = false;
+}
+
+void BeginFold(Html& html, std::string_view id, std::string_view title,
+               const std::function<void()>& summary) {
+  html.Raw("<section id=").Raw(id).Raw(" class=fold aria-labelledby=h-");
+  html.Raw(id).Raw("><details><summary><h2 id=h-").Raw(id).Raw(">");
+  html.Raw(title).Raw("</h2> <span class=q>");
+  summary();
+  html.Raw("</span></summary>\n");
+}
+
+void EndFold(Html& html) { html.Raw("</details></section>\n"); }
+
+void Page::BeginFolded(std::string_view id, std::string_view title,
+                       const std::function<void()>& summary) {
+  BeginFold(html, id, title, summary);
+  folded_ = true;
+}
+
+void Page::End() {
+  if (folded_) return EndFold(html);
+  html.Raw("</section>\n");
 }
 
 std::string Page::ModeClass(size_t group) {
@@ -674,24 +519,12 @@ std::string_view FillPatterns() { return kPatterns; }
 void WriteSheet(std::string_view title, std::string_view subtitle,
                 const std::function<void(Html&)>& body, Sink& out) {
   Html html(out);
-  const std::string_view css = PageFile("page.css");
-  html.Raw("<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n");
-  html.Raw(
-      "<meta http-equiv=Content-Security-Policy content=\"default-src "
-      "'none'; style-src '");
-  html.Raw(PolicyHash(css));
-  html.Raw("'; base-uri 'none'; form-action 'none'\">\n");
-  html.Raw(
-      "<meta name=viewport content=\"width=device-width,initial-scale=1\">\n"
-      "<meta name=referrer content=no-referrer>\n<title>");
-  html.Text(title).Raw("</title>\n<style>").Raw(css);
-  html.Raw("</style>\n</head>\n<body>\n");
-  html.Raw("<a class=skip href=\"#main\">To the content</a>\n");
-  html.Raw(kPatterns);
+  BeginDocument(html, title);
   html.Raw("<header class=w><h1>").Text(title).Raw("</h1><p class=q>");
   html.Text(subtitle).Raw("</p></header>\n<main class=w id=main>\n");
   body(html);
-  html.Raw("</main>\n</body>\n</html>\n");
+  html.Raw("</main>\n");
+  EndDocument(html);
 }
 
 namespace {
@@ -723,7 +556,7 @@ void WriteReportJson(const Input& input, Sink& out) {
     json.Members(
         "title", input.title, "plan", TextOrNull(input.made_from), "mesh",
         WrittenBy(shardc::WriteMesh, input.plan->mesh(), MeshDetail::kSizes),
-        "fits", FitsAll(input));
+        "fits", FitsAll(input), "failures", input.failures);
     json.Array("costs", input.costs, [&](const cost::Report& one) {
       json.BeginObject(JsonLayout::kLines);
       WriteCostMembers(json, one);

@@ -58,6 +58,13 @@ void EndTable(Html& html);
 // Writes "and 3 more rows" if fewer rows are shown than there are.
 void WriteMore(Html& html, size_t shown, size_t all, std::string_view what);
 
+// Opens a section of which only the heading is shown until a reader opens it,
+// or prints the page. `summary` writes its most important figure next to the
+// heading.
+void BeginFold(Html& html, std::string_view id, std::string_view title,
+               const std::function<void()>& summary);
+void EndFold(Html& html);
+
 // The largest numbers of items that the page shows.
 struct Limits {
   size_t rows = 200;
@@ -102,7 +109,10 @@ class Page {
 
   // Opens a section with its heading; the navigation links to `id`.
   void Begin(std::string_view id, std::string_view title);
-  void End() { html.Raw("</section>\n"); }
+  // Opens a section that is folded, as BeginFold() does.
+  void BeginFolded(std::string_view id, std::string_view title,
+                   const std::function<void()>& summary);
+  void End();
   // Returns the CSS classes that show an element only in the modes of the given
   // group. For group 1 they are `m m1s`.
   static std::string ModeClass(size_t group);
@@ -128,6 +138,7 @@ class Page {
   void Vary(const std::vector<std::string>& texts);
 
   const std::vector<uint8_t> colors_;
+  bool folded_ = false;  // whether the open section is folded
 };
 
 std::string ModesText(const std::vector<Mode>& modes);
@@ -149,6 +160,7 @@ void WriteChanges(Page& page);
 // on the new mesh.
 int64_t ShardChanges(const PlanDifference& diff);
 void WriteFindings(Page& page);
+void WriteUnknown(Page& page);
 void WriteMesh(Page& page);
 void WritePipeline(Page& page);
 void WriteMemory(Page& page);
@@ -161,6 +173,18 @@ void WriteCommunication(Page& page);
 void WriteProgram(Page& page);
 void WriteAssumptions(Page& page);
 void WriteTables(Page& page);
+
+// Writes the title, the mesh, and the row with the verdict, the memory, the
+// time of a step, and what is not known.
+void WriteHeader(Page& page);
+// A fact that some figures need and that is not known.
+struct Unknown {
+  NotKnown fact;
+  std::vector<std::string> figures;  // such as "memory"
+  std::vector<std::string> places;   // the modes or ranks of these figures
+};
+// Returns what the figures of the page do not include, each fact once.
+std::vector<Unknown> UnknownOf(const Page& page);
 
 // WriteFinding() writes one finding. WriteProgramVerdict() writes the sentence
 // on the compiled program in the page's header.

@@ -2,6 +2,45 @@
 (() => {
   const root = document.documentElement;
   root.classList.add("has-js");
+
+  // Links and figures in folded sections open what hides them.
+  const reveal = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (!target) return;
+    const own = target.matches(".fold") ? target.querySelector("details") : target;
+    for (let one = own; one; one = one.parentElement.closest("details")) {
+      if (one.matches("details")) one.open = true;
+    }
+    target.scrollIntoView();
+  };
+  addEventListener("hashchange", reveal);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (link && link.hash === location.hash) reveal();
+  });
+  reveal();
+
+  const folds = [...document.querySelectorAll(".fold>details")];
+  const all = document.getElementById("all");
+  if (all) {
+    all.addEventListener("click", () => {
+      const open = folds.some((one) => !one.open);
+      for (const one of folds) one.open = open;
+      all.textContent = open ? "Close all" : "Open all";
+    });
+  }
+
+  // Paper cannot be clicked: all is open while the page is printed.
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = [...document.querySelectorAll("details:not([open])")];
+    for (const one of closed) one.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const one of closed) one.open = false;
+    closed = [];
+  });
+
   for (const field of document.querySelectorAll("[data-rows]")) {
     const rows = [...document.querySelectorAll("#" + field.dataset.rows + " tr")];
     const status = field.parentElement.querySelector("[role=status]");

@@ -179,7 +179,10 @@ void WriteParameters(Page& page) {
   Html& html = page.html;
   const std::vector<ParameterRow> rows = RowsOf(page);
   if (rows.empty()) return;
-  page.Begin("parameters", "Parameters");
+  page.BeginFolded("parameters", "Parameters", [&] {
+    html.Raw(Counted(std::ssize(page.plan().table().names), "parameter"));
+    html.Raw(" in " + Counted(std::ssize(rows), "group"));
+  });
   html.Raw("<p class=q>");
   html.Raw(Counted(static_cast<int64_t>(page.plan().table().names.size()),
                    "parameter") +

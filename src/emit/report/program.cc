@@ -273,15 +273,6 @@ void WriteArguments(Page& page, const audit::Drifts& drifts) {
   html.Raw(", ").Count(same).Raw(" sharded as planned.");
 }
 
-void WriteCards(Page& page, std::span<const Finding> findings) {
-  std::vector<const Finding*> sorted;
-  for (const Finding& finding : findings) sorted.push_back(&finding);
-  std::ranges::stable_sort(sorted, {}, &Finding::level);
-  const size_t shown = std::min(sorted.size(), page.limits.findings);
-  for (size_t i = 0; i < shown; ++i) WriteFinding(page, *sorted[i]);
-  WriteMore(page.html, shown, sorted.size(), "more finding");
-}
-
 }  // namespace
 
 void WriteProgram(Page& page) {
@@ -289,7 +280,10 @@ void WriteProgram(Page& page) {
   const Program& program = *page.in.program;
   const audit::Report& report = *program.report;
   Html& html = page.html;
-  page.Begin("program", "Compiled program");
+  page.BeginFolded("program", "Compiled program", [&] {
+    html.Raw("sends ").Raw(BoundText(report)).Bytes(report.sent);
+    html.Raw(" per device in " + Counted(report.calls, "collective"));
+  });
   html.Raw("<p class=q><code>").Name(report.program);
   html.Raw("</code>, from <code>").Name(program.from);
   html.Raw("</code>: " + Counted(report.calls, "collective") +
@@ -297,7 +291,6 @@ void WriteProgram(Page& page) {
   html.Raw(BoundText(report)).Bytes(report.sent).Raw(" in one step.");
   if (program.compared->drifts) WriteArguments(page, *program.compared->drifts);
   html.Raw("</p>\n");
-  WriteCards(page, program.findings);
   WriteSent(page, report);
   WriteRemarks(page,
                "At least: a loop that runs an unknown number of times counts "

@@ -18,6 +18,7 @@
 #include "emit/audits/audit_report.h"
 #include "emit/costs/search_report.h"
 #include "emit/schedules/schedule_report.h"
+#include "model/project.h"
 #include "picture/array.h"
 #include "picture/fold.h"
 #include "plan/difference/plan_difference.h"
@@ -68,6 +69,10 @@ struct Input {
   const picture::FoldedPlan* plan = nullptr;
   bool checked = false;  // true if lints ran
   std::span<const Finding> findings;
+  // Why the command exits with status 1, in words such as "2 errors". Empty if
+  // nothing is wrong.
+  std::vector<std::string> failures;
+  StepBudget budget;      // the target's limits of a step
   Repository repository;  // printed paths are relative to its root
   // The costs of each mode. For a plan with pipeline stages, these are the
   // costs of training: one report for each set of ranks that hold the same
@@ -86,6 +91,11 @@ struct Input {
 // details until it is smaller, at most seven times. The page states what was
 // left out.
 inline constexpr size_t kMostBytes = 1'000'000;
+
+// Returns why the costs make the command exit with status 1: a step does not
+// fit a device, or may not. Without the roles of parameters there is no verdict
+// on a step whose sizes and device are given, which is a failure too.
+std::vector<std::string> FailuresOf(std::span<const cost::Report> costs);
 
 std::string ReportHtml(const Input& input);
 // Writes the figures, findings and changes of the page as JSON.

@@ -412,31 +412,62 @@ class SearchPage {
     html_.Raw("<section><h2>").Text(title).Raw("</h2>\n");
   }
   void End() { html_.Raw("</section>\n"); }
+  void Fold(std::string_view id, std::string_view title,
+            const std::string& summary) {
+    BeginFold(html_, id, title, [&] { html_.Message(summary); });
+  }
 
-  void Figure(std::string_view name, const std::string& big,
-              const std::string& more) {
-    html_.Raw("<div><dt>").Text(name).Raw("</dt><dd class=big>").Text(big);
-    html_.Raw("</dd><dd>").Text(more).Raw("</dd></div>\n");
+  void Figure(std::string_view name, std::string_view look,
+              const std::string& big, const std::string& more) {
+    html_.Raw("<div><dt>").Text(name).Raw("</dt><dd class=\"big");
+    html_.Raw(look.empty() ? "" : " ").Raw(look).Raw("\">").Text(big);
+    html_.Raw("</dd><dd>").Message(more).Raw("</dd></div>\n");
+  }
+
+  // Returns what a reader of the winner does not know, the most important
+  // first.
+  std::vector<std::string> Doubts() const {
+    std::vector<std::string> out;
+    if (found_.counts.left > 0) {
+      out.push_back("time was over with " + CountText(found_.counts.left) +
+                    " left to evaluate");
+    }
+    if (!found_.winner->unmeasured.empty()) {
+      out.push_back(found_.winner->unmeasured);
+    }
+    if (report_.proof.text.empty()) out.emplace_back("the proof was not run");
+    for (const std::string& one : found_.unfinished) out.push_back(one);
+    return out;
   }
 
   void WriteWinner() {
     const Sharding& winner = *found_.winner;
     const cost::ExpectedTime& time = *winner.report.expected;
-    Begin("Winner");
-    html_.Raw("<p class=axes><code>").Text(SearchMeshText(winner.mesh));
-    html_.Raw("</code>, ").Text(winner.rules).Raw("</p>\n<dl class=strip>\n");
-    Figure("Expected step", SecondsText(time.seconds),
-           "from " + SecondsText(time.least) + " to " + SecondsText(time.most));
-    Figure("Memory", BytesText(winner.Bytes()),
+    html_.Raw("<section><h2 class=v>Winner</h2>\n<dl class=strip>\n");
+    Figure("Cheapest sharding", found_.may_fit ? "wa" : "ok",
+           (found_.may_fit ? "▲ " : "✓ ") + SearchMeshText(winner.mesh),
+           winner.rules + "; " +
+               Counted(winner.report.settings.microbatches, "micro-batch",
+                       "micro-batches") +
+               ", ZeRO " + ZeroText(winner) + ", " + RematText(winner));
+    Figure("Memory of a device", found_.may_fit ? "wa" : "",
+           BytesText(winner.Bytes()),
            ShareOfDevice(winner) + " of a device" +
-               (found_.may_fit ? ", may not fit" : ""));
-    Figure("Tokens per second and device",
-           CountText(std::llround(time.tokens_per_second)),
-           ShareText(std::llround(time.model_flops_share * 1e6), 1'000'000) +
-               " of the peak rate");
+               (found_.may_fit ? ", may not fit" : ": fits"));
     Figure(
-        "Settings", MicrobatchesText(winner) + " micro-batches",
-        "ZeRO " + ZeroText(winner) + ", " + winner.report.settings.remat.text);
+        "Time of a step", "", SecondsText(time.seconds),
+        "from " + SecondsText(time.least) + " to " + SecondsText(time.most) +
+            "; " +
+            ShareText(std::llround(time.model_flops_share * 1e6), 1'000'000) +
+            " of the peak rate, " +
+            Counted(std::llround(time.tokens_per_second), "token") +
+            " per second and device");
+    const std::vector<std::string> doubts = Doubts();
+    Figure("Not known", doubts.empty() ? "ok" : "wa",
+           doubts.empty() ? "✓ nothing"
+                          : "▲ " + Counted(std::ssize(doubts), "fact"),
+           doubts.empty() ? "all was compared, and the winner is proven"
+                          : Join(doubts, "; "));
     html_.Raw("</dl>\n");
     Sentence("Proof",
              report_.proof.text.empty() ? "not run" : report_.proof.text);
@@ -483,7 +514,9 @@ class SearchPage {
       html_.Raw(" width=10 height=10 /></svg>").Raw(group.name).Raw("</li>");
     }
     html_.Raw("</ul>\n");
+    html_.Raw("<details><summary>Choices and parts of the step</summary>\n");
     WriteComparison(winner, other);
+    html_.Raw("</details>\n");
     End();
   }
 
@@ -545,7 +578,9 @@ class SearchPage {
 
   void WriteFront() {
     if (found_.front.empty()) return;
-    Begin("Front of time and memory");
+    Fold("front", "Front of time and memory",
+         Counted(std::ssize(found_.front), "sharding") +
+             " that no other beats in both");
     html_.Raw(
         "<p>No other sharding beats one of these in both time and memory, but "
         "a pipeline may beat one without stages. The table below has the same "
@@ -577,12 +612,14 @@ class SearchPage {
                  {note}});
     }
     table.Close();
-    End();
+    EndFold(html_);
   }
 
   void WriteTies() {
     if (found_.ties.size() < 2) return;
-    Begin("Ties");
+    Fold("ties", "Ties",
+         Counted(std::ssize(found_.ties), "kind") +
+             " of sharding within the error of the times");
     html_.Raw(
         "<p class=q>Less than 2 % apart, or 5 % where the axes differ: the "
         "expected times do not decide between these.</p>\n");
@@ -597,7 +634,7 @@ class SearchPage {
                  {SearchSettingsText(tie.best.report.settings)}});
     }
     table.Close();
-    End();
+    EndFold(html_);
   }
 
   static std::string VerdictText(const WhyNot& one, double seconds) {
@@ -609,7 +646,9 @@ class SearchPage {
 
   void WriteWhyNot() {
     if (found_.why_not.empty()) return;
-    Begin("Why not");
+    Fold("why-not", "Why not",
+         Counted(std::ssize(found_.why_not), "other choice") +
+             ", and what each costs");
     html_.Raw(
         "<p class=q>Each line makes one choice otherwise and all others again "
         "for it.</p>\n");
@@ -631,7 +670,7 @@ class SearchPage {
            {one.best ? BytesText(one.best->Bytes()) : "–", true}});
     }
     table.Close();
-    End();
+    EndFold(html_);
   }
 
   void WriteMisfit() {
@@ -655,7 +694,10 @@ class SearchPage {
 
   void WritePipelines() {
     const search::Pipelines& pipelines = found_.pipelines;
-    Begin("Pipelines");
+    Fold("pipelines", "Pipelines",
+         pipelines.fastest
+             ? SecondsText(pipelines.fastest->seconds) + " at the fastest"
+             : "none");
     if (pipelines.fastest) {
       const search::Pipeline& one = *pipelines.fastest;
       Sentence("Fastest", SearchPipelineText(one) + ": " +
@@ -672,20 +714,25 @@ class SearchPage {
                           CountText(pipelines.bounded) + " evaluated" +
                           SearchLeftText(pipelines.left_bound));
     }
-    End();
+    EndFold(html_);
   }
 
   void WriteKnown() {
-    Begin("What published runs support");
+    Fold("published", "What published runs support",
+         Counted(std::ssize(found_.known), "choice"));
     for (const search::Known& one : found_.known) {
       Sentence(one.choice, one.text);
     }
-    End();
+    EndFold(html_);
   }
 
   void WriteSpace() {
     const search::Counts& counts = found_.counts;
-    Begin("What was searched");
+    Fold("space", "What was searched",
+         CountText(counts.evaluated) + " of " +
+             CountText(counts.evaluated + counts.out_of_reach +
+                       counts.too_large + counts.illegal + counts.left) +
+             " evaluated");
     html_.Raw("<p>")
         .Count(counts.shardings)
         .Raw(" meshes and rules, each with ");
@@ -710,7 +757,7 @@ class SearchPage {
       assumed += (assumed.empty() ? "`" : ", `") + flag + "`";
     }
     if (!assumed.empty()) Sentence("Assumed", assumed);
-    End();
+    EndFold(html_);
   }
 
   const SearchReport& report_;

@@ -289,10 +289,6 @@ void WriteTransfers(Page& page, const cost::Report& report) {
 void WriteSteps(Page& page, const cost::Report& report) {
   WriteDestinations(page, report);
   WriteTransfers(page, report);
-  for (const NotKnown& fact : report.communication.unknown) {
-    page.html.Raw("<p class=q>Not known: ");
-    page.html.Message(NotKnownText(fact)).Raw(".</p>\n");
-  }
 }
 
 void WriteTable(Page& page, const Table& table) {
@@ -324,7 +320,11 @@ void WriteRules(Page& page) {
   const picture::Coverage& coverage = page.in.coverage;
   if (coverage.rules.empty()) return;
   Html& html = page.html;
-  page.Begin("rules", "Rules");
+  page.BeginFolded("rules", "Rules", [&] {
+    html.Raw(Counted(std::ssize(coverage.rules), "rule"));
+    const int64_t idle = coverage.Dead() + coverage.Shadowed();
+    if (idle > 0) html.Raw(", ").Count(idle).Raw(" without effect");
+  });
   html.Raw(
       "<p class=q>Rules are tried in order; the first match wins. Bars are "
       "shares of the model’s bytes.");
@@ -372,7 +372,10 @@ void WriteRules(Page& page) {
 void WriteAttention(Page& page) {
   const Tensors tensors = TensorsOf(page);
   if (tensors.names.empty()) return;
-  page.Begin("attention", "Attention");
+  page.BeginFolded("attention", "Attention", [&] {
+    page.html.Raw("specs of " + Counted(std::ssize(tensors.names), "tensor"));
+    page.html.Raw(page.in.caches.empty() ? "" : ", owners of the KV cache");
+  });
   page.html.Raw(
       "<p class=q>Specs of attention’s tensors by mode; modes that "
       "agree share a column, a bar at the left marks what differs "
@@ -390,7 +393,16 @@ void WriteCommunication(Page& page) {
   }
   const auto& reports = page.in.pipeline ? of_ranks : page.in.costs;
   Html& html = page.html;
-  page.Begin("communication", "Communication");
+  page.BeginFolded("communication", "Communication", [&] {
+    const cost::Communication& own = reports[0].communication;
+    if (own.transfers.empty() && !own.unknown.empty()) {
+      html.Raw("not known");
+    } else {
+      html.Raw(own.unknown.empty() ? "" : "at least ").Bytes(own.Sent());
+      html.Raw(" per device");
+    }
+    html.Raw(page.in.pipeline ? " on " : " in ").Text(NameOf(reports[0]));
+  });
   html.Raw("<p class=q>Bytes that the busiest device sends in one step: ");
   html.Raw(page.in.pipeline ? "" : "in ").Text(NameOf(reports[0]));
   html.Raw(".</p>\n");
@@ -412,7 +424,11 @@ void WriteCommunication(Page& page) {
 
 void WriteTables(Page& page) {
   if (page.in.tables.empty()) return;
-  page.Begin("verified", "Verified");
+  page.BeginFolded("verified", "Verified", [&] {
+    page.html.Text(Join(page.in.tables, "; ", [](const Table& table) {
+      return std::string_view(table.title);
+    }));
+  });
   for (const Table& table : page.in.tables) WriteTable(page, table);
   page.End();
 }

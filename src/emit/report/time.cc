@@ -143,7 +143,9 @@ void WriteStagedTime(Page& page, const cost::PipelineCost& cost) {
     begin += span.seconds;
   }
   Html& html = page.html;
-  page.Begin("time", "Time of a step");
+  page.BeginFolded("time", "Time of a step", [&] {
+    html.Text(SecondsText(cost.Step())).Raw(" in train");
+  });
   html.Raw("<p>A step of train takes <b>").Text(SecondsText(cost.Step()));
   html.Raw("</b> as expected on ").Text(cost.settings.profile->name);
   html.Raw(", from ").Text(SecondsText(cost.least));
@@ -168,11 +170,20 @@ void WriteStagedTime(Page& page, const cost::PipelineCost& cost) {
 
 void WriteTime(Page& page) {
   if (page.in.pipeline) return WriteStagedTime(page, *page.in.pipeline);
-  bool open = false;
+  std::vector<const cost::Report*> timed;
   for (const cost::Report& report : page.in.costs) {
-    if (!report.time) continue;
-    if (!open) page.Begin("time", "Time of a step");
-    open = true;
+    if (report.time) timed.push_back(&report);
+  }
+  if (timed.empty()) return;
+  page.BeginFolded("time", "Time of a step", [&] {
+    page.html.Text(Join(timed, "; ", [](const cost::Report* one) {
+      return (one->expected ? SecondsText(one->expected->seconds)
+                            : "at most " + SecondsText(one->time->Most())) +
+             " in " + std::string(ModeName(one->mode));
+    }));
+  });
+  for (const cost::Report* one : timed) {
+    const cost::Report& report = *one;
     page.html.Raw("<h3>").Text(ModeName(report.mode)).Raw("</h3>\n");
     if (report.expected) {
       WriteExpected(page, report);
@@ -180,7 +191,7 @@ void WriteTime(Page& page) {
       WriteBounds(page, report);
     }
   }
-  if (open) page.End();
+  page.End();
 }
 
 void WriteAssumptions(Page& page) {
@@ -190,7 +201,13 @@ void WriteAssumptions(Page& page) {
   // used.
   const auto costs = std::span(page.in.costs)
                          .first(page.in.pipeline ? 1 : page.in.costs.size());
-  page.Begin("assumptions", "Assumptions");
+  page.BeginFolded("assumptions", "Assumptions", [&] {
+    const cost::Settings& one = costs.front().settings;
+    html.Raw("batch ").Text(one.batch ? CountText(*one.batch) : "–");
+    html.Raw(", length ").Text(one.length ? CountText(*one.length) : "–");
+    html.Raw(", device ");
+    html.Text(one.profile != nullptr ? one.profile->name : "–");
+  });
   html.Raw(
       "<p class=q>What memory, time and communication were computed with. A "
       "dash was not given, and the figures that need it are left out.</p>\n");

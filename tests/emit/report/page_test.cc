@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -28,6 +29,7 @@
 #include "plan/plan_table.h"
 #include "plan/planned_stages.h"
 #include "schedule/schedules.h"
+#include "source/wording.h"
 #include "tables.h"
 
 namespace shardc::report {
@@ -170,6 +172,9 @@ std::string Result(const TableCase& given) {
   all.page.made_from = given.Text("made from");
   all.page.checked = given.Find("unchecked") == nullptr;
   all.page.findings = all.findings;
+  const auto errors =
+      std::ranges::count(all.findings, Level::kError, &Finding::level);
+  if (errors > 0) all.page.failures = {Counted(errors, "error")};
   all.page.coverage = picture::CoverageOf(*all.plan);
   // Let the first rule shadow the last one, which wins nothing.
   auto& rules = all.page.coverage.rules;
@@ -181,6 +186,9 @@ std::string Result(const TableCase& given) {
   AddCosts(given, inputs, all);
   AddSchedule(inputs, all);
   AddProgram(given, inputs, all);
+  for (std::string& one : FailuresOf(all.page.costs)) {
+    all.page.failures.push_back(std::move(one));
+  }
   if (given.Find("verified") != nullptr) {
     all.page.tables = {{.title = "Steps",
                         .about = "of `verify`",
