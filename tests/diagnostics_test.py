@@ -34,6 +34,8 @@ UNREACHED = {
         "descriptions of families are embedded, and a test reads them all",
     "the values of the configuration cannot be read":
         "each value is written as JSON of its type",
+    "has no keys that state a plan":
+        "each description of a system has `export`",
     "ranks, and there are":
         "the checks of each system refuse sizes with which its grids differ",
     "the axis of the pipeline is not one axis of the mesh":

@@ -1,5 +1,7 @@
-// Writes the keys of a system for a plan: the way back from sharding to a
-// configuration.
+// Finds the keys with which a system makes the sharding of a plan, as `export`
+// writes them: a plan whose layers are shards over `tp:4` becomes
+// `--tensor-model-parallel-size 4`. deployment.h computes the opposite, the
+// sharding that follows from keys.
 #ifndef SHARDC_SYSTEMS_PLAN_KEYS_H_
 #define SHARDC_SYSTEMS_PLAN_KEYS_H_
 

@@ -151,7 +151,7 @@ STEP = ["--batch", "4", "--seq", "32"]
 Q = "model.layers.0.self_attn.q_proj.weight"
 EXPORTS = ["jax", "jax-json", "shardy", "hlo", "orbax", "dtensor", "eformer",
            "hf-tp-plan", "maxtext", "megatron", "vllm", "torchtitan",
-           "deepspeed", "sglang", "csv", "markdown",
+           "deepspeed", "accelerate", "sglang", "csv", "markdown",
            "tree", "dot"]
 STAGED_EXPORTS = ["torch-pipeline", "megatron-pipeline", "maxtext-pipeline",
                   "vllm-pipeline"]

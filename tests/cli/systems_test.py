@@ -755,8 +755,6 @@ REFUSED = [
      "a line of TOML has neither a section nor a key and a value"),
     ({"a.toml": "[a]\nb = \"c\n"}, "show config a.toml --system torchtitan", 2,
      "a string has no closing quote"),
-    ({"a.sh": MEGATRON, "shardc.yaml": TARGET.format("{megatron: a.sh}")},
-     "check --runtime accelerate", 1, "has no keys that state a plan"),
     ({}, "plan --no-project --mesh tp:2 --rules config:x --manifest config:x",
      2, "names no configuration"),
 ]
@@ -811,6 +809,91 @@ class Exports(Case):
                 self.assertEqual(one["grids"], other["grids"])
                 if "stages" in one and "layout" in keys.out:
                     self.assertIn("Ett|t|tt|L", keys.out)
+
+    # A system, a configuration, the model, and the devices that the file lacks.
+    ROUND = [
+        ("deepspeed", "a.json", '{"train_micro_batch_size_per_gpu": 1, '
+         '"zero_optimization": {"stage": 1}, '
+         '"tensor_parallel": {"autotp_size": 2}}', 4),
+        ("deepspeed", "a.json", '{"train_micro_batch_size_per_gpu": 1, '
+         '"zero_optimization": {"stage": 1}}', 4),
+        ("deepspeed", "a.json", '{"train_micro_batch_size_per_gpu": 1, '
+         '"zero_optimization": {"stage": 3}}', 4),
+        ("vllm", "a.sh", "vllm serve M --tensor-parallel-size 4", 0),
+        ("vllm", "a.sh", "vllm serve M --tensor-parallel-size 2 "
+         "--pipeline-parallel-size 2", 0),
+        ("vllm", "a.sh", "VLLM_PP_LAYER_PARTITION=4,2 vllm serve M "
+         "--pipeline-parallel-size 2", 0),
+        ("vllm", "a.sh", "vllm serve M --tensor-parallel-size 2 "
+         "--data-parallel-size 2", 0),
+        ("sglang", "a.sh", "python -m sglang.launch_server --model-path M "
+         "--tp-size 4", 0),
+        ("sglang", "a.sh", "python -m sglang.launch_server --model-path M "
+         "--tp-size 2 --pp-size 2", 0),
+        ("sglang", "a.sh", "python -m sglang.launch_server --model-path M "
+         "--tp-size 2 --dp-size 2", 0),
+        ("accelerate", "a.yaml", "distributed_type: FSDP\nnum_processes: 8\n"
+         "fsdp_config: {fsdp_version: 2}\nparallelism_config: "
+         "{parallelism_config_dp_shard_size: 8}\n", 0),
+        ("accelerate", "a.yaml", "distributed_type: FSDP\nnum_processes: 8\n"
+         "fsdp_config: {fsdp_version: 2}\nparallelism_config: "
+         "{parallelism_config_dp_replicate_size: 2, "
+         "parallelism_config_dp_shard_size: 4}\n", 0),
+        ("accelerate", "a.yaml", "distributed_type: MULTI_GPU\n"
+         "num_processes: 4\n", 0),
+        ("torchtitan", "a.toml", "[parallelism]\n"
+         "data_parallel_replicate_degree = 2\n"
+         "data_parallel_shard_degree = 2\ntensor_parallel_degree = 2\n", 8),
+        ("torchtitan", "a.toml", "[parallelism]\n"
+         "pipeline_parallel_degree = 2\ntensor_parallel_degree = 2\n", 8),
+        ("megatron", "a.sh", MEGATRON.replace("--num-layers 4", "") +
+         " --num-layers 6 --group-query-attention --num-query-groups 2 "
+         "--tensor-model-parallel-size 2 --sequence-parallel "
+         "--pipeline-model-parallel-size 2 --untie-embeddings-and-output-"
+         "weights", 0)]
+
+    def test_a_plan_of_keys_has_the_keys(self):
+        """What ranks hold is the same after an import and an export."""
+        for system, name, text, devices in self.ROUND:
+            with self.subTest(system=system, text=text), \
+                    tempfile.TemporaryDirectory() as folder:
+                for file, content in ((name, text), ("config.json",
+                                                     LLAMA.replace("642",
+                                                                   "640"))):
+                    with open(os.path.join(folder, file), "w",
+                              encoding="utf-8") as out:
+                        out.write(content)
+                more = ["--devices", str(devices)] if devices else []
+                done = run("import", system, name, *more, "-o", "rules.yaml",
+                           "--mesh-output", "mesh.yaml", "--manifest-output",
+                           "all.json", cwd=folder)
+                self.assertEqual(done.rc, 0, done.err)
+                keys = run("export", system, "--rules", "rules.yaml",
+                           "--mesh", "mesh.yaml", "--manifest", "all.json",
+                           *([] if system == "megatron" else
+                             ["--model", "config.json"]),
+                           "--no-project", cwd=folder)
+                self.assertEqual(keys.rc, 0, keys.err)
+                back = "back." + name.split(".")[1]
+                with open(os.path.join(folder, back), "w",
+                          encoding="utf-8") as out:
+                    out.write(keys.out)
+                one = json.loads(run("show", "config", name, *more, "--format",
+                                     "json", cwd=folder).out)
+                sizes = ["--set", "num-layers=6", "--set", "hidden-size=64",
+                         "--set", "num-attention-heads=4", "--set",
+                         "vocab-size=100", "--set", "group-query-attention"
+                         "=true", "--set", "num-query-groups=2", "--set",
+                         "max-position-embeddings=64", "--set", "bf16=true",
+                         "--set",
+                         "untie-embeddings-and-output-weights=true"]
+                got = run("show", "config", back, "--system", system,
+                          "--devices", str(one["world"]), "--format", "json",
+                          *(sizes if system == "megatron" else []),
+                          cwd=folder)
+                other = json.loads(got.out)
+                self.assertEqual(one["grids"], other["grids"], keys.out)
+                self.assertEqual(one["ranks"], other["ranks"], keys.out)
 
     def test_what_a_system_cannot_state(self):
         with tempfile.TemporaryDirectory() as folder:

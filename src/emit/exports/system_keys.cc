@@ -59,9 +59,20 @@ void WriteTorchtitan(const Request& request, Sink& out, Findings& findings) {
 void WriteDeepspeed(const Request& request, Sink& out, Findings& findings) {
   WriteKeysOf("deepspeed", request, out, findings);
 }
+void WriteAccelerate(const Request& request, Sink& out, Findings& findings) {
+  WriteKeysOf("accelerate", request, out, findings);
+}
 
 }  // namespace
 
+constexpr Exporter kAccelerate{.name = "accelerate",
+                               .what = "the sizes of Accelerate, as JSON",
+                               .formats = "text",
+                               .flags = "--mode",
+                               .write = WriteAccelerate,
+                               .lists_ranks = true,
+                               .kv_form = KvForm::kSubAxes,
+                               .parts_form = PartsForm::kWrites};
 constexpr Exporter kTorchtitan{.name = "torchtitan",
                                .what = "the degrees of torchtitan, as TOML",
                                .formats = "text",
