@@ -346,6 +346,15 @@ class Forms(Case):
             self.assertIn("error[SHD704", got.err)
             self.assertIn("--set tensor_model_parallel_size=VALUE", got.err)
 
+    def test_sizes_below_one_are_refused_by_name(self):
+        for size in (0, -1):
+            got = self.found_in("a.yaml", json.dumps(
+                {"train_batch_size": 8, "sequence_parallel_size": size}),
+                "--system", "deepspeed", "--devices", "16")
+            self.assertEqual(got.rc, 2, got.err)
+            self.assertIn("error[SHD70", got.err)
+            self.assertRegex(got.err, "`(data_parallel|sequence)` is ")
+
     def test_branches_of_a_condition_are_not_known(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "a.sh")
