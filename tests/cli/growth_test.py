@@ -483,6 +483,21 @@ def checkpoint(*command):
     return arguments
 
 
+def script(command, text):
+    """What another system makes of a script that `text` returns for n."""
+    return lambda files, n: [*command.split(), files.write("train.sh", text(n))]
+
+
+CALL = "torchrun --nproc-per-node 8 pretrain_gpt.py --tensor-model-parallel-size 2 "
+
+
+def documents(files, n):
+    """A configuration after n other documents of YAML."""
+    return ["show", "config", "--devices", "8", "--system", "megatron", files.write(
+        "config.yaml", "".join(f"---\nname: {word(i)}\n" for i in range(n))
+        + "---\ntensor_model_parallel_size: 2\n")]
+
+
 def created(files, n):
     """A new project for n parameters of layers."""
     return ["init", files.llama(n), "--folder", files.path("project"), "--devices", "8"]
@@ -643,6 +658,14 @@ CASES = [
       for command in (("checkpoint", "list"), ("checkpoint", "merge"),
                       ("checkpoint", "split"))),
     ("parameters", "init", 1000, created),
+    ("variables and commands of a script", "show config", 1000, script(
+        "show config", lambda n: "".join(
+            f"{word(i)}={i}\npython {word(i)}.py --x {i}\n" for i in range(n)) + CALL)),
+    ("letters of a layout", "show config", 8000, script(
+        "show config", lambda n: CALL + "--pipeline-model-parallel-layout E" + "t|" * n)),
+    ("flags of a command", "show config", 1000, script(
+        "show config", lambda n: CALL + " ".join(f"--{word(i)} {i}" for i in range(n)))),
+    ("documents of YAML", "show config", 1000, documents),
     ("devices", "plan", 32, devices("plan")),
     ("devices", "check", 32, devices("check")),
     ("devices", "cost", 32, devices("cost", "--batch", "65536")),
