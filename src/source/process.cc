@@ -50,6 +50,9 @@ void KeepFreedMemory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, -1);
+  // Small freed pieces are joined at once. Joining all of them when a large one
+  // is freed visits each again, when none of them is in the caches any more.
+  mallopt(M_MXFAST, 0);
 #endif
 }
 
