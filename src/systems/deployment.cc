@@ -571,12 +571,6 @@ class Deployer {
       }
       out_.grids.push_back(std::move(grid));
     }
-    if (out_.grids.empty()) {
-      findings_.Add(code::kConfigRefused, text_.place,
-                    "the values of the configuration are those of no axes of "
-                    "ranks that " +
-                        system_.title + " has");
-    }
     return !out_.grids.empty();
   }
 
