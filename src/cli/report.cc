@@ -394,7 +394,7 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
 // an input.
 bool GatherFindings(const ReportCommand& command, const Target& target,
                     const Common& common, Gathered& to, Findings& findings) {
-  if (to.planned->compiled == nullptr) return true;
+  if (!command.plan.empty()) return true;
   CheckOptions options;
   options.inputs = command.flags.inputs;
   // The section about the compiled program has the findings of `audit`. The
@@ -563,6 +563,10 @@ int RunReport(const ReportCommand& command, const Common& common,
   if (!target) return kFailed;
   bool found = false;
   Gathered all;
+  // The check compiles the target for itself. It runs before the page has its
+  // own tables, so that memory never holds both.
+  Findings of_check;
+  const bool checked = GatherFindings(command, *target, common, all, of_check);
   all.planned = LoadPlanned(command.flags.inputs, command.plan,
                             EditedPlanOf(command.allow_edited), *target, common,
                             found, findings);
@@ -579,9 +583,10 @@ int RunReport(const ReportCommand& command, const Common& common,
   all.page.version = kVersion;
   all.page.budget = target->budget;
   all.page.coverage = CoverageIn(*all.planned, *all.folded);
-  if (!GatherBase(command, all, findings) ||
+  findings.NoteReadsOf(of_check);
+  if (!checked) findings.Append(std::move(of_check));
+  if (!checked || !GatherBase(command, all, findings) ||
       !GatherProgram(command, *target, all, findings) ||
-      !GatherFindings(command, *target, common, all, findings) ||
       !GatherCosts(command, *target, all, findings) ||
       !GatherVerified(command, all, findings)) {
     return findings.HasErrors() ? StageStatus(findings) : kFailed;

@@ -72,6 +72,13 @@ class Tree:
         draw = random.Random(seed)
         self.folder, self.mesh, self.pack = folder, mesh, pack
         self.config = os.path.join(TESTDATA, "configs", model + ".config.json")
+        with open(self.config, encoding="utf-8") as file:
+            config = json.load(file)
+        if config.get("num_nextn_predict_layers"):
+            # The parameters of a configuration do not have these layers, without
+            # which memory has no total to compare.
+            config["num_nextn_predict_layers"] = 0
+            self.config = self.write(model + ".config.json", config)
         # No optimizer updates quantised weights, so that a step which trains
         # them has no figures to compare.
         made = run("show", "manifest", "--model", self.config, "--format", "json",
@@ -718,7 +725,7 @@ class Evidence(DescribedCase):
         page = self.check(run(*report, *TRAIN), 1).out
         self.assertIn("What is sent is not known.", page)
         self.assertNotIn("No communication.", page)
-        self.assertIn("Not known: ", page)
+        self.assertIn("Not known</h2>", page)
         self.assertIn("at least ", page)
         # Without the sizes of a step no verdict is wanted.
         self.assertNotIn("No communication.", self.check(run(*report), 0).out)

@@ -3,6 +3,7 @@ the plan was written."""
 
 import json
 import os
+import re
 import unittest
 
 from driver import MODELS, TESTDATA, FolderCase, run
@@ -276,9 +277,12 @@ rules:
                 self.assertIsNone(rank["logits"])
                 self.assertNotIn("peak", rank)
                 self.assertGreater(rank["total"], 1 << 20)
-        for command in (["cost"], ["show", "memory"], ["report"]):
+        for command in (["cost"], ["show", "memory"]):
             done = run(*command, *inputs, *SIZES)
             self.assertIn(why, " ".join(done.out.split()))
+        page = run("report", *inputs, *SIZES)
+        text = " ".join(re.sub("<[^>]*>", " ", page.out).split())
+        self.assertRegex(text, "the hidden size, and with it activations.{1,40}--model")
         done = run("cost", *inputs, *SIZES)
         self.assertNotIn("the fullest rank", done.out)
 
