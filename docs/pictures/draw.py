@@ -76,7 +76,7 @@ class Page(html.parser.HTMLParser):
         self.svg = None
         self.in_style = False
         self.feed(text)
-        found = re.search(r"bytes of parameters: ([^<]*[^<.])\.", text)
+        found = re.search(r"bytes of parameters: (.*?)(?:\.\s|\.?<)", text)
         self.held = found[1].replace("\N{NO-BREAK SPACE}", " ") if found else ""
 
     def handle_starttag(self, tag, attrs):

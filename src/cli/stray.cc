@@ -313,9 +313,12 @@ Recognised Recognise(const std::string& word) {
   return {{"--manifest"}};
 }
 
-// What a file is, the option that takes it, and how to get one.
+// What a file is, the option that takes it, and how to get one. The texts are
+// arrays: a pointer would be relocated at each start.
 struct FileKind {
-  std::string_view flag, noun, get = {};
+  char flag[12];
+  char noun[32];
+  char get[48] = {};
 };
 constexpr FileKind kFileKinds[] = {
     {"--mesh", "a mesh", "such as `--mesh dp:2,tp:4`"},
@@ -330,13 +333,17 @@ constexpr FileKind kFileKinds[] = {
 };
 
 const FileKind* KindOf(std::string_view flag) {
-  const auto* const found =
-      std::ranges::find(kFileKinds, flag, &FileKind::flag);
+  const auto* const found = std::ranges::find_if(
+      kFileKinds, [&](const FileKind& one) { return flag == one.flag; });
   return found == std::end(kFileKinds) ? nullptr : found;
 }
 
 // Other options and arguments that take files of these kinds.
-constexpr std::pair<std::string_view, std::string_view> kAlsoTake[] = {
+struct AlsoTakes {
+  char name[12];
+  char flag[12];
+};
+constexpr AlsoTakes kAlsoTake[] = {
     {"--base", "--plan"},         {"--from", "--plan"},     {"--to", "--plan"},
     {"BEFORE", "--plan"},         {"AFTER", "--plan"},      {"PLAN", "--plan"},
     {"--reference", "--program"}, {"PROGRAM", "--compiled"}};
@@ -569,11 +576,11 @@ void NameMistakenFiles(std::span<const GivenFile> files,
     const Recognised is = Recognise(file.path);
     if (wanted == nullptr || !is.sure || IsAmong(takes, is.flags)) continue;
     const FileKind* const found = KindOf(is.flags.front());
-    const bool other_plan =
-        takes == "--plan" && found != nullptr && found->flag == "--program";
+    const bool other_plan = takes == "--plan" && found != nullptr &&
+                            found->flag == std::string_view("--program");
     // A tree of parameters may be that of a traced program.
-    const bool tree =
-        takes == "--manifest" && found != nullptr && found->flag == "--program";
+    const bool tree = takes == "--manifest" && found != nullptr &&
+                      found->flag == std::string_view("--program");
     if (found == nullptr || other_plan || tree) continue;
     Findings kept;
     kept.NoteReadsOf(findings);
@@ -590,7 +597,7 @@ void NameMistakenFiles(std::span<const GivenFile> files,
     }
     if (removed == 0) continue;
     std::string help = "give " + std::string(wanted->noun);
-    if (!wanted->get.empty()) help += ", " + std::string(wanted->get);
+    if (wanted->get[0] != 0) help += ", " + std::string(wanted->get);
     if (Has(options, found->flag)) {
       help = "write `" + std::string(found->flag) + " " + file.path +
              "`, and " + help;
