@@ -21,6 +21,7 @@
 #include "model/name.h"
 #include "source/file.h"
 #include "source/utf8.h"
+#include "yaml/scan.h"
 
 namespace shardc {
 namespace {
@@ -131,12 +132,9 @@ std::optional<Block> BlockOf(const Rule& rule) {
 // quotes if `quote` is another character. Returns nullopt for a control
 // character in double quotes.
 std::optional<std::string> Written(std::string_view pattern, char quote) {
-  std::string out;
-  if (quote == '\'') {
-    for (char c : pattern) out += c == '\'' ? "''" : std::string(1, c);
-    return "'" + out + "'";
-  }
+  if (quote == '\'') return SingleQuoted(pattern);
   if (quote == '"') {
+    std::string out;
     for (char c : pattern) {
       if (static_cast<unsigned char>(c) < 0x20) return std::nullopt;
       if (c == '\\' || c == '"') out += '\\';

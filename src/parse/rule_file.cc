@@ -351,16 +351,6 @@ struct PatternSeparators {
   }
 };
 
-// Returns the text as a YAML scalar in single quotes.
-std::string SingleQuoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) {
-    out += c;
-    if (c == '\'') out += c;
-  }
-  return out + "'";
-}
-
 class RuleFileReader {
  public:
   RuleFileReader(const YamlContext& context, const ModelBase& base)

@@ -30,6 +30,7 @@
 #include "source/utf8.h"
 #include "source/wording.h"
 #include "systems/values.h"
+#include "yaml/scan.h"
 
 namespace shardc::systems {
 namespace {
@@ -1516,10 +1517,11 @@ std::optional<std::string> RulesOf(const Deployment& deployment,
             std::string_view::npos) {
           pattern += '\\';
         }
-        pattern += c == '\'' ? "''" : std::string(1, c);
+        pattern += c;
       }
     }
-    out += "  - {match: '" + pattern + "$', spec: " + group.spec;
+    out +=
+        "  - {match: " + SingleQuoted(pattern + "$") + ", spec: " + group.spec;
     if (group.parts > 1 && group.spec != "[]") {
       out += ", parts: [";
       for (size_t d = 0; d < group.parts_dim; ++d) out += "null, ";

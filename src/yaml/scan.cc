@@ -177,6 +177,15 @@ std::optional<size_t> QuotedEnd(std::string_view text, size_t at) {
   return std::nullopt;
 }
 
+std::string SingleQuoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    out += c;
+    if (c == '\'') out += c;
+  }
+  return out + "'";
+}
+
 size_t PlainEnd(std::string_view text, size_t at, std::string_view value) {
   size_t i = 0;
   while (i < value.size() && at < text.size()) {

@@ -35,6 +35,9 @@ size_t SkipProperties(std::string_view text, size_t at, bool* tagged);
 // Returns the offset after the closing quote of the quoted scalar at `at`, or
 // nullopt if it is never closed.
 std::optional<size_t> QuotedEnd(std::string_view text, size_t at);
+// Returns the text as a scalar in single quotes, in which each of its own is
+// doubled. The text must be one line.
+std::string SingleQuoted(std::string_view text);
 // Returns the end of the plain scalar at `at` whose value, with line breaks
 // folded, is `value`.
 size_t PlainEnd(std::string_view text, size_t at, std::string_view value);
