@@ -305,25 +305,33 @@ class YamlConfigs {
   std::vector<ConfigText> commands_;
 };
 
-// Moves places of a part of a file, which begins at `begin`, to the file.
-void MoveTo(const SourceRef& file, const SourceRef& part, size_t begin,
-            ConfigText& text) {
-  const auto move = [&](Place& place) {
-    if (place.source != part) return;
+// A document of a file that has several, which is parsed as a text of its own.
+struct FilePart {
+  SourceRef source;
+  SourceRef file;
+  size_t begin = 0;  // in the file
+
+  // Moves a place of the part to the file.
+  void Move(Place& place) const {
+    if (place.source != source || source == file) return;
     place.source = file;
     place.begin += begin;
     place.end += begin;
-  };
-  text.source = file;
-  move(text.place);
-  for (Setting& setting : text.settings) {
-    move(setting.place);
-    for (Word& value : setting.values) move(value.place);
   }
-  for (Word& word : text.open) move(word.place);
-}
 
-// Reads each document of a YAML file.
+  void Move(ConfigText& text) const {
+    text.source = file;
+    Move(text.place);
+    for (Setting& setting : text.settings) {
+      Move(setting.place);
+      for (Word& value : setting.values) Move(value.place);
+    }
+    for (Word& word : text.open) Move(word.place);
+  }
+};
+
+// Reads each document of a YAML file, such as the manifests of several
+// containers between lines `---`. An error in one refuses the file.
 std::vector<ConfigText> ReadYaml(const SourceRef& source, TextWork& work,
                                  Findings& findings,
                                  const Environment& environment) {
@@ -341,21 +349,18 @@ std::vector<ConfigText> ReadYaml(const SourceRef& source, TextWork& work,
     const SourceRef one = begins.size() > 1
                               ? MakeSource(source->name(), std::string(part))
                               : source;
+    const FilePart of_file{one, source, begins[i]};
     Findings own;
     const auto document = YamlDocument::Parse(one, own);
     if (!document) {
       for (Finding finding : own.all()) {
-        if (finding.place.source == one) {
-          finding.place.source = source;
-          finding.place.begin += begins[i];
-          finding.place.end += begins[i];
-        }
+        of_file.Move(finding.place);
         findings.Add(std::move(finding));
       }
       return {};
     }
     for (ConfigText& read : YamlConfigs(*document, work, environment).Read()) {
-      if (one != source) MoveTo(source, one, begins[i], read);
+      of_file.Move(read);
       out.push_back(std::move(read));
     }
   }
