@@ -344,8 +344,9 @@ class Folder {
 
   // ---- what is resharded
 
-  // Each op that stays must reshard the operands for itself that it reshards in
-  // the whole program, and find the others resharded.
+  // The ops of the whole program that read one value with one sharding share
+  // its reshard: the first of them sends, and the others find the result. Keeps
+  // ops where folding would change which of the ops that stay is the first.
   void CheckMoves() {
     if (!SharesReshards(*request_.program)) return;
     std::map<Move, ValueId> moved;  // by which value of the whole program

@@ -161,14 +161,14 @@ std::string HelpForMissing(const std::string& path) {
   const auto similar = SimilarName(name, *names);
   if (similar) return "did you mean " + Quote(PathIn(folder, *similar)) + "?";
   const size_t dot = name.rfind('.');
-  std::vector<std::string> alike;
+  std::vector<std::string> of_suffix;
   for (const std::string& one : *names) {
     if (dot != std::string::npos && one.ends_with(name.substr(dot))) {
-      alike.push_back(PathIn(folder, one));
+      of_suffix.push_back(PathIn(folder, one));
     }
   }
-  if (alike.empty()) return "";
-  return "the folder has " + ListOfSome(alike);
+  if (of_suffix.empty()) return "";
+  return "the folder has " + ListOfSome(of_suffix);
 }
 
 void AddOpenFinding(const std::string& path, int error, Findings& findings) {

@@ -31,7 +31,8 @@ struct ConfigInputs {
   // Reads a manifest, because this room reads no files of other formats.
   std::optional<Manifest> given_manifest = std::nullopt;
   // Further settings, `key=value`, which replace those of the file. `key=`
-  // removes a key; `env.NAME=value` are variables, which ReadConfig has read.
+  // removes a key. `env.NAME=value` gives a variable, whose uses ReadConfig has
+  // replaced already.
   std::vector<std::string> set = {};
   // Whether keys and values that are not known are notes, and what does not
   // depend on them is computed.

@@ -1,4 +1,6 @@
-// For example, rules of two literal axes for a model of two layers:
+// Writes the facts of the axes of a mesh and of parameters. For example, for
+// rules whose specs name the mesh axes `data` and `model` themselves, and a
+// model of two layers:
 //
 //   axis `model`, 4 devices
 //   weights     each device computes with its shard of the weights, by the

@@ -295,8 +295,8 @@ void WriteBaseVerdict(Page& page) {
   html.Raw(diff.empty() ? "</dd><dd>no changes" : "</dd><dd>");
   if (!diff.empty()) {
     const int64_t shards = ShardChanges(diff);
-    // Specs of attention, stages or other members of the plan may have changed
-    // even if the specs of all parameters are unchanged.
+    // A difference may be outside of the parameters, such as in the stages or
+    // in the specs of attention.
     html.Raw(changed == 0 ? "no change of a parameter’s spec, but others"
                           : Counted(changed, "change") + " of " +
                                 (shards == 0         ? "specs"

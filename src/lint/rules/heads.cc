@@ -202,9 +202,9 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 
 namespace {
 
-// Returns whether the group is in the module of a mixer, by the name of the
-// projection out of it: `layers.*.mixer.conv1d.bias` next to
-// `layers.*.mixer.out_proj.weight`.
+// Returns whether the group is in the module of a mixer. The module is known by
+// its output projection: `layers.*.mixer.out_proj.weight` shows that
+// `layers.*.mixer.conv1d.bias` is in one.
 bool IsInMixer(const Facts& facts, const ParameterGroup& group) {
   return std::ranges::any_of(facts.blocks().mixers, [&](const Mixer& mixer) {
     std::string_view module = mixer.output.group->name;
