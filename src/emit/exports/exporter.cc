@@ -16,6 +16,7 @@
 #include "plan/stage_units.h"
 #include "plan/staged_plan.h"
 #include "source/json_writer.h"
+#include "source/list.h"
 #include "source/wording.h"
 
 namespace shardc::exports {
@@ -24,7 +25,6 @@ namespace {
 constexpr std::array kExporters = {
 #define SHARDC_EXPORT(name) &name,
 #include "emit/exports/table.h"
-#include "source/list.h"
 #undef SHARDC_EXPORT
 };
 
