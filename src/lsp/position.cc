@@ -577,7 +577,7 @@ size_t AfterBreak(std::string_view text, size_t at) {
 // after a line break, or else before any character.
 size_t BlockEnd(std::string_view text) {
   const size_t end = AfterBreak(text.substr(0, kLargest), kBlock);
-  if (end != std::string_view::npos && end < kLargest) return end;
+  if (end < kLargest) return end;  // npos is above all offsets
   size_t at = kBlock;
   while (at < text.size() &&
          ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80 ||
