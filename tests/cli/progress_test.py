@@ -22,6 +22,8 @@ LARGE = os.path.join(ROOT, "testdata", "configs", "deepseek-v3.config.json")
 # Takes several seconds on any machine.
 SEARCH = ["search", "--no-project", "--devices", "512", "--profile", "h100-sxm",
           "--model", LARGE, "--batch", "2048", "--seq", "4096", "--threads", "1"]
+# Takes much longer than a test lets it run.
+ENDLESS = ["2048" if word == "512" else word for word in SEARCH]
 
 
 def on_terminal(*command, columns=80, env=None, most=None,
@@ -87,8 +89,8 @@ class Progress(Case):
 
     def test_quiet_and_dumb_terminals_get_nothing(self):
         for options, env in ((["-q"], {}), ([], {"TERM": "dumb"})):
-            err, _, status = on_terminal(BIN, *SEARCH, *options, env=env,
-                                         most=3)
+            err, _, status = on_terminal(BIN, *ENDLESS, *options, env=env,
+                                         most=2)
             self.assertEqual((err, status), ("", -2))
 
     def test_a_run_of_less_than_a_second_draws_nothing(self):
@@ -98,19 +100,20 @@ class Progress(Case):
         self.assertEqual((err, status), ("", 0))
 
     def test_a_narrow_terminal_gets_one_line(self):
-        err, _, _ = on_terminal(BIN, *SEARCH, columns=40, most=3)
+        err, _, _ = on_terminal(BIN, *ENDLESS, columns=40, most=4)
         self.assertTrue(frames(err))
         for frame in frames(err):
             self.assertLess(len(frame), 40, frame)
 
     def test_an_interrupt_erases_the_line(self):
-        err, _, status = on_terminal(BIN, *SEARCH, most=2)
+        err, _, status = on_terminal(BIN, *ENDLESS, most=4)
         self.assertEqual(status, -2)
         self.assertTrue(frames(err))
         self.assertTrue(err.endswith(ERASE), err[-80:])
 
     def test_every_long_command_shows_that_it_runs(self):
-        """A manifest that comes slowly makes each command long."""
+        """A manifest that comes slowly makes each command long. On a busy machine
+        the line may be drawn late, so the seconds that it shows are not fixed."""
         manifest = json.dumps({"schema": "shardc.manifest/v1", "params": [{
             "name": "model.layers.0.self_attn.q_proj.weight",
             "shape": [64, 64], "dtype": "BF16"}]})
@@ -120,7 +123,7 @@ class Progress(Case):
             rules = [] if words[0] == "suggest" else ["--rules", "auto"]
             # pylint: disable-next=consider-using-with
             slow = subprocess.Popen(
-                [sys.executable, "-c", "import sys, time\ntime.sleep(2.5)\n"
+                [sys.executable, "-c", "import sys, time\ntime.sleep(4)\n"
                  f"sys.stdout.write({manifest!r})"], stdout=subprocess.PIPE)
             err, _, _ = on_terminal(BIN, *words, "--no-project", "--mesh",
                                     "fsdp:4", *rules, "--manifest", "-",
@@ -128,16 +131,16 @@ class Progress(Case):
             slow.stdout.close()
             slow.wait()
             self.assertIn(f"shardc {words[0]}", frames(err)[0])
-            self.assertIn(", 1 s", frames(err)[0])
+            self.assertRegex(frames(err)[0], r", [1-9]\d* s$")
 
     def test_python_shows_what_is_traced(self):
         code = ("import time\nfrom shardc import progress\n"
                 "with progress.line('tracing a.b:step'):\n"
-                "    time.sleep(2.3)\n")
+                "    time.sleep(3)\n")
         env = {"PYTHONPATH": os.path.join(ROOT, "python")}
         err, _, status = on_terminal(sys.executable, "-c", code, env=env)
         self.assertEqual(status, 0)
-        self.assertEqual(frames(err)[0], "tracing a.b:step, 1 s")
+        self.assertRegex(frames(err)[0], r"^tracing a\.b:step, [1-9]\d* s$")
         self.assertTrue(err.endswith(ERASE))
         done = subprocess.run([sys.executable, "-c", code], check=True,
                               env={**os.environ, **env}, capture_output=True)
