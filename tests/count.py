@@ -2,7 +2,8 @@
 
 Usage: count.py BUILD [BUILD...]. Of a program that ran in several folders, built
 otherwise, the first one's cases are the count, and every failure counts.
-The last line is `N passed, N failed`; exit 1 when any failed or none ran.
+Before the counts stands the end of what each program printed that failed. The
+last line is `N passed, N failed`; exit 1 when any failed or none ran.
 """
 
 import json
@@ -16,6 +17,8 @@ DOCTEST = re.compile(
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.M)
 UNITTEST_BAD = re.compile(r"^FAILED \((.*)\)$", re.M)
 UNITTEST_SKIPPED = re.compile(r"\bskipped=(\d+)")
+# How many lines of a failed program's output are shown.
+SHOWN_LINES = 60
 # The counts that a program prints for recorded cases, family by family.
 RECORDED = re.compile(r": (\d+) passed, (\d+) failed\b")
 
@@ -51,14 +54,24 @@ def counts(entry):
     return (passed if says_counts else 1), failed
 
 
-def ran(build):
-    """(passed, failed) of each test program of one build, by name."""
+def entries_of(build):
+    """What meson recorded of each test program of one build."""
     path = os.path.join(build, "meson-logs", "testlog.json")
     if not os.path.exists(path):
-        return {"no test ran": (0, 1)}
+        return [{"name": "no test ran", "result": "ERROR"}]
     with open(path, encoding="utf-8") as log:
-        entries = [json.loads(line) for line in log]
-    return {entry["name"]: counts(entry) for entry in entries}
+        return [json.loads(line) for line in log]
+
+
+def show_failed(build, entries):
+    """Prints which programs failed, and the end of what they printed."""
+    for entry in entries:
+        if not counts(entry)[1]:
+            continue
+        print(f"failed in {build}: {entry['name']} ({entry['result']})")
+        for stream in ("stdout", "stderr"):
+            for line in (entry.get(stream) or "").splitlines()[-SHOWN_LINES:]:
+                print("    " + line)
 
 
 def total(results):
@@ -67,7 +80,11 @@ def total(results):
 
 
 def main():
-    builds = {build: ran(build) for build in sys.argv[1:]}
+    builds = {}
+    for build in sys.argv[1:]:
+        entries = entries_of(build)
+        show_failed(build, entries)
+        builds[build] = {entry["name"]: counts(entry) for entry in entries}
     once = {}
     for build, programs in builds.items():
         print("{}: {} passed, {} failed".format(

@@ -17,7 +17,8 @@ def entry(result, stdout="", stderr="", name="a"):
 
 
 class Count(unittest.TestCase):
-    def count(self, *builds):
+    def output(self, *builds):
+        """The lines that count.py prints, and its status."""
         with tempfile.TemporaryDirectory() as folder:
             paths = []
             for index, entries in enumerate(builds):
@@ -30,7 +31,11 @@ class Count(unittest.TestCase):
                 paths.append(path)
             run = subprocess.run([sys.executable, COUNT, *paths], check=False,
                                  capture_output=True, text=True)
-        return run.stdout.splitlines()[-1], run.returncode
+        return run.stdout.splitlines(), run.returncode
+
+    def count(self, *builds):
+        lines, status = self.output(*builds)
+        return lines[-1], status
 
     def test_counts(self):
         table = [
@@ -71,6 +76,18 @@ class Count(unittest.TestCase):
                                  capture_output=True, text=True)
         self.assertEqual(run.stdout.splitlines()[-1], "0 passed, 1 failed")
         self.assertEqual(run.returncode, 1)
+
+    def test_what_failed_is_shown_before_the_counts(self):
+        failed = entry("FAIL", DOCTEST, "a reason\nFAILED (failures=1)\n", "b")
+        lines, _ = self.output([entry("OK", "unseen"), failed])
+        text = "\n".join(lines)
+        self.assertIn("b (FAIL)\n", text)
+        self.assertIn("    a reason\n", text)
+        self.assertNotIn("unseen", text)
+        long = entry("FAIL", "\n".join(f"line {i}" for i in range(1000)))
+        lines, _ = self.output([long])
+        self.assertIn("    line 999", lines)
+        self.assertLess(len(lines), 100)
 
     def test_programs_of_other_builds_count_too(self):
         seven = "Ran 7 tests in 0.1s\n\nOK\n"
