@@ -337,7 +337,7 @@ def _activations_digest(data: Mapping[str, Any]) -> str | None:
     """The digest of the activations; None in a plan without them."""
     if "activations" not in data:
         return None
-    covered = ("activations", "activations_stated")
+    covered = ("activations", "activations_stated", "axes")
     whole = _canonical({key: data[key] for key in covered if key in data})
     return "sha256:" + hashlib.sha256(whole.encode()).hexdigest()
 

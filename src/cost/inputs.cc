@@ -527,9 +527,11 @@ std::string LineForAxis(const std::string& axis, bool stated, bool experts) {
          "}` or `axes: {head: " + axis + "}`";
 }
 
-void FindUnknownAxes(const Compiled& compiled, CostInputs& work) {
-  AxisGroup named = compiled.Axes().gathered;
-  const AxisRules& rules = FigureResolver(compiled).axes();
+// `given` are the axis rules as the rules file has them, `rules` those of
+// figures, and `gathered` axes of neither over which weights are gathered.
+void FindUnknownAxes(const AxisRules& given, const AxisRules& rules,
+                     const AxisGroup& gathered, CostInputs& work) {
+  AxisGroup named = gathered;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     const AxisGroup axes = rules.Value(static_cast<AxisRule>(i)).axes;
     named.insert(named.end(), axes.begin(), axes.end());
@@ -543,14 +545,12 @@ void FindUnknownAxes(const Compiled& compiled, CostInputs& work) {
       });
   SetUnknownAxes(
       found,
-      LineForAxis(found[0],
-                  compiled.rules.axes.Given(AxisRule::kBatch).has_value(),
-                  experts),
+      LineForAxis(found[0], given.Given(AxisRule::kBatch).has_value(), experts),
       work);
 }
 
-// The same of a plan, which does not have the axis rules. Its axes of experts
-// are taken for those of their rule (NoteExpertAxes()).
+// The same of a plan that does not state what its axes are for. Its axes of
+// experts are taken for those of their rule (NoteExpertAxes()).
 void FindUnknownAxesOfFile(const ReadPlan& plan, CostInputs& work) {
   AxisGroup named;
   for (const ReadActivation& one : plan.activations) {
@@ -794,7 +794,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
       TakeActivation(out, one.name, one.resolved.spec, one.stated);
     }
   }
-  FindUnknownAxes(compiled, out);
+  FindUnknownAxes(compiled.rules.axes, resolver.axes(), axes.gathered, out);
   NoteIdleAxes(compiled.stage_axis, out);
   if (compiled.manifest.dtype_assumed) out.notes.emplace_back(kDtypeAssumed);
   const std::vector<std::string>& notes = compiled.manifest.notes;
@@ -828,6 +828,38 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
   return out;
 }
 
+namespace {
+
+// Returns the axes of a plan's file as figures take them. Nothing is completed
+// if KV heads are replicated, because the file has only the factors of their
+// axes.
+FigureAxes FigureAxesOf(const ReadPlan& plan) {
+  const auto has_factors = [](const Spec& spec) { return HasSubAxis(spec); };
+  const bool replicated =
+      std::ranges::any_of(plan.params, has_factors, &ReadParam::spec) ||
+      std::ranges::any_of(plan.attention, has_factors, &ReadActivation::spec);
+  if (!plan.axes || replicated) return {};
+  RuleSet rules;
+  rules.axes = plan.axes->rules;
+  return FigureAxesOf(*plan.axes, rules, plan.mesh);
+}
+
+// Takes the specs of attention and of the other activations that follow from
+// the axis rules.
+void TakeCompleted(const Resolver& resolver, Mode mode, CostInputs& work) {
+  for (const AttentionTensor& tensor : AttentionSpecs(resolver, mode, {})) {
+    TakeSpec(work, tensor.name, tensor.resolved.spec);
+  }
+  Findings none;  // Stays empty, because the plan's modes resolve.
+  for (const ActivationSpec& one :
+       ActivationSpecs(resolver, mode, none)
+           .value_or(std::vector<ActivationSpec>{})) {
+    TakeActivation(work, one.name, one.resolved.spec, one.stated);
+  }
+}
+
+}  // namespace
+
 CostInputs MakeCostInputs(const ReadPlan& plan,
                           std::optional<ModelConfig> model, Mode mode) {
   CostInputs out = Empty(plan.mesh, std::move(model), mode);
@@ -854,11 +886,17 @@ CostInputs MakeCostInputs(const ReadPlan& plan,
     }
   }
   out.params = folder.Take();
-  for (const ReadActivation& one : plan.attention) {
-    if (one.mode == mode) TakeSpec(out, one.tensor, one.spec);
+  const FigureAxes axes = FigureAxesOf(plan);
+  out.notes = axes.notes;
+  if (axes.completed) {
+    TakeCompleted(*axes.completed, mode, out);
+  } else {
+    for (const ReadActivation& one : plan.attention) {
+      if (one.mode == mode) TakeSpec(out, one.tensor, one.spec);
+    }
   }
   for (const ReadActivation& one : plan.activations) {
-    if (one.mode != mode) continue;
+    if (one.mode != mode || (axes.completed && !one.stated)) continue;
     TakeActivation(out, one.tensor, one.spec, one.stated);
   }
   std::vector<Spec> specs = {out.key, out.value};
@@ -871,7 +909,13 @@ CostInputs MakeCostInputs(const ReadPlan& plan,
   }
   // DropUnevenHeadsOfFile() removes axes of attention that do not divide the
   // heads. What such axes shard is known, so they are looked for first.
-  FindUnknownAxesOfFile(plan, out);
+  if (plan.axes) {
+    const AxisRules& given = plan.axes->rules;
+    FindUnknownAxes(given, axes.completed ? axes.completed->axes() : given,
+                    axes.gathered, out);
+  } else {
+    FindUnknownAxesOfFile(plan, out);
+  }
   NoteIdleAxes(plan.stages ? plan.stages->axis : "", out);
   DropUnevenHeadsOfFile(out);
   OrientAll(out, separator);

@@ -648,6 +648,14 @@ const AxisText& TextOf(const AxisText (&texts)[kSize], Value value) {
   return texts[static_cast<size_t>(value)];
 }
 
+template <class Value, size_t kSize>
+std::optional<Value> ValueOf(const AxisText (&texts)[kSize],
+                             std::string_view word) {
+  const auto* const at = std::ranges::find(texts, word, &AxisText::word);
+  if (at == std::end(texts)) return std::nullopt;
+  return static_cast<Value>(at - std::begin(texts));
+}
+
 }  // namespace
 
 std::string_view AxisUseText(AxisUse use) { return TextOf(kUses, use).text; }
@@ -663,6 +671,16 @@ std::string_view AxisTokensWord(AxisTokens tokens) {
 }
 std::string_view AxisEvidenceWord(AxisEvidence evidence) {
   return TextOf(kEvidence, evidence).word;
+}
+
+std::optional<AxisUse> ParseAxisUse(std::string_view word) {
+  return ValueOf<AxisUse>(kUses, word);
+}
+std::optional<AxisTokens> ParseAxisTokens(std::string_view word) {
+  return ValueOf<AxisTokens>(kTokens, word);
+}
+std::optional<AxisEvidence> ParseAxisEvidence(std::string_view word) {
+  return ValueOf<AxisEvidence>(kEvidence, word);
 }
 
 std::span<const AxisName> PublishedAxisNames() { return kNames; }

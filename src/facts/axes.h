@@ -72,6 +72,10 @@ std::string_view AxisEvidenceText(AxisEvidence evidence);
 std::string_view AxisUseWord(AxisUse use);
 std::string_view AxisTokensWord(AxisTokens tokens);
 std::string_view AxisEvidenceWord(AxisEvidence evidence);
+// Return the value of such a word; nullopt for another text.
+std::optional<AxisUse> ParseAxisUse(std::string_view word);
+std::optional<AxisTokens> ParseAxisTokens(std::string_view word);
+std::optional<AxisEvidence> ParseAxisEvidence(std::string_view word);
 
 struct AxisFacts {
   std::string axis;

@@ -191,7 +191,8 @@ FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                     std::string("the committed ") +
                         (kind == Committed::kStep ? "step program" : "plan") +
                         " has the meaning that the inputs give in another "
-                        "spelling: order, spacing or `source` differ",
+                        "spelling: order, spacing, `source` or what an "
+                        "earlier version left out",
                     Level::kNote, "`shardc plan --write-locked` rewrites it")};
   }
   const std::string help =

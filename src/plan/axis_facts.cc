@@ -73,30 +73,36 @@ bool AreAllNamed(const Compiled& compiled) {
   });
 }
 
-FigureAxes FigureAxesOf(const Compiled& compiled) {
+}  // namespace
+
+PlanAxes PlanAxesOf(const Compiled& compiled) {
+  PlanAxes out{.rules = compiled.rules.axes};
+  if (!AreAllNamed(compiled)) out.facts = AxisFactsOf(compiled);
+  return out;
+}
+
+FigureAxes FigureAxesOf(const PlanAxes& axes, const RuleSet& rules,
+                        const Mesh& mesh) {
   FigureAxes out;
-  if (AreAllNamed(compiled)) return out;
-  const AxisRules& stated = compiled.rules.axes;
-  const std::vector<AxisFacts> facts = AxisFactsOf(compiled);
-  for (const AxisFacts& one : facts) {
+  for (const AxisFacts& one : axes.facts) {
     if (one.tokens == AxisTokens::kSame && one.use == AxisUse::kGathered &&
         one.tokens_evidence == AxisEvidence::kStated) {
       out.gathered.push_back(one.axis);
     }
   }
-  RuleSet rules = compiled.rules;
-  rules.axes = CompletedAxes(stated, facts);
-  if (rules.axes == stated) return out;
+  RuleSet completed = rules;
+  completed.axes = CompletedAxes(axes.rules, axes.facts);
+  if (completed.axes == axes.rules) return out;
   Findings unreported;  // The rules have been resolved before.
-  out.completed = Resolver::Make(rules, compiled.mesh, unreported);
-  if (out.completed) out.notes = NotesOfCompleted(stated, facts);
+  out.completed = Resolver::Make(completed, mesh, unreported);
+  if (out.completed) out.notes = NotesOfCompleted(axes.rules, axes.facts);
   return out;
 }
 
-}  // namespace
-
 const FigureAxes& TargetAxes::Of(const Compiled& compiled) {
-  std::call_once(once_, [&] { axes_ = FigureAxesOf(compiled); });
+  std::call_once(once_, [&] {
+    axes_ = FigureAxesOf(compiled.plan.axes, compiled.rules, compiled.mesh);
+  });
   return axes_;
 }
 

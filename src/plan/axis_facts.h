@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "facts/axes.h"
+#include "model/mesh.h"
+#include "model/rules.h"
 #include "plan/compile.h"
+#include "plan/plan_axes.h"
 #include "program/facts.h"
 #include "resolve/resolve.h"
 
@@ -28,6 +31,9 @@ struct TracedParams {
 std::vector<AxisFacts> AxisFactsOf(const Compiled& compiled,
                                    const TracedParams& traced = {});
 
+// Returns what the plan states about the axes of its mesh.
+PlanAxes PlanAxesOf(const Compiled& compiled);
+
 // The axes as figures take them. If the rules do not say what all axes are for,
 // their axis rules are completed (CompletedAxes() in facts/axes.h).
 struct FigureAxes {
@@ -38,6 +44,11 @@ struct FigureAxes {
   // gathered. No axis rule has them.
   AxisGroup gathered;
 };
+
+// Returns the axes of a plan as figures take them. `rules` has the axis rules
+// of `axes`, and may have other members that a resolver reads.
+FigureAxes FigureAxesOf(const PlanAxes& axes, const RuleSet& rules,
+                        const Mesh& mesh);
 
 // Those of one compiled target. They are found at the first call, and several
 // threads may call Of() at the same time. All calls must have the same target.

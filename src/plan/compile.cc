@@ -645,6 +645,7 @@ std::unique_ptr<Compiled> CompileWith(Mesh mesh, RuleSet rules,
       findings.errors() > before) {
     return nullptr;
   }
+  compiled->plan.axes = PlanAxesOf(*compiled);
   return compiled;
 }
 

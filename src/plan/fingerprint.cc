@@ -359,6 +359,7 @@ std::string ActivationsDigest(const Plan& plan) {
   json.BeginObject();
   WriteActivations(json, "activations", plan.activations);
   WriteStatedActivations(json, plan);
+  json.Member("axes", WrittenBy(WritePlanAxes, plan.axes));
   json.EndObject();
   return "sha256:" + digest.Hex();
 }

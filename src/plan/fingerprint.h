@@ -41,9 +41,10 @@ std::string Fingerprint(const Plan& plan);
 // specs the rules state. Writes nothing if there are none. The plan must have
 // activations.
 void WriteStatedActivations(JsonWriter& json, const Plan& plan);
-// Returns "sha256:" and the hexadecimal digest of the activations. The
-// fingerprint does not cover those that follow from the axis rules, so it is
-// the same as without them; the digest shows whether they were edited.
+// Returns "sha256:" and the hexadecimal digest of the activations and of what
+// the axes are for. The fingerprint does not cover what follows from the axis
+// rules, so it is the same as without it; the digest shows whether it was
+// edited.
 std::string ActivationsDigest(const Plan& plan);
 
 // Writes the member "placement" of a parameter that is placed, which means that

@@ -21,6 +21,7 @@
 #include "model/mesh.h"
 #include "model/rules.h"
 #include "plan/kv_layout.h"
+#include "plan/plan_axes.h"
 #include "plan/plan_stages.h"
 #include "resolve/resolve.h"
 #include "source/text_order.h"
@@ -135,6 +136,7 @@ struct PlanSummary {
 
 struct Plan {
   Mesh mesh;
+  PlanAxes axes;            // What the axes of the mesh are for.
   std::vector<Mode> modes;  // The requested modes, in the order of kAllModes.
   std::vector<PlannedRule> rules;
   std::vector<TensorType> types;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "model/manifest.h"
+#include "plan/plan_axes.h"
 #include "plan/stage_units.h"
 #include "source/json_form.h"
 #include "source/list.h"
@@ -482,6 +483,10 @@ std::optional<ReadPlan> ReadMembers(const JsonValue& root, Findings& findings) {
     auto kinds = ReadKv(*kv, findings);
     if (!kinds) return std::nullopt;
     plan.kv = std::move(*kinds);
+  }
+  if (const auto axes = root.Find("axes")) {
+    plan.axes = ReadPlanAxes(*axes, plan.mesh, findings);
+    if (!plan.axes) return std::nullopt;
   }
   for (const JsonValue rule : MemberOrNull(root, "rules").items()) {
     plan.rules.push_back({StringOf(MemberOrNull(rule, "match")),

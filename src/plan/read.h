@@ -20,6 +20,7 @@
 #include "model/mesh.h"
 #include "model/rules.h"
 #include "plan/kv_layout.h"
+#include "plan/plan_axes.h"
 #include "plan/plan_stages.h"
 #include "source/finding.h"
 #include "source/json.h"
@@ -105,6 +106,9 @@ struct ReadPlan {
   std::vector<ReadActivation> activations;
   // What the layers keep for each request; empty if the plan does not state it.
   std::vector<KvKind> kv;
+  // What the axes of the mesh are for; nullopt if the plan does not state it,
+  // as those do not that an earlier shardc wrote.
+  std::optional<PlanAxes> axes;
   // What the description of the model's family states about parameters. A plan
   // does not have it: it is null unless a config.json is given as well.
   std::shared_ptr<const program::Facts> described;

@@ -152,7 +152,8 @@ std::string ActivationsDigestOf(const JsonValue& root) {
   Sha256Sink digest;
   JsonWriter json(digest, JsonStyle::kCanonical);
   json.BeginObject();
-  for (const std::string_view key : {"activations", "activations_stated"}) {
+  for (const std::string_view key :
+       {"activations", "activations_stated", "axes"}) {
     const auto value = root.Find(key);
     if (value) json.Member(key, WrittenBy(WriteCanonical, *value));
   }

@@ -387,12 +387,26 @@ class CostTest(Case):
     TENSORS = ("model", "tensor", "mp", "tp")
 
     def cost(self, mesh, text):
+        """The costs of the inputs, which are also those of their plan's file."""
         self.write("r.yaml", text)
-        got = run("cost", "--no-project", "--mesh", mesh, "--rules", "r.yaml",
-                  "--manifest", "m.json", "--model", "config.json", "--batch",
-                  "16", "--seq", "128", "--format", "json", cwd=self.folder)
-        self.assertIn(got.rc, (0, 1), got.err)
-        return got.json()
+        inputs = ["--no-project", "--mesh", mesh, "--rules", "r.yaml",
+                  "--manifest", "m.json"]
+        work = ["--model", "config.json", "--batch", "16", "--seq", "128",
+                "--format", "json"]
+        made = run("plan", *inputs, "--model", "config.json", "-o",
+                   "plan.json", cwd=self.folder)
+        self.assertIn(made.rc, (0, 1), made.err)
+        both = []
+        for source in (inputs, ["--plan", "plan.json"]):
+            got = run("cost", *source, *work, cwd=self.folder)
+            self.assertIn(got.rc, (0, 1), got.err)
+            both.append(got.json())
+        for part in ("memory", "communication", "not_known"):
+            self.assertEqual(both[0][part], both[1][part])
+        taken = [[one for one in cost["assumptions"] if "axis" in one]
+                 for cost in both]
+        self.assertEqual(*taken)
+        return both[0]
 
     def test_published_names_have_the_figures_of_a_statement(self):
         for batch in self.BATCHES:

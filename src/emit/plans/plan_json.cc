@@ -247,6 +247,7 @@ void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
         if (!plan.activations.empty()) {
           WriteActivations(json, "activations", plan.activations);
           WriteStatedActivations(json, plan);
+          json.Member("axes", WrittenBy(WritePlanAxes, plan.axes));
           json.Member("activations_digest", ActivationsDigest(plan));
           WriteActivationCorrections(json, "activation_corrections",
                                      plan.activations);

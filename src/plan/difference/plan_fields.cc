@@ -421,9 +421,18 @@ void CompareRemainingFields(const PlanJson& before, const PlanJson& after,
   if (kv_before != kv_after && kv_before != "absent" && kv_after != "absent") {
     AddValue(to, before.PlaceOf("kv"), "kv", "`kv`", kv_before, kv_after);
   }
-  // Earlier versions wrote no activations. Those that follow from the axis
-  // rules are no difference then.
+  // What the axes are for shows in the specs, unless only figures use it.
+  const std::string axes_before = MemberText(before.members, "axes", "absent");
+  const std::string axes_after = MemberText(after.members, "axes", "absent");
+  if (to.fields.empty() && axes_before != axes_after &&
+      axes_before != "absent" && axes_after != "absent") {
+    AddValue(to, before.PlaceOf("axes"), "axes", "`axes`", axes_before,
+             axes_after);
+  }
+  // Earlier versions wrote no activations, and not what the axes are for. What
+  // follows from the axis rules is no difference then.
   const auto is_derived = [&](std::string_view name) {
+    if (name == "axes") return true;
     const bool stated = before.members.contains("activations_stated") ||
                         after.members.contains("activations_stated");
     const bool both = before.members.contains("activations") &&
