@@ -487,6 +487,14 @@ def _of_user(error: Exception, what: str) -> FileError:
     text = text if len(text) <= 2000 else text[:2000] + " ..."
     kind = type(error).__name__
     module, _, name = what.partition(":")
+    if isinstance(error, TypeError) and not frames and name:
+        return FileError(
+            where, f"`{what}` is called without arguments: {text}",
+            "write a function without arguments that returns what it needs: "
+            "`(function, params, batch)` for shardc.program, a model or its "
+            "parameters for shardc.manifest",
+            "usage",
+        )  # fmt: skip
     return FileError(
         where, f"`{what}` raises {kind}{': ' if text else ''}{text}",
         f"`python3 -c 'import {module}; {module}.{name}()'` prints the traceback"

@@ -34,7 +34,9 @@ def jax_mesh(plan: PlanData, devices: Iterable[Any] | None = None) -> Mesh:
                 + (
                     f": pass devices=jax.devices()[:{plan.mesh.devices}]"
                     if len(devices) > plan.mesh.devices
-                    else ""
+                    else "; to simulate them on the CPU, start Python with "
+                    "XLA_FLAGS=--xla_force_host_platform_device_count="
+                    f"{plan.mesh.devices}"
                 )
             )
     elif len(devices) != plan.mesh.devices:

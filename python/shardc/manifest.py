@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import difflib
 import importlib
 import inspect
 import json
@@ -379,12 +380,31 @@ def imported(text: str) -> Any:
     module, colon, name = text.partition(":")
     if not colon:
         raise ManifestError("write MODULE:FACTORY, such as my_models.llama:build")
+    if module.endswith(".py"):
+        written = module[:-3].replace(os.sep, ".").lstrip(".")
+        raise ManifestError(f"write the module's name: {written}:{name}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     found: Any = importlib.import_module(module)
     for part in name.split("."):
+        if not hasattr(found, part):
+            raise ManifestError(f"`{module}` has no `{part}`{_near(part, found)}")
         found = getattr(found, part)
     return found
+
+
+def _near(name: str, module: Any) -> str:
+    """What may be meant, of the functions that the module defines itself."""
+    own = [
+        one
+        for one, value in vars(module).items()
+        if callable(value)
+        and getattr(value, "__module__", None) == getattr(module, "__name__", "")
+    ]
+    near = difflib.get_close_matches(name, own, n=1)
+    if near:
+        return f"; did you mean `{near[0]}`?"
+    return f"; it defines {', '.join(map('`{}`'.format, own[:8]))}" if own else ""
 
 
 def is_factory(x: Any) -> bool:

@@ -521,7 +521,8 @@ class Manifest(unittest.TestCase):
                     "    return N(shape=s, dtype=N(name='bfloat16'))\n"
                     "def build():\n"
                     "    return {'layers': [{'w': array(4, 2)}]}\n"
-                    "def nothing():\n    return {}\n")
+                    "def nothing():\n    return {}\n"
+                    "def init(key):\n    return {}\n")
             out = os.path.join(folder, "manifest.json")
 
             def main(*arguments, status=0):
@@ -543,7 +544,14 @@ class Manifest(unittest.TestCase):
                 mesh="tp:2", manifest=out, rules=self.rules(folder))
             self.assertEqual(plan["layers/0/w"].spec(), ("tp", None))
             for wrong, said in (("models", "write MODULE:FACTORY"),
-                                ("models:none", "none"),
+                                ("models:none", "`models` has no `none`; it "
+                                 "defines `array`, `build`, `nothing`, `init`"),
+                                ("models:biuld", "did you mean `build`?"),
+                                ("models.py:build", "write the module's name: "
+                                 "models:build"),
+                                ("models:init", "is called without arguments: "),
+                                ("models:init", "`(function, params, batch)` "
+                                 "for shardc.program, a model"),
                                 ("nowhere:build", "nowhere"),
                                 ("models:nothing", "gives no arrays")):
                 self.assertIn(said, main(wrong, status=2).stderr)

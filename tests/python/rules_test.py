@@ -542,7 +542,8 @@ class Command(unittest.TestCase):
                     (["models:build", "--shardings", "models:PAIRS",
                       "--mesh-out", "mesh.yaml"], "the model declares no mesh"),
                     (["models:build", "--mesh", "tp"], "`tp` is no mesh"),
-                    (["models:none"], "has no attribute 'none'"),
+                    (["models:none"], "`models` has no `none`; "
+                     "it defines"),
                     (["models"], "write MODULE:FACTORY")):
                 done = self.run_in(folder, *arguments)
                 self.assertEqual(done.returncode, 2, done.stderr)
