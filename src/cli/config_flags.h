@@ -7,7 +7,9 @@
 
 #include "cli/command.h"
 #include "source/finding.h"
+#include "source/source.h"
 #include "systems/deployment.h"
+#include "systems/system.h"
 
 namespace shardc::cli {
 
@@ -19,6 +21,11 @@ struct ConfigFlags {
 std::optional<systems::Deployment> DeployFlags(const ConfigFlags& flags,
                                                bool lenient,
                                                Findings& findings);
+
+// Returns the system whose configuration the file has; null if it has none.
+// What cannot be read is a finding.
+const systems::System* SystemOfFile(const SourceRef& source,
+                                    Findings& findings);
 
 // Returns the names of all systems.
 Strings SystemNames();

@@ -288,6 +288,18 @@ int RunShow(const ShowCommand& command, const Common& common,
   const Draw draw = FindPicture(command.what, findings);
   const auto style = StyleOf(command.style, common, findings);
   if (draw == nullptr || !style) return kFailed;
+  if (!command.param.empty() && draw != DrawLayout) {
+    // A word with a `.` or a `/` may be the name of a plan that is missing.
+    const bool file = command.param.find_first_of("./") != std::string::npos &&
+                      !IsThere(command.param, nullptr);
+    findings.Add(file ? code::kMissing : code::kUsage, {},
+                 file ? "there is no file " + ShortQuote(command.param)
+                      : ShortQuote(command.param) + " has no effect on " +
+                            Quote(command.what),
+                 file ? "give a plan, which `shardc plan -o FILE` writes"
+                      : "only `shardc show layout` draws one parameter");
+    return kFailed;
+  }
   const auto target =
       TargetOrPlan(command.flags.inputs, command.plan, findings);
   if (!target) return kFailed;

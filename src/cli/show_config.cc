@@ -32,12 +32,8 @@ std::string SystemOf(const std::string& file, Findings& findings) {
   const SourceRef source = ReadSource(file, findings);
   if (source == nullptr) return {};
   Findings own;
-  const auto texts = systems::ReadConfigTexts(source, own);
-  for (const systems::ConfigText& text : texts) {
-    for (const systems::System& system : systems::Systems()) {
-      if (systems::IsOf(system, text)) return system.name;
-    }
-  }
+  const systems::System* const system = SystemOfFile(source, own);
+  if (system != nullptr) return system->name;
   if (own.HasErrors()) {
     findings.Append(std::move(own));
   } else {
@@ -151,6 +147,17 @@ std::optional<systems::Deployment> DeployFlags(const ConfigFlags& flags,
   origin.manifest = flags.manifest;
   origin.families = flags.families;
   return DeployFile(origin, lenient, findings);
+}
+
+const systems::System* SystemOfFile(const SourceRef& source,
+                                    Findings& findings) {
+  for (const systems::ConfigText& text :
+       systems::ReadConfigTexts(source, findings)) {
+    for (const systems::System& system : systems::Systems()) {
+      if (systems::IsOf(system, text)) return &system;
+    }
+  }
+  return nullptr;
 }
 
 Strings SystemNames() {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "cli/config_flags.h"
 #include "model/name.h"
 #include "parse/mesh.h"
 #include "source/file.h"
@@ -21,7 +22,9 @@
 #include "source/list.h"
 #include "source/other_words.h"
 #include "source/size.h"
+#include "source/source.h"
 #include "source/wording.h"
+#include "systems/system.h"
 
 namespace shardc::cli {
 namespace {
@@ -473,6 +476,12 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
     out.help = advice;
     return out;
   }
+  if (flag == "--program" && Has(options, "--manifest")) {
+    out.help =
+        "write `--manifest FILE`: the parameters of a traced program are read "
+        "from it";
+    return out;
+  }
   if (const std::string same = SameLetter(flag, options); !same.empty()) {
     out.help = same;
     return out;
@@ -611,6 +620,17 @@ void NameMistakenFiles(std::span<const GivenFile> files,
   }
 }
 
+// Returns the title of the training or serving system whose configuration the
+// file has; an empty text if it has none.
+std::string SystemWith(const std::string& file) {
+  if (Recognise(file).sure || !IsThere(file, nullptr)) return {};
+  Findings unread;
+  const SourceRef source = ReadSource(file, unread);
+  if (source == nullptr) return {};
+  const systems::System* const system = SystemOfFile(source, unread);
+  return system != nullptr ? system->title : std::string();
+}
+
 StrayWord AboutStray(const std::string& word, const Command& command,
                      std::span<const Option> options) {
   if (word.starts_with('-') && word.size() > 1) {
@@ -655,12 +675,6 @@ StrayWord AboutStray(const std::string& word, const Command& command,
                " '[BATCH, SEQ, EMBED]'`";
     return out;
   }
-  if (!seconds.empty() && Recognise(word).flags.empty()) {
-    out.help = "the commands are " + ListInWords(seconds, [&](const auto& one) {
-                 return "`shardc " + prefix + one + "`";
-               });
-    return out;
-  }
   if (word.find('.') != std::string::npos && !IsThere(word, nullptr)) {
     out.message = "there is no file " + ShortQuote(word);
     Findings missing;
@@ -668,6 +682,20 @@ StrayWord AboutStray(const std::string& word, const Command& command,
     for (const Finding& one : missing.all()) {
       if (!one.help.empty()) out.help = one.help;
     }
+    return out;
+  }
+  if (!seconds.empty() && Recognise(word).flags.empty()) {
+    out.help = "the commands are " + ListInWords(seconds, [&](const auto& one) {
+                 return "`shardc " + prefix + one + "`";
+               });
+    return out;
+  }
+  if (const std::string name = SystemWith(word); !name.empty()) {
+    out.message = ShortQuote(word) + " is a configuration of " + name +
+                  ", which " + Quote(command.name) + " does not take";
+    out.help = "`shardc show config " + word +
+               "` checks it and prints what each rank holds; `shardc check` "
+               "without arguments finds those of a folder";
     return out;
   }
   for (const std::string_view flag : Recognise(word).flags) {

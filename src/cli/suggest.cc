@@ -79,8 +79,10 @@ std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
   SuggestInputs out;
   const bool choose = !IsNamed(target.mesh) && !flags.inputs.devices.empty();
   if (choose && traced != nullptr) {
-    findings.Add(code::kUsage, {}, "`--program` needs a mesh",
-                 "write it with `--mesh`, such as `--mesh fsdp:4,tp:2`");
+    findings.Add(
+        code::kUsage, {}, "`--program` needs a mesh",
+        "write it with `--mesh`, such as `--mesh fsdp:4,tp:2`; `shardc "
+        "search --program FILE --devices N` compares meshes");
     return std::nullopt;
   }
   std::optional<Mesh> mesh;

@@ -520,6 +520,11 @@ std::string HelpForOtherFile(const JsonValue& config) {
       schema->string().starts_with("shardc.plan/")) {
     return "this is a plan, which is given with `--plan`";
   }
+  if (schema && schema->IsString() &&
+      schema->string().starts_with("shardc.program/")) {
+    return "this is a traced program, whose parameters are given with "
+           "`--manifest`, and all of it with `--program`";
+  }
   for (const std::string_view key :
        {"weight_map", "parameters", "params", "tensors"}) {
     if (!config.Find(key)) continue;

@@ -102,7 +102,8 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
     findings.Add(
         code::kUsage, RulesPlace("auto"), "no pack knows the manifest's names",
         "`shardc suggest` proposes rules for these names: run it with the same "
-        "`--mesh`, `--manifest` and `--model`, and `-o rules.yaml`; a pack to "
+        "`--mesh`, `--manifest`, `--program` and `--model`, and `-o "
+        "rules.yaml`; a pack to "
         "start from is printed by `shardc show rules --rules builtin:llama/" +
             std::string(flax ? "flax" : "hf") + " --format yaml`");
   }

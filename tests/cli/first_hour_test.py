@@ -14,6 +14,8 @@ CONFIG = os.path.join(TESTDATA, "configs", "llama-3-8b.config.json")
 MESH = ("--mesh", "fsdp:4,tp:2")
 PACK = ("--rules", "builtin:llama", "--no-project")
 NORM = "model.norm.weight"
+PROGRAM = os.path.join(ROOT, "examples", "jax", "own_names.program.json.gz")
+SCRIPT = os.path.join(TESTDATA, "systems", "vllm-tp4", "serve.sh")
 TREE = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
 
 GPT = {"h.0.attn.c_attn.weight": [768, 2304],
@@ -116,6 +118,19 @@ class FirstHour(Case):
                 (["plan", "--dry-run"], "`--diff` prints what would change"),
                 (["verify", "step", *MESH, *PACK, "--manifest", TREE],
                  "give the model's config.json: `--model config.json`"),
+                (["plan", "--program", "p.json"], "write `--manifest FILE`: the "
+                 "parameters of a traced program"),
+                (["plan", *MESH, *PACK, "--model", PROGRAM], "this is a traced "
+                 "program, whose parameters are given with `--manifest`"),
+                (["suggest", "--program", PROGRAM, "--devices", "8"],
+                 "`shardc search --program FILE --devices N` compares meshes"),
+                (["plan", *MESH, "--rules", "auto", "--manifest", PROGRAM],
+                 "`--mesh`, `--manifest`, `--program` and `--model`"),
+                (["show", "memory", "lost.json"], "no file `lost.json`"),
+                (["show", "layout", NORM, "lost.json"], "no file `lost.json`"),
+                (["show", "memory", "norm", *MESH, *PACK, "--model", CONFIG],
+                 "`norm` has no effect on `memory`"),
+                (["check", SCRIPT], "`shardc show config "),
                 (["plan", *MESH, *PACK], "`--model config.json`")):
             with self.subTest(words):
                 result = self.check(run(*words, cwd=self.folder), 2)
