@@ -21,9 +21,11 @@
 #include "cli/check_targets.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/compared_program.h"
 #include "cli/file_set.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/program_plan.h"
 #include "cli/suggested.h"
 #include "cli/version.h"
 #include "emit/emit.h"
@@ -34,6 +36,9 @@
 #include "parse/project.h"
 #include "plan/kv_layout.h"
 #include "plan/mesh_purposes.h"
+#include "program/facts.h"
+#include "program/read.h"
+#include "source/config_codes.h"
 #include "source/digest.h"
 #include "source/file.h"
 #include "source/finding.h"
@@ -101,10 +106,11 @@ SourceRef ReadOwnProgram(Findings& findings) {
 
 // Writes a CI workflow for GitHub that checks a project. The workflow installs
 // the wheel of this version from the Python package index, and then runs the
-// command `check --locked`. The workflow of a released program contains the
-// SHA-256 digest of that program, and refuses a wheel whose program has another
-// digest. No release has the digest of a local build: its workflow only names
-// the digest in a comment. Actions are pinned by commit.
+// command `check`, with `--locked` if the project has committed plans. The
+// workflow of a released program contains the SHA-256 digest of that program,
+// and refuses a wheel whose program has another digest. No release has the
+// digest of a local build: its workflow only names the digest in a comment.
+// Actions are pinned by commit.
 //
 // A project may be a subfolder of a repository that already has a workflow
 // shardc.yaml. The new file is then named after the project. For example, for
@@ -155,9 +161,12 @@ constexpr std::string_view kCompare = R"(
           echo "$SHARDC_SHA256  $RUNNER_TEMP/shardc/bin/shardc" |
             sha256sum --check --strict)";
 
-constexpr std::string_view kCheck = R"(
+// With `--locked` for a project that has committed plans.
+constexpr std::string_view kBeforeLocked = R"(
       - name: Check
-        run: '"$RUNNER_TEMP/shardc/bin/shardc" check --locked --format github'
+        run: '"$RUNNER_TEMP/shardc/bin/shardc" check )";
+
+constexpr std::string_view kAfterLocked = R"(--format github'
 )";
 
 // GitHub's runner with the processor that this program is for, whose wheel has
@@ -185,9 +194,14 @@ std::string LiteralText(const std::string& text) {
   return "${{ '" + quoted + "' }}";
 }
 
+// Whether a project has committed plans, or follows the configurations of other
+// systems.
+enum class ProjectKind : uint8_t { kCommitted, kFollowing };
+
 // Returns the workflow file. `folder` is the project's folder, relative to the
 // repository's root; empty for the root itself.
-std::string WorkflowText(const std::string& digest, const std::string& folder) {
+std::string WorkflowText(const std::string& digest, ProjectKind kind,
+                         const std::string& folder) {
   std::string text(kPurpose);
   text += kIsRelease ? kOfRelease : kOfLocalBuild;
   if (!kIsRelease) text += digest + "\n";
@@ -200,7 +214,9 @@ std::string WorkflowText(const std::string& digest, const std::string& folder) {
   text += kInstall;
   text += kVersion;
   if (kIsRelease) text += kCompare;
-  text += kCheck;
+  text += kBeforeLocked;
+  if (kind == ProjectKind::kCommitted) text += "--locked ";
+  text += kAfterLocked;
   if (folder.empty() || folder == ".") return text;
   return text +
          "        working-directory: " + JsonString(LiteralText(folder)) + "\n";
@@ -212,7 +228,7 @@ std::string WorkflowText(const std::string& digest, const std::string& folder) {
 // file of this program cannot be read, because the workflow contains its
 // digest.
 std::optional<NewFile> CheckWorkflow(const std::string& folder,
-                                     const std::string& name,
+                                     const std::string& name, ProjectKind kind,
                                      Findings& findings) {
   const auto digest = OwnDigest(findings);
   if (!digest) return std::nullopt;
@@ -221,7 +237,8 @@ std::optional<NewFile> CheckWorkflow(const std::string& folder,
   const std::string found = RepositoryRoot(folder);
   const fs::path root = found.empty() ? here : fs::path(found);
   if (here.parent_path() == (root / "").parent_path()) {
-    return NewFile{".github/workflows/shardc.yaml", WorkflowText(*digest, "")};
+    return NewFile{".github/workflows/shardc.yaml",
+                   WorkflowText(*digest, kind, "")};
   }
   const fs::path workflows = root / ".github" / "workflows";
   fs::path file = workflows / "shardc.yaml";
@@ -231,7 +248,7 @@ std::optional<NewFile> CheckWorkflow(const std::string& folder,
   }
   const std::string below =
       here.parent_path().lexically_relative(root / "").generic_string();
-  return NewFile{file.string(), WorkflowText(*digest, below)};
+  return NewFile{file.string(), WorkflowText(*digest, kind, below)};
 }
 
 namespace fs = std::filesystem;
@@ -251,6 +268,8 @@ struct InitInputs {
   std::string manifest_path;
   std::optional<ModelConfig> model;
   std::string model_path;
+  // The program of the user's function, if the parameters are its own.
+  std::optional<program::TracedProgram> traced;
 };
 
 bool IsConfig(const std::string& path) { return path.ends_with("config.json"); }
@@ -276,8 +295,8 @@ std::string NameOf(const std::string& source) {
     const fs::path full = fs::absolute(path).lexically_normal();
     name = stem.empty() ? full.parent_path().filename().string() : stem;
   }
-  for (const std::string_view end :
-       {".gz", ".json", ".header", ".safetensors", ".index", ".manifest"}) {
+  for (const std::string_view end : {".gz", ".json", ".header", ".safetensors",
+                                     ".index", ".manifest", ".program"}) {
     if (name.ends_with(end)) name.resize(name.size() - end.size());
   }
   if (name == "." || name == "..") {
@@ -386,6 +405,12 @@ std::optional<InitInputs> ReadInputs(const InitFlags& flags,
   out.manifest = std::move(*manifest);
   const bool file = !tree.empty() && !fs::is_directory(tree, error);
   if (file && !tree.ends_with(".safetensors")) out.manifest_path = tree;
+  if (!file) return out;
+  const SourceRef text = ReadSource(tree, findings);
+  if (text == nullptr) return std::nullopt;
+  if (!program::IsProgram(text)) return out;
+  out.traced = ReadTracedFile(tree, findings);
+  if (!out.traced) return std::nullopt;
   return out;
 }
 
@@ -475,7 +500,15 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
       return out;
     }
   }
-  const auto made = SuggestFor(inputs.manifest, mesh, inputs.model, preferences,
+  suggest::Preferences preferred = preferences;
+  if (inputs.traced) {
+    preferred.traced = &*inputs.traced;
+    preferred.tensor_factors =
+        FactorSearch(*inputs.traced, mesh, inputs.manifest)
+            .Cheapest(preferred.divides_parts)
+            .factors;
+  }
+  const auto made = SuggestFor(inputs.manifest, mesh, inputs.model, preferred,
                                common, "rules.yaml");
   PrintMessage(common, UnknownText(made) + UndecidedText(made));
   if (!made.Good()) {
@@ -517,7 +550,8 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
   out.push_back({plan, TextOf([&](Sink& sink) {
                    WritePlanJson(rules.compiled->plan, {}, sink);
                  })});
-  auto workflow = CheckWorkflow(flags.folder, inputs.name, findings);
+  auto workflow = CheckWorkflow(flags.folder, inputs.name,
+                                ProjectKind::kCommitted, findings);
   if (!workflow) return {};
   out.push_back(std::move(*workflow));
   // The project file is written last, so that it exists only if all other files
@@ -600,8 +634,10 @@ void WriteDoneJson(const Strings& paths, const InitInputs& inputs,
 }
 
 // Writes a project whose targets follow the configurations of other systems
-// that the folder has. A configuration from which no plan follows yet is a
-// comment with the reason.
+// that the folder has, and the workflow that checks it. A configuration that
+// its system refuses is a target too, so that `check` fails until it is
+// corrected. Another one from which no plan follows yet is a comment with the
+// reason, which is printed as well.
 int InitFromConfigs(const InitFlags& flags, const Common& common,
                     Findings& findings) {
   if (common.format == "json") {
@@ -611,7 +647,7 @@ int InitFromConfigs(const InitFlags& flags, const Common& common,
     return kFailed;
   }
   const FoundConfigs found = FindConfigs(flags.folder);
-  std::string targets, comments;
+  std::string targets, comments, messages;
   std::set<std::string> names, files_of_commands;
   int64_t count = 0;
   for (const FoundConfig& one : found.configs) {
@@ -633,6 +669,9 @@ int InitFromConfigs(const InitFlags& flags, const Common& common,
     const bool planned = deployment && !own.HasErrors() &&
                          deployment->manifest &&
                          systems::RulesOf(*deployment, own).has_value();
+    const bool refused = std::ranges::any_of(own.all(), [](const Finding& it) {
+      return it.code == &code::kConfigRefused;
+    });
     const std::string base =
         NameOf(fs::path(one.file).stem().string() +
                (one.symbol.empty() ? std::string() : "-" + one.symbol));
@@ -648,15 +687,18 @@ int InitFromConfigs(const InitFlags& flags, const Common& common,
         (one.symbol.empty() ? std::string()
                             : ", symbol: " + JsonString(one.symbol)) +
         "}\n";
-    if (planned) {
+    if (planned || refused) {
       targets += "  " + text + from;
       ++count;
-      continue;
     }
+    if (planned) continue;
     const std::string why =
         own.HasErrors() ? own.all().front().message
         : deployment ? "what a rank holds is not known: " + deployment->no_model
                      : "its ranks are not known";
+    messages += (refused ? "refused     " : "left out    ") +
+                Printable(one.file) + ": " + Printable(why) + "\n";
+    if (refused) continue;
     comments += "#   Not planned yet: " + Printable(why) + "\n#   " + text +
                 "# " + from;
   }
@@ -671,17 +713,26 @@ int InitFromConfigs(const InitFlags& flags, const Common& common,
                        "`--devices N` gives the number of devices");
     return kFailed;
   }
+  const auto workflow = CheckWorkflow(flags.folder, NameOf(flags.folder + "/."),
+                                      ProjectKind::kFollowing, findings);
+  if (!workflow) return kFailed;
   const std::vector<NewFile> files = {
+      *workflow,
       {"shardc.yaml",
        "# Each target follows the configuration of another system. `shardc "
        "check` checks what runs.\nversion: 1\ntargets:\n" +
            targets + comments}};
+  if (!AllAreNew(flags.folder, files, findings)) return kFailed;
   NewFileWriter writer(flags.folder);
   if (!writer.Write(files, findings)) return kFailed;
+  const Strings paths = WrittenPaths(flags, files);
   const auto print = [&](Sink& out) {
-    out.Append("wrote       " + Printable(WrittenPaths(flags, files).front()) +
-               ": " + Counted(count, "target") +
-               "\n\nNext:\n  shardc check                    # what CI runs\n");
+    out.Append(
+        messages + "wrote       " + Printable(paths[0]) + "\nwrote       " +
+        Printable(paths[1]) + ": " + Counted(count, "target") + "\n\nNext:\n" +
+        (flags.folder == "." ? std::string()
+                             : "  cd " + ShellWord(flags.folder) + "\n") +
+        "  shardc check                    # what CI runs\n");
   };
   if (!PutOut(print, findings)) return kFailed;
   writer.Keep();

@@ -41,6 +41,63 @@ def write_header(path, tensors):
         file.truncate(8 + len(text) + at)
 
 
+SCRIPT = ("torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 30 "
+          "--hidden-size 64 --num-attention-heads 4 --vocab-size 128 "
+          "--seq-length 64 --max-position-embeddings 64 "
+          "--tensor-model-parallel-size 2 --pipeline-model-parallel-size {}\n")
+
+
+class Configurations(FolderCase):
+    """A project whose targets follow the configurations of other systems."""
+
+    def shardc(self, *words, rc=0):
+        return self.check(run(*words, cwd=self.folder), rc)
+
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def read(self, *names):
+        with open(os.path.join(self.folder, *names), encoding="utf-8") as file:
+            return file.read()
+
+    def test_what_is_refused_is_a_target_and_what_is_unknown_is_named(self):
+        self.write("good.sh", SCRIPT.format(2))
+        self.write("bad.sh", SCRIPT.format(4))
+        self.write("ds.json", '{"zero_optimization": {"stage": 3}}')
+        out = self.shardc("init").out
+        self.assertIn("refused     bad.sh: 30 layers are not a multiple of 4 "
+                      "pipeline stages", out)
+        self.assertIn("left out    ds.json: ", out)
+        self.assertIn("wrote       .github/workflows/shardc.yaml\n", out)
+        self.assertIn("wrote       shardc.yaml: 2 targets\n", out)
+        self.assertEqual(set(yaml.safe_load(self.read("shardc.yaml"))["targets"]),
+                         {"good", "bad"})
+        self.assertIn('#     from: {deepspeed: "ds.json"}\n',
+                      self.read("shardc.yaml"))
+        self.assertIn("bad.sh:1:", self.shardc("check", "--format", "concise",
+                                               rc=1).out)
+        self.write("bad.sh", SCRIPT.format(2))
+        self.shardc("check")
+
+    def test_the_workflow_checks_without_committed_plans(self):
+        self.write("good.sh", SCRIPT.format(2))
+        self.shardc("init")
+        text = self.read(".github", "workflows", "shardc.yaml")
+        self.assertIn('shardc" check --format github', text)
+        self.assertNotIn("--locked", text)
+        yaml.safe_load(text)
+        self.shardc("check", "--format", "github")
+
+    def test_no_workflow_is_replaced(self):
+        self.write("good.sh", SCRIPT.format(2))
+        os.makedirs(os.path.join(self.folder, ".github", "workflows"))
+        self.write(".github/workflows/shardc.yaml", "mine")
+        self.assertIn("exists already", self.shardc("init", rc=2).err)
+        self.assertEqual(self.read(".github", "workflows", "shardc.yaml"), "mine")
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "shardc.yaml")))
+
+
 class Init(FolderCase):
     def setUp(self):
         super().setUp()
@@ -55,6 +112,23 @@ class Init(FolderCase):
         return sorted(os.path.relpath(os.path.join(at, name), self.project)
                       for at, _, names in os.walk(self.project)
                       for name in names)
+
+    def test_a_traced_program_is_read_for_its_operations(self):
+        """Rules follow from it, and not from the names alone."""
+        program = os.path.join(ROOT, "examples", "jax",
+                               "own_names.program.json.gz")
+        done = self.init(program, "--mesh", "fsdp:2,tp:4")
+        self.assertNotIn("unknown", done.out + done.err)
+        self.assertIn("own_names.plan.json", self.files())
+        with open(os.path.join(self.project, "rules.yaml"),
+                  encoding="utf-8") as file:
+            made = file.read()
+        alone = os.path.join(self.folder, "alone.yaml")
+        self.check(run("suggest", "--program", program, "--mesh", "fsdp:2,tp:4",
+                       "-o", alone), 0)
+        with open(alone, encoding="utf-8") as file:
+            self.assertEqual(file.read(), made)
+        self.assert_good()
 
     def assert_good(self, warnings="0 warnings"):
         """The next commands of a newcomer: in that folder, as printed."""
