@@ -4,6 +4,9 @@
 // names by regular expressions. Patterns of another form are rewritten:
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
+#include <filesystem>
+#include <system_error>
+
 #include "cli/commands.h"
 #include "cli/config_flags.h"
 #include "cli/inputs.h"
@@ -241,6 +244,17 @@ int ImportConfig(const ImportFlags& flags, const Common& common,
                    "give different files");
       return kFailed;
     }
+  }
+  // A project may have other targets, and is not replaced unasked.
+  if (std::error_code error;
+      !flags.project_output.empty() &&
+      std::filesystem::is_regular_file(flags.project_output, error)) {
+    findings.Add(code::kWrite, {},
+                 "`" + Printable(flags.project_output) + "` exists already",
+                 "write another name, and copy its target into `targets:`; "
+                 "`shardc init` writes a project of all configurations of a "
+                 "folder");
+    return kFailed;
   }
   ConfigFlags config;
   config.system = flags.format;

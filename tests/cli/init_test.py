@@ -97,6 +97,18 @@ class Configurations(FolderCase):
         self.assertEqual(self.read(".github", "workflows", "shardc.yaml"), "mine")
         self.assertFalse(os.path.exists(os.path.join(self.folder, "shardc.yaml")))
 
+    def test_an_import_replaces_no_project(self):
+        self.write("good.sh", SCRIPT.format(2))
+        self.write("shardc.yaml", "mine")
+        words = ["import", "megatron", "good.sh", "-o", "rules.yaml",
+                 "--project-output"]
+        self.assertIn("`shardc.yaml` exists already",
+                      self.shardc(*words, "shardc.yaml", rc=2).err)
+        self.assertEqual(self.read("shardc.yaml"), "mine")
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "rules.yaml")))
+        self.shardc(*words, "new.yaml")
+        self.assertIn('from: {megatron: "good.sh"}', self.read("new.yaml"))
+
 
 class Init(FolderCase):
     def setUp(self):
