@@ -109,6 +109,25 @@ class Configurations(FolderCase):
         self.shardc(*words, "new.yaml")
         self.assertIn('from: {megatron: "good.sh"}', self.read("new.yaml"))
 
+    def test_a_finding_in_the_rules_of_a_configuration_is_in_the_project(self):
+        """They are no file, in which GitHub could show it."""
+        self.write("job.toml", "[parallelism]\ndata_parallel_shard_degree = 4\n"
+                   "tensor_parallel_degree = 2\n")
+        shutil.copy(CONFIG, os.path.join(self.folder, "config.json"))
+        self.shardc("init")
+        found = False
+        for line in self.shardc("check", "--format", "github").out.splitlines():
+            if line.startswith("::"):
+                found = True
+                self.assertRegex(line, r"^::\w+ file=shardc\.yaml,line=\d+,")
+                self.assertIn("config:torchtitan:job.toml:", line)
+        self.assertTrue(found)
+        places = [one["physicalLocation"]["artifactLocation"]["uri"]
+                  for result in json.loads(self.shardc(
+                      "check", "--format", "sarif").out)["runs"][0]["results"]
+                  for one in result["locations"]]
+        self.assertEqual(set(places), {"shardc.yaml"})
+
 
 class Init(FolderCase):
     def setUp(self):

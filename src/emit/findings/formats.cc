@@ -69,7 +69,7 @@ bool IsFile(const Place& place) {
   if (place.source == nullptr) return false;
   const std::string& name = place.source->name();
   return !name.empty() && name[0] != '-' && name[0] != '<' &&
-         !name.starts_with("builtin:");
+         !name.starts_with("builtin:") && !name.starts_with("config:");
 }
 
 namespace {

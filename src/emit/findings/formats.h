@@ -56,7 +56,8 @@ inline constexpr std::string_view kFindingFormatNames = [] {
 }();
 
 // Returns whether the place is in a file. Places in an option, in rules that
-// are built into the program, or in standard input are not in a file.
+// are built into the program or follow from the configuration of a system, or
+// in standard input are not in a file.
 bool IsFile(const Place& place);
 // Returns the place of the finding if it is in a file. Otherwise returns
 // `main_file`, a file of the finding's target, such as the project file. The
