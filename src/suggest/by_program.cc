@@ -529,10 +529,17 @@ Choice ByProgram::ChooseFor(size_t k, const std::set<uint32_t>& tensor,
     if ((over_tensor || in_parts) && !tensor_used) {
       choice.spec[d].push_back({"TP", mesh_.tp});
       tensor_used = true;
-      // The stream is no inner dimension, of which a sentence could speak.
-      choice.inner_sharded = !every(
-          d,
-          [&](const FactorList& dim, const Factor&) { return IsStream(dim); });
+      // The stream and the experts are no inner dimension, of which a sentence
+      // could speak.
+      const bool of_experts =
+          every(d, [&](const FactorList&, const Factor& outer) {
+            return outer.role == FactorRole::kExperts;
+          });
+      if (of_experts) choice.reason = Reason::kWholeExperts;
+      choice.inner_sharded =
+          !of_experts && !every(d, [&](const FactorList& dim, const Factor&) {
+            return IsStream(dim);
+          });
       continue;
     }
     const bool layers = every(d, [&](const FactorList&, const Factor& factor) {

@@ -86,9 +86,12 @@ enum class Reason : uint8_t {
   kRoleUnknown,
   kReplicatedKeys,  // the few KV heads are replicated over tp
   kExpertsOverTp,   // tp shards the experts instead of their inner dimension
-  kNotOverTensor,   // tp shards no dimension
-  kDataOnInner,     // data axes shard the same dimension as tp
-  kLessData         // at least one data axis shards no dimension
+  // tp shards the experts of a program, whose layout has the lowest cost of
+  // those that were compared.
+  kWholeExperts,
+  kNotOverTensor,  // tp shards no dimension
+  kDataOnInner,    // data axes shard the same dimension as tp
+  kLessData        // at least one data axis shards no dimension
 };
 
 struct Choice {

@@ -317,6 +317,8 @@ std::string ReasonText(const Choice& choice, Title title, bool tensor) {
     case Reason::kExpertsOverTp:
       return "experts over tp, which divides their number, but not their width "
              "together with the data axes";
+    case Reason::kWholeExperts:
+      return "experts over tp";
     case Reason::kDataOnInner:
       return "the data axes do not divide the width, so they shard the "
              "dimension that tp shards";
@@ -601,9 +603,11 @@ std::vector<std::string> Head(const Suggestion& suggestion, const Mesh& mesh) {
         "null): otherwise every projection would gather them.");
   }
   if (suggestion.choices.batch_over_experts) {
-    append(
-        "Tokens are sharded over the expert axis as well; an all_to_all sends "
-        "them to their experts.");
+    append(facts.experts > 0
+               ? "Tokens are sharded over the expert axis as well; an "
+                 "all_to_all sends them to their experts."
+               : "Tokens are sharded over the expert axis as well; the model "
+                 "has no experts for it.");
   }
   return out;
 }

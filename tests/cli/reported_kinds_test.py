@@ -474,6 +474,18 @@ CASES = {
         "experts by a sort": [suggested(
             "sentences-of-programs", "moe_sort", "fsdp:2,tp:4",
             has=["although tp 4 divides them"], lacks=["Heads do not divide"])],
+        # The layout with the lowest cost divides the experts, and no columns.
+        **{f"whole experts on {mesh}": [suggested(
+            "sentences-of-programs", "moe_sort", mesh,
+            has=[r"Experts, gate and up in one matrix: experts over tp\.",
+                 r"Experts, out of the feed-forward width: experts over tp\."],
+            lacks=["columns over tp"])]
+           for mesh in ("tp:2", "tp:4", "fsdp:2,tp:4", "fsdp:2,tp:8")},
+        "whole experts of dense dots": [Ran(
+            "suggest", "--no-project", "--program",
+            os.path.join(TESTDATA, "programs", "moe_dense.program.json.gz"), "--mesh",
+            "tp:2", "-o", "-", lacks=["columns over tp"],
+            has=["Experts, into the feed-forward width: experts over tp"])],
         **{name: [suggested("sentences-of-programs", name, "fsdp:2,tp:4",
                             has=["Projections to heads: heads over tp"],
                             lacks=["Heads do not divide", "Router"])]

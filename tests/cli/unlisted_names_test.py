@@ -107,6 +107,33 @@ class UnlistedNames(Case):
                 + [[]] * (len(one["shape"]) - len(one["spec"]))
                 for name, one in plan["params"].items()}
 
+    def test_a_dense_stack_below_a_folder_of_experts_has_layers(self):
+        """The name means experts, and the siblings' shapes show layers. On a mesh with an
+        axis for experts, no sentence states that tokens are sent to them."""
+        for folder, experts, sibling, layers, width, inner, mesh in (
+                ("verses/guild", "experts", "verses/lookback", 12, 1024, 2816, "tp:2"),
+                ("body/crew", "experts", "body/gaze", 24, 768, 2048, "fsdp:4,tp:2"),
+                ("net/moe", "expert", "net/attention", 10, 512, 1536, "dp:2,tp:4"),
+                ("w/experts", "ffn", "w/self_attention", 16, 640, 1728, "ep:4,tp:2")):
+            up, down = [layers, width, inner], [layers, inner, width]
+            path = self.write("dense.json", {
+                "embed/table": [32000, width],
+                **{f"{sibling}/{name}": [layers, width, width]
+                   for name in ("query", "key", "value", "out")},
+                **{f"{folder}/{experts}/{name}": up for name in ("gate", "up")},
+                f"{folder}/{experts}/down": down})
+            with self.subTest(folder):
+                specs = self.specs(path, mesh)
+                for name, dim in (("up", 2), ("gate", 2), ("down", 1)):
+                    spec = specs[f"{folder}/{experts}/{name}"]
+                    self.assertEqual(spec[0], [])
+                    self.assertEqual(spec[dim], ["tp"])
+                text = " ".join(self.suggest(path, "--mesh", mesh, "-o", "-").out
+                                .replace("\n#", "").split())
+                self.assertNotIn("to their experts", text)
+                self.assertEqual("the model has no experts for it" in text,
+                                 "ep" in mesh)
+
     def test_stacks_under_any_name_get_rules(self):
         for seed in range(54):
             tree = stacked_tree(seed)
