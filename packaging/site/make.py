@@ -256,6 +256,11 @@ def navigation(manual, playground):
     nav = [
         {"shardc": "index.md"},
         {"Start": [{"Five minutes": "five-minutes.md"},
+                   {"First hour: a JAX model": guide("first-hour-jax")},
+                   {"First hour: Hugging Face and serving":
+                    guide("first-hour-huggingface")},
+                   {"First hour: configurations in CI":
+                    guide("first-hour-configs")},
                    {"Concepts": "concepts.md"}]},
         {"Guides": [
             {"A first plan": guide("first-plan")},

@@ -1,13 +1,14 @@
 """Every command that README.md, the guides and PAGES show, with the output that
 they show.
 
-A block marked `console` is a session in one folder: `$ ` begins a command,
-what follows is its output (both streams), and a line `...` stands for any
-number of lines. A command may go on after `\\` and up to `END` of `<<'END'`.
-`# exits with N` ends a command that finds something. A
+Blocks marked `console` are sessions (page_sessions.py). A
 block marked `sh` holds the two commands that install and build; those marked
 `python` are run where JAX and PyTorch are (tests/runtimes/package_*). An ordinary
 run of the tests leaves out two thirds of the long searches.
+
+Pages of FIRST_HOURS start in an empty folder. A command of theirs that needs JAX or
+PyTorch is not run here: what it writes is in testdata/first_hour, and
+tests/runtimes/first_hour_*_live_test.py run the whole page.
 
 `readme_test.py --write [PAGE...]` puts the output of now into the pages, to be
 read before they are committed.
@@ -22,9 +23,8 @@ import tempfile
 import unittest
 
 from driver import BIN, ROOT, Case, part_of
-
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
-
+from page_sessions import (FENCE, blocks, changed_folder, fits, needed, session,
+                           status)
 
 README = "README.md"
 GUIDES = os.path.join("docs", "guides")
@@ -36,6 +36,10 @@ PAGES = [os.path.join("docs", name)
 # What these pages describe is clicked, or runs where JAX is: tests/playground and
 # tests/runtimes compare what they print.
 WITHOUT_COMMANDS = {"docs/guides/playground.md", "docs/guides/train-jax.md"}
+# The first hour of three kinds of work, and the folder of what was recorded.
+FIRST_HOURS = {os.path.join(GUIDES, f"first-hour-{kind}.md"): kind
+               for kind in ("jax", "huggingface", "configs")}
+RECORDED = os.path.join(ROOT, "testdata", "first_hour")
 
 
 def pages():
@@ -56,53 +60,33 @@ def heading_id(title):
     return text.replace(" ", "-")
 
 
-def blocks(name, language):
-    return [text for found, text in FENCE.findall(page(name))
-            if found == language]
-
-
-def session(block):
-    """(command, expected output) in order."""
-    steps = []
-    for line in block.splitlines():
-        if steps and "<<'END'" in steps[-1][0] and (
-                not steps[-1][0].endswith("\nEND")):
-            steps[-1][0] += "\n" + line
-        elif line.startswith("$ "):
-            steps.append([line[2:], []])
-        elif steps[-1][0].endswith("\\") and not steps[-1][1]:
-            steps[-1][0] += "\n" + line
-        else:
-            steps[-1][1].append(line)
-    return steps
-
-
 def searches_of(name):
     """The page's searches over thousands of layouts that write no file, of which
     each takes as long as all other commands of its page."""
-    return [(name, command) for block in blocks(name, "console")
+    return [(name, command) for block in blocks(page(name), "console")
             for command, _ in session(block)
             if command.startswith("shardc search --details ")
             and "-o" not in command.split()]
 
 
-def pattern(lines):
-    parts = [r"(?:.*\n)*?" if line == "..." else re.escape(line) + "\n"
-             for line in lines]
-    return "".join(parts)
-
-
-def fits(output, lines):
-    return re.fullmatch(pattern(lines), output) is not None
-
-
 class Folder:
     """Where the page's commands run: the source's data, with the examples
     copied, so that they may write. `data` is the `testdata` of another folder,
-    whose files the pages share, because they only read them."""
+    whose files the pages share, because they only read them. The folder of a first
+    hour is empty."""
 
-    def __init__(self, data=None):
+    def __init__(self, name, data=None):
+        self.recorded = FIRST_HOURS.get(name)
         self.path = self.at = tempfile.mkdtemp()
+        # As where the wheel is installed.
+        self.env = dict(os.environ, TERM="dumb", SHARDC=BIN,
+                        PATH=os.path.dirname(BIN) + ":" + os.environ["PATH"],
+                        PYTHONPATH=os.path.join(ROOT, "python"),
+                        PYTHONDONTWRITEBYTECODE="1")
+        if self.recorded is None:
+            self.fill(data)
+
+    def fill(self, data):
         # Copies, not symbolic links: a project's paths stay inside its
         # repository.
         os.mkdir(os.path.join(self.path, ".git"))
@@ -114,16 +98,20 @@ class Folder:
             shutil.copytree(data, self.data, copy_function=os.link)
         else:
             shutil.copytree(os.path.join(ROOT, "testdata"), self.data)
-        # As where the wheel is installed.
-        self.env = dict(os.environ, TERM="dumb", SHARDC=BIN,
-                        PATH=os.path.dirname(BIN) + ":" + os.environ["PATH"],
-                        PYTHONPATH=os.path.join(ROOT, "python"),
-                        PYTHONDONTWRITEBYTECODE="1")
+
+    def take_recorded(self, command):
+        """Puts the files that the command names, and that were recorded, where it
+        writes them."""
+        folder = os.path.join(RECORDED, self.recorded)
+        for name in sorted(os.listdir(folder)):
+            if f" {name}" in command:
+                shutil.copyfile(os.path.join(folder, name),
+                                os.path.join(self.at, name))
 
     def run(self, command):
-        # A command `cd FOLDER` alone holds for those after it.
-        if re.fullmatch(r"cd [\w./-]+", command):
-            self.at = os.path.normpath(os.path.join(self.at, command[3:]))
+        folder = changed_folder(command)
+        if folder is not None:
+            self.at = os.path.normpath(os.path.join(self.at, folder))
             command = "true"
         return subprocess.run(
             ["sh", "-c", "exec 2>&1\n" + command], check=False,
@@ -139,13 +127,17 @@ def written_at(path):
 
 
 def write(name):
-    folder = Folder()
+    folder = Folder(name)
 
     def block(match):
         if match.group(1) != "console":
             return match.group(0)
         text = "```console\n"
         for command, lines in session(match.group(2)):
+            if needed(command):
+                folder.take_recorded(command)
+                text += "\n".join([f"$ {command}", *lines]) + "\n"
+                continue
             output = folder.run(command).stdout
             if fits(output, lines):
                 output = "".join(line + "\n" for line in lines)
@@ -162,19 +154,22 @@ class Readme(Case):
     maxDiff = None
 
     def test_every_command_prints_what_the_page_shows(self):
-        first = Folder()
+        first = Folder(README)
         self.addCleanup(shutil.rmtree, first.path)
         times = written_at(first.data)
         searches = [one for name in pages() for one in searches_of(name)]
         left_out = set(searches) - set(part_of(searches, 3))
         for name in pages():
-            folder = Folder(first.data)
+            folder = Folder(name, first.data)
             self.addCleanup(shutil.rmtree, folder.path)
             count = 0
-            for block in blocks(name, "console"):
+            for block in blocks(page(name), "console"):
                 for command, expected in session(block):
                     count += 1
                     if (name, command) in left_out:
+                        continue
+                    if needed(command):
+                        folder.take_recorded(command)
                         continue
                     with self.subTest(command, page=name):
                         self.check(folder, command, expected)
@@ -185,15 +180,13 @@ class Readme(Case):
         self.assertEqual(written_at(first.data), times)
 
     def check(self, folder, command, expected):
-        status = re.search(r"# exits with (\d)$", command)
         done = folder.run(command)
-        self.assertEqual(done.returncode,
-                         int(status.group(1)) if status else 0, done.stdout)
+        self.assertEqual(done.returncode, status(command), done.stdout)
         if not fits(done.stdout, expected):
             self.assertEqual("\n".join(expected) + "\n", done.stdout)
 
     def test_the_two_commands(self):
-        self.assertEqual(blocks(README, "sh"),
+        self.assertEqual(blocks(page(README), "sh"),
                          ["tests/bootstrap demo\n", "tests/bootstrap test\n"])
         with open(os.path.join(ROOT, "tests", "bootstrap"),
                   encoding="utf-8") as file:
