@@ -15,16 +15,19 @@ class Bytes(Case):
         with open(os.path.join(TESTDATA, "system_bytes.json"),
                   encoding="utf-8") as file:
             rows = json.load(file)
-        self.assertGreaterEqual(len(rows), 9)
+        self.assertGreaterEqual(len(rows), 12)
         for row in rows:
             with self.subTest(row["source"]), \
                     tempfile.TemporaryDirectory() as folder:
-                script = "flags" in row
+                command = row.get("command")
+                if "flags" in row:
+                    command = "torchrun pretrain_gpt.py " + row["flags"]
+                script = command is not None
                 path = os.path.join(folder, "a.sh" if script else "a.json")
                 with open(path, "w", encoding="utf-8") as file:
-                    file.write("torchrun pretrain_gpt.py " + row["flags"]
-                               if script else json.dumps(row["config"]))
-                more = [] if script else ["--model", os.path.join(
+                    file.write(command if script else
+                               json.dumps(row["config"]))
+                more = [] if "model" not in row else ["--model", os.path.join(
                     TESTDATA, "configs", row["model"] + ".config.json")]
                 got = run("show", "config", path, "--system", row["system"],
                           "--devices", str(row["devices"]), "--format",

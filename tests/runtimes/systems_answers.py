@@ -180,8 +180,42 @@ def deepspeed(row, rank):
         for one in model.parameters())
 
 
+def torchtitan(row, rank):
+    import dataclasses
+    import importlib
+    import torch
+    start(rank, row["devices"])
+    from torchtitan.tools import utils
+    utils.device_type = "cpu"
+    from torchtitan.config import TORCH_DTYPE_MAP
+    from torchtitan.distributed import ParallelDims
+    module, function = row["function"].split(":")
+    registry = importlib.import_module(
+        f"torchtitan.models.{module}.config_registry")
+    config = getattr(registry, function)()
+    config.parallelism = dataclasses.replace(config.parallelism,
+                                             **row["parallelism"])
+    dims = ParallelDims.from_config(config.parallelism, row["devices"])
+    dims.build_mesh()
+    spec = config.model_spec
+    spec.model.update_from_config(config=config)
+    with torch.device("meta"):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(TORCH_DTYPE_MAP[config.training.dtype])
+        model = spec.model.build()
+        torch.set_default_dtype(before)
+    model = spec.parallelize_fn(
+        model, parallel_dims=dims, training=config.training,
+        parallelism=config.parallelism, compile_config=config.compile,
+        ac_config=None, dump_folder="")
+    return sum(one.to_local().numel() * one.element_size()
+               if hasattr(one, "to_local") else
+               one.numel() * one.element_size()
+               for one in model.parameters())
+
+
 SYSTEMS = {"megatron": megatron, "accelerate": accelerate,
-           "deepspeed": deepspeed}
+           "deepspeed": deepspeed, "torchtitan": torchtitan}
 
 
 def main():
