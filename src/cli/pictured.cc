@@ -60,8 +60,8 @@ MemoryBars BarsOf(std::span<const cost::Report> reports) {
     const cost::Memory& memory = report.memory;
     MemoryBar bar;
     bar.name = ModeName(report.mode);
-    for (const auto& bytes : memory.most.by) {
-      bar.parts.push_back(bytes.value_or(0));
+    for (size_t i = 0; i < cost::kComponentCount; ++i) {
+      bar.parts.push_back(memory.most.KnownOf(i));
     }
     bar.at_least = memory.at_least || !memory.unknown.empty();
     if (memory.least.total != memory.most.total) bar.least = memory.least.total;
@@ -272,8 +272,8 @@ MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices) {
     MemoryBar bar;
     bar.name = "rank " + std::to_string(r);
     bar.at_least = !out.unknown.empty();
-    for (const auto& bytes : cost.ranks[r].held.by) {
-      bar.parts.push_back(bytes.value_or(0));
+    for (size_t i = 0; i < cost::kComponentCount; ++i) {
+      bar.parts.push_back(cost.ranks[r].held.KnownOf(i));
     }
     out.bars.push_back(std::move(bar));
   }

@@ -554,7 +554,9 @@ std::string MeshesText(const std::vector<cost::FitMesh>& meshes,
     out +=
         std::string(i == 0 && (one.Fits() || one.MayFit()) ? "          * "
                                                            : "            ") +
-        words + "  " + BytesText(one.memory.Expected().value_or(0)) +
+        words + "  " +
+        AtLeast(!one.memory.Complete(),
+                BytesText(one.memory.Expected().value_or(0))) +
         " per device" +
         (one.Seconds() ? ", " + SecondsText(*one.Seconds()) + " a step" : "") +
         (one.Fits()     ? ""

@@ -18,6 +18,7 @@
 #include "cost/activations.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "cost/rates.h"
@@ -29,6 +30,72 @@
 namespace shardc::cost {
 namespace {
 
+// Finds the number of heads in the parameters. They show it in three ways:
+//
+//   a dimension of heads    q_proj [5120, 64, 128], o_proj [64, 128, 5120]
+//   the norm of a head      q_proj [8192, 5120], q_norm [128]
+//   one sink for each head  sinks [64]
+//
+// Returns nullopt if they do not show it, or show different numbers.
+std::optional<int64_t> HeadsOfParameters(const CostInputs& work) {
+  std::set<int64_t> sizes, found;
+  std::vector<int64_t> widths;
+  bool queries = false;
+  for (const ParamClass& param : work.params) {
+    if (!param.type.shape || param.type.shape->empty() ||
+        param.stream == Stream::kNone || param.mixes ||
+        IsAdapter(param.role.role)) {
+      continue;
+    }
+    const Shape& shape = *param.type.shape;
+    const Role role = param.role.module_role;
+    if (param.role.role == Role::kSink) {
+      found.insert(shape.back());
+    } else if (param.role.role == Role::kQueryNorm) {
+      // A norm of more dimensions may have a scale for each head or layer.
+      sizes.insert(shape.size() == 1 ? shape[0] : 0);
+    } else if (param.IsWeight() &&
+               (role == Role::kQuery || role == Role::kOutput)) {
+      queries = queries || role == Role::kQuery;
+      widths.push_back(role == Role::kQuery ? param.SizeAt(param.out_dim)
+                                            : param.Inputs());
+      if (param.heads > 0) found.insert(param.heads);
+    }
+  }
+  if (sizes.size() == 1 && *sizes.begin() > 0 && queries) {
+    const int64_t size = *sizes.begin();
+    for (const int64_t width : widths) {
+      // A norm of all columns does not show how many heads they are.
+      if (width % size != 0 || width == size) return std::nullopt;
+      found.insert(width / size);
+    }
+  }
+  if (found.size() != 1 || *found.begin() <= 0) return std::nullopt;
+  return *found.begin();
+}
+
+// Returns the number of heads that the configuration states or, if it states
+// none, the number that the parameters show. They do not show whether queries
+// are rotated. So without a configuration the result is nullopt if the policy
+// keeps some tensors by name, of which the rotated ones may be others than the
+// projections' outputs.
+std::optional<int64_t> HeadsByEvidence(const CostInputs& work,
+                                       const Settings& settings) {
+  if (work.model && work.model->heads) return work.model->heads;
+  using step::Keep;
+  const bool by_name = settings.remat.keep != Keep::kEverything &&
+                       settings.remat.keep != Keep::kNothing;
+  return by_name ? std::nullopt : HeadsOfParameters(work);
+}
+
+bool HasAttention(const CostInputs& work) {
+  return std::any_of(work.params.begin(), work.params.end(),
+                     [](const ParamClass& param) {
+                       return param.IsApplied() && !param.mixes &&
+                              IsAttention(param.role.module_role);
+                     });
+}
+
 class Layers {
  public:
   Layers(const CostInputs& work, const Settings& settings, const Tokens& tokens)
@@ -37,6 +104,7 @@ class Layers {
         settings_(settings),
         tokens_(tokens),
         memory_(StackOf(work, settings).memory),
+        heads_(HeadsByEvidence(work, settings)),
         bytes_(DtypeBits(settings.activations) / 8) {}
 
   std::vector<LayerTensor> Take(int64_t hidden) {
@@ -232,8 +300,8 @@ class Layers {
   }
 
   void Logits(int64_t layers, bool whole) {
-    if (!work_.model || !work_.model->heads) return;
-    const int64_t heads = ShareOf(*work_.model->heads, HeadParts(work_));
+    if (!heads_) return;
+    const int64_t heads = ShareOf(*heads_, HeadParts(work_));
     if (!whole) {
       Add({"attention_sums", "", Made::kOther}, layers,
           Times(tokens_.All(), heads), 4);
@@ -242,7 +310,7 @@ class Layers {
     const int64_t all = Times(tokens_.All(), heads, tokens_.keys);
     Add({"logits", "", Made::kBatchDot, false, false}, layers, all);
     Add({"weights", "", Made::kOther}, layers, all);
-    if (work_.model->attention_dropout) {
+    if (work_.model && work_.model->attention_dropout) {
       Add({"attention_mask", "", Made::kOther}, layers, all, 1);
       Add({"dropped_weights", "", Made::kOther}, layers, all);
     }
@@ -320,6 +388,7 @@ class Layers {
   const Settings& settings_;
   const Tokens tokens_;
   const StackMemory& memory_;
+  const std::optional<int64_t> heads_;
   int64_t bytes_;
   int64_t hidden_ = 0;
   int64_t layers_ = 0;
@@ -457,8 +526,9 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
   }
   const bool stores_logits =
       settings.operation != nullptr && settings.operation->global_view;
-  if (stores_logits && work.LayersWithAttention() > 0 &&
-      (!work.model || !work.model->heads)) {
+  const bool sums_known =
+      !HasAttention(work) || HeadsByEvidence(work, settings).has_value();
+  if (stores_logits && !sums_known) {
     why = {.what =
                "the heads, and with them the logits of attention that its "
                "operation keeps, and activations",
@@ -467,6 +537,7 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
   }
   Activations out;
   out.tensors = TensorsOf(work, settings, *tokens, *hidden);
+  out.sums_known = sums_known;
   const bool train = work.mode == Mode::kTrain;
   const StackMemory& stack = StackOf(work, settings).memory;
   std::optional<int64_t> kept = 0, working = 0, encoder_working = 0;
@@ -497,6 +568,13 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
                     : 0;
   out.logits = LogitsOf(work, settings, *tokens, out.logits_sharded);
   return out;
+}
+
+NotKnown MissingSums() {
+  return {.what =
+              "the heads, and with them a sum for each token and head that "
+              "attention keeps, and activations",
+          .settled_by = "--model"};
 }
 
 double RecomputedShare(const Activations& activations) {

@@ -30,6 +30,9 @@ struct Activations {
   bool encoder_works = false;  // true if `working` belongs to an encoder layer
   std::optional<int64_t> logits;
   bool logits_sharded = false;  // true if the vocabulary is sharded
+  // False if a sum for each token and head is missing among the tensors,
+  // because nothing shows the number of heads. All totals are then too small.
+  bool sums_known = true;
 
   int64_t Total() const { return (Size(kept) + working).value(); }
 };
@@ -67,6 +70,9 @@ bool HasTokens(const CostInputs& work, const Settings& settings);
 std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
                                          NotKnown& why);
+
+// Returns the fact that is missing if Activations::sums_known is false.
+NotKnown MissingSums();
 
 // Returns the fraction of the layers' matmuls that the backward pass
 // recomputes. Each matmul is weighted by the bytes of its result.

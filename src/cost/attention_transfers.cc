@@ -5,6 +5,7 @@
 // layers and 2 micro-batches it sends 64 MiB in the forward pass and 128 MiB in
 // the backward pass.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -38,6 +39,25 @@ int64_t TimesLayers(int64_t number, double layers) {
       .value();
 }
 
+// Returns whether attention sends nothing, whatever its heads: no axis shards
+// the tokens of a row or the elements of a head, and a device has the keys and
+// values of its queries' heads.
+bool IsLocal(const CostInputs& work) {
+  constexpr size_t kBatch = 0, kTokens = 1, kHeads = 2, kElements = 3;
+  const auto axes = [&](const Spec& spec, size_t dim) {
+    return DropTrivial(work.mesh, dim < spec.size() ? spec[dim] : AxisGroup{});
+  };
+  const std::array specs = {&work.query, &work.key, &work.value, &work.output};
+  return std::all_of(specs.begin(), specs.end(), [&](const Spec* spec) {
+    const AxisGroup heads = axes(*spec, kHeads);
+    const AxisGroup queries = axes(work.query, kHeads);
+    return axes(*spec, kTokens).empty() && axes(*spec, kElements).empty() &&
+           axes(*spec, kBatch) == axes(work.query, kBatch) &&
+           heads.size() <= queries.size() &&
+           std::equal(heads.begin(), heads.end(), queries.begin());
+  });
+}
+
 // Adds the transfers of the layers whose attention has these sizes.
 void AddLayers(const CostInputs& work, const Settings& settings,
                const AttentionSizes& sizes, double layers, Communication& out) {
@@ -45,6 +65,7 @@ void AddLayers(const CostInputs& work, const Settings& settings,
   const AttentionBytes bytes = BytesOfAttention(
       operation, work.mesh, SpecsFor(operation, work), sizes, {});
   if (!bytes.unknown.empty()) {
+    out.lacks_attention = true;
     out.unknown.push_back(
         {.what = "communication of attention: " + std::string(operation.name) +
                  " cannot run with these specs: " + bytes.unknown});
@@ -71,12 +92,12 @@ void AddAttention(const CostInputs& work, const Settings& settings,
   if (work.LayersWithAttention() == 0) return;
   const auto sizes = AttentionSizesOf(work, settings);
   if (!sizes) {
+    out.heads_known = false;
+    out.lacks_attention = !IsLocal(work);
     out.unknown.push_back(
-        {.what = std::string("the heads and their size, and with them "
-                             "communication and operations of attention") +
-                 (work.mode == Mode::kTrain
-                      ? ", and in the activations a sum for each token and head"
-                      : ""),
+        {.what = std::string("the heads and their size, and with them ") +
+                 (out.lacks_attention ? "communication and " : "") +
+                 "operations of attention",
          .settled_by = "--model"});
     return;
   }
@@ -87,12 +108,14 @@ void AddAttention(const CostInputs& work, const Settings& settings,
   const Size all =
       rows * (Size(width) + sizes->latent_rank) * work.mesh.devices * kRoom;
   if (!all.Fits()) {
+    out.lacks_attention = true;
     out.unknown.push_back(
         {.what =
              "communication of attention: its sizes do not fit in 64 bits"});
     return;
   }
   if (work.mesh.devices > kMostDevices) {
+    out.lacks_attention = true;
     out.unknown.push_back(
         {.what = "communication of attention: computed for at most " +
                  CountText(kMostDevices) + " devices"});

@@ -42,11 +42,18 @@ struct Communication {
   // False if nothing is included, because the roles of parameters are not
   // known.
   bool roles_known = true;
+  // False if the heads of attention, and with them its operations, are not
+  // known.
+  bool heads_known = true;
+  // True if the bytes of attention are not included and may not be 0.
+  bool lacks_attention = false;
   int64_t Sent() const;
   int64_t Sent(bool backward) const;
-  // Returns the bytes; nullopt if `roles_known` is false.
+  // Returns the bytes; nullopt if a part of the step is not included that may
+  // send some.
   std::optional<int64_t> Known(int64_t bytes) const {
-    return roles_known ? std::optional(bytes) : std::nullopt;
+    return roles_known && !lacks_attention ? std::optional(bytes)
+                                           : std::nullopt;
   }
 };
 

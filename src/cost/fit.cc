@@ -419,7 +419,7 @@ std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
     std::vector<FitMesh> fitting;
     for (const FitMesh* one : legal) {
       auto fit = evaluator.On(one->mesh, findings);
-      if (fit && fit->legal && fit->memory.Fits().value_or(false)) {
+      if (fit && fit->Fits()) {
         fitting.push_back(std::move(*fit));
       }
     }
@@ -456,7 +456,7 @@ Memory MemoryOfRanks(const PipelineCost& cost) {
   out.most.total = cost.Fullest();
   out.taken = FullestOf(cost).taken;
   out.unknown = cost.Unknown();
-  out.at_least = CanBeSettled(out.unknown);
+  out.at_least = CanBeSettled(cost.UnknownBesidesSums());
   for (const RankCost& rank : cost.ranks) {
     // The logits of a rank other than the fullest one may be unknown. The
     // logits of the pipeline are then unknown too.
@@ -498,11 +498,12 @@ std::optional<StagedFit> StagedFitOf(const Compiled& compiled,
   out.communication = 0;
   for (const RankCost& rank : cost->ranks) {
     const Communication own = CommunicationOf(*cost, rank);
-    if (!own.roles_known) {
+    const auto sent = own.Known(own.Sent());
+    if (!sent) {
       out.communication.reset();
       break;
     }
-    out.communication = std::max(*out.communication, own.Sent());
+    out.communication = std::max(*out.communication, *sent);
   }
   out.stages.axis = cost->axis;
   out.stages.schedule = cost->table.name;

@@ -76,6 +76,9 @@ struct ParamClass {
   std::map<int64_t, int64_t> placed;
   // The output and input dimension of a weight; -1 for other parameters.
   int out_dim = -1, in_dim = -1;
+  // The heads of a query or output projection that is stored with a dimension
+  // of heads: 32 for [4096, 32, 128]. 0 for other parameters.
+  int64_t heads = 0;
   // The number of weights that one stored number of a quantised tensor holds.
   int64_t packing = 1;
   Stream stream = Stream::kModel;

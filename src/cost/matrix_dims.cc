@@ -168,6 +168,10 @@ class MatrixFinder {
       if (SizeOf(param, side) != hidden_) continue;
       const bool outer = side == (reads ? layers : rank - 1);
       if ((outer && heads_apart_) || AreColumns(role, all / hidden_)) {
+        const bool of_query = role == Role::kQuery || role == Role::kOutput;
+        if (of_query && outer && heads_apart_ && rank - layers == 3) {
+          param.heads = SizeOf(param, reads ? layers + 1 : layers);
+        }
         return Join(param, layers, side, reads);
       }
     }

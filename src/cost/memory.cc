@@ -202,8 +202,8 @@ Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {
 
 void Sum(Held& held) {
   held.total = 0;
-  for (const Bytes& one : held.by) {
-    if (one && held.total) held.total = CheckedAdd(*held.total, *one);
+  for (size_t i = 0; i < kComponentCount; ++i) {
+    if (held.total) held.total = CheckedAdd(*held.total, held.KnownOf(i));
   }
 }
 
@@ -423,6 +423,12 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
       if (logits) logits = peak->logits;
       weights = (Size(peak->gathered) + gathered->held).Checked();
     }
+  }
+  if (activations && !out.activations->sums_known) {
+    out.unknown.push_back(MissingSums());
+    const auto i = static_cast<size_t>(Component::kActivations);
+    out.most.parts[i] = out.least.parts[i] = *activations;
+    activations.reset();
   }
   set(Component::kActivations, activations, activations);
   set(Component::kLogits, logits, logits);

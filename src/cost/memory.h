@@ -117,10 +117,17 @@ Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
 // Memory::unknown has the reason.
 struct Held {
   std::array<std::optional<int64_t>, kComponentCount> by;
-  // The sum of the known components; nullopt if it overflows.
+  // The bytes of the known tensors of a component that is unknown only because
+  // other tensors are missing (Activations::sums_known); else 0.
+  std::array<int64_t, kComponentCount> parts{};
+  // The sum of the known components and parts; nullopt if it overflows.
   std::optional<int64_t> total;
   const std::optional<int64_t>& Of(Component one) const {
     return by[static_cast<size_t>(one)];
+  }
+  // Returns the known bytes of a component; 0 if none are known.
+  int64_t KnownOf(size_t component) const {
+    return by[component].value_or(parts[component]);
   }
 };
 
@@ -150,8 +157,9 @@ struct Memory {
   // The bytes of the gradients of all parameters; nullopt if a size is unknown.
   // At the peak of the step, only a part of these gradients may exist.
   std::optional<int64_t> gradients;
-  // Set in training if the activations and the sizes of all parameters and
-  // gathered weights are known.
+  // Set in training if the sizes of all parameters and gathered weights are
+  // known, and the activations or at least a part of them (Held::parts). In the
+  // latter case, its bytes are too small.
   std::optional<TakenBytes> taken;
   std::optional<int64_t> capacity;  // bytes of memory of a device
   std::optional<Activations> activations;
@@ -162,12 +170,14 @@ struct Memory {
   // parameters whose roles are not known (CostInputs::not_known).
   bool at_least = false;
 
-  // Returns the bytes that a device is expected to use. If `taken` is set, they
-  // are taken->expected. Otherwise they are the sum of the known components, or
-  // nullopt if the sum overflows.
+  // Returns the bytes that a device is expected to use. If `taken` is set and
+  // has all activations, they are taken->expected. Otherwise they are the sum
+  // of what is known, or nullopt if the sum overflows.
   std::optional<int64_t> Expected() const {
-    return taken ? std::optional(taken->expected) : most.total;
+    return HasPeak() ? std::optional(taken->expected) : most.total;
   }
+  // Returns whether `taken` is set and has all activations.
+  bool HasPeak() const { return taken && most.parts == decltype(most.parts){}; }
   // Returns whether all components of `most` are known, none of them only as a
   // lower bound.
   bool Complete() const;

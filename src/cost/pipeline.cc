@@ -713,7 +713,8 @@ std::optional<Fit> PipelineCost::Verdict() const {
   for (const RankCost& rank : ranks) {
     if (rank.taken->least > *capacity) return Fit::kExceeds;
     fits = fits && rank.taken->most <= *capacity;
-    known = known && rank.held.Of(Component::kLogits);
+    known = known && rank.held.Of(Component::kLogits) &&
+            rank.held.Of(Component::kActivations);
   }
   if (!fits) return Fit::kMayFit;
   return known ? std::optional(Fit::kFits) : std::nullopt;
@@ -747,6 +748,8 @@ Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
     }
     AddNotKnown(own.unknown, out.unknown);
     out.roles_known = out.roles_known && own.roles_known;
+    out.heads_known = out.heads_known && own.heads_known;
+    out.lacks_attention = out.lacks_attention || own.lacks_attention;
   }
   for (const bool backward : {false, true}) {
     const int64_t sent = backward ? rank.sent_back : rank.sent_forward;
@@ -763,7 +766,18 @@ Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
   return out;
 }
 
+bool PipelineCost::KnowsSums() const {
+  return std::all_of(stages.begin(), stages.end(),
+                     [](const StageCost& stage) { return stage.sums_known; });
+}
+
 std::vector<NotKnown> PipelineCost::Unknown() const {
+  std::vector<NotKnown> out = UnknownBesidesSums();
+  if (!KnowsSums()) AddNotKnown({MissingSums()}, out);
+  return out;
+}
+
+std::vector<NotKnown> PipelineCost::UnknownBesidesSums() const {
   std::vector<NotKnown> out;
   for (const StageCost& stage : stages) AddNotKnown(stage.unknown, out);
   if (std::any_of(stages.begin(), stages.end(),
@@ -780,7 +794,7 @@ std::vector<Report> ReportsOfMemory(const PipelineCost& cost,
     out.memory.taken = rank.taken;
     out.memory.capacity = cost.capacity;
     out.memory.unknown = cost.Unknown();
-    out.memory.at_least = !out.memory.unknown.empty();
+    out.memory.at_least = !cost.UnknownBesidesSums().empty();
   };
   return ReportsOf(cost, mesh, fill, HoldEqual);
 }
@@ -838,7 +852,7 @@ class Ranks {
   RankCost CostOf(int32_t r) const {
     RankCost out;
     Size parameters = 0, gradients = 0, optimizer = 0, gathered = 0;
-    bool known = true, kept = true, logits = true;
+    bool known = true, kept = true, sums = true, logits = true;
     for (int32_t s = 0; s < table_.stages; ++s) {
       if (!table_.Holds(r, s)) continue;
       const bool shared = s > 0 && s + 1 == table_.stages && table_.Holds(r, 0);
@@ -847,6 +861,7 @@ class Ranks {
       out.microbatches.push_back(MicrobatchesOf(r, s));
       known = known && stage.States();
       kept = kept && stage.unknown.empty();
+      sums = sums && stage.sums_known;
       logits = logits && stage.logits_known;
       parameters += stage.parameters.value_or(0);
       gradients += stage.gradients.value_or(0);
@@ -865,7 +880,12 @@ class Ranks {
     set(Component::kGradients, gradients, known);
     set(Component::kOptimizer, optimizer, known);
     set(Component::kCache, 0);
-    set(Component::kActivations, Size(peak.kept) + peak.working, kept);
+    const Size activations = Size(peak.kept) + peak.working;
+    set(Component::kActivations, activations, kept && sums);
+    if (kept && !sums) {
+      out.held.parts[static_cast<size_t>(Component::kActivations)] =
+          activations.value();
+    }
     set(Component::kLogits, peak.logits, kept && logits);
     set(Component::kGathered, gathered + peak.gathered);
     const Size states = parameters + gradients + optimizer + gathered;

@@ -105,8 +105,13 @@ struct PipelineCost {
   // exceed it, by the rules of Memory::Verdict for one device.
   std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
+  // Returns whether all tensors of activations are known
+  // (StageCost::sums_known).
+  bool KnowsSums() const;
   // Returns the facts that are not known and that the activations and logits of
-  // stages need, without repetitions.
+  // stages need, without repetitions. UnknownBesidesSums() leaves out the fact
+  // by which only the sums of attention are missing.
+  std::vector<NotKnown> UnknownBesidesSums() const;
   std::vector<NotKnown> Unknown() const;
 };
 

@@ -340,7 +340,9 @@ Report ReportOf(const CostInputs& work, const Settings& settings,
   out.time = TimeOf(work, out.settings, out.memory, out.communication);
   out.expected =
       ExpectedTimeOf(work, out.settings, out.memory, out.communication);
-  out.flops = FlopsOf(work, out.settings, out.memory);
+  if (out.communication.heads_known) {
+    out.flops = FlopsOf(work, out.settings, out.memory);
+  }
   out.tokens = TokensIn(work, out.settings);
   out.assumptions =
       AssumptionsOf(work, out.settings, out.communication.from_program,
@@ -366,7 +368,7 @@ void AddPart(std::string name, double value, StepFigure& to) {
 void AddHeld(const Held& held, std::optional<int64_t> expected,
              StepFigure& to) {
   for (size_t i = 0; i < kComponentCount; ++i) {
-    AddPart(std::string(kComponentNames[i]), Real(held.by[i].value_or(0)), to);
+    AddPart(std::string(kComponentNames[i]), Real(held.KnownOf(i)), to);
   }
   if (expected && held.total) {
     AddPart("the allocator's reserve", Real(*expected - *held.total), to);
@@ -375,7 +377,7 @@ void AddHeld(const Held& held, std::optional<int64_t> expected,
 
 StepFigure SentOf(const Communication& sent) {
   StepFigure out;
-  if (sent.roles_known) out.value = Real(sent.Sent());
+  if (const auto bytes = sent.Known(sent.Sent())) out.value = Real(*bytes);
   out.at_least = !sent.unknown.empty();
   out.unknown = sent.unknown;
   std::map<std::string, double> parts;
@@ -471,7 +473,7 @@ StepFigures FiguresOf(const PipelineCost& cost, const CostInputs& work) {
   StepFigure& memory = out[static_cast<size_t>(BudgetFigure::kMemory)];
   memory.unknown = unknown;
   const RankCost* fullest = cost.FullestRank();
-  if (fullest != nullptr && fullest->taken) {
+  if (fullest != nullptr && cost.KnowsSums()) {
     memory.value = Real(fullest->taken->expected);
     AddHeld(fullest->held, fullest->taken->expected, memory);
   } else if (const auto known = cost.Fullest()) {

@@ -123,6 +123,7 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
   out.optimizer = memory.most.Of(Component::kOptimizer);
   const bool has_layers =
       std::min(end, units.layers + 1) > std::max<int64_t>(begin, 1);
+  out.sums_known = !memory.activations || memory.activations->sums_known;
   if (memory.activations && memory.weights) {
     out.peak = PeakOf(work, settings,
                       ActivationsOfUnits(*memory.activations, has_layers,

@@ -37,6 +37,9 @@ struct StageCost {
   // or the part of them that needs these facts, are not in `peak`.
   std::vector<NotKnown> unknown;
   bool logits_known = true;  // if false, `peak` does not include the logits
+  // If false, `peak` does not include the sums of attention
+  // (Activations::sums_known).
+  bool sums_known = true;
   // The collectives of all micro-batches, without the messages between stages.
   Communication communication;
   // The collectives of a step of one micro-batch, without the messages between

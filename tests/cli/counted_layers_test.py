@@ -67,9 +67,9 @@ class CountedLayers(CostCase):
                           for one in shown["activations"]["tensors"]}, {32})
         self.assertEqual([one["what"] for one in shown["not_known"]], [
             "the number of experts of a token",
-            "the heads and their size, and with them communication and "
-            "operations of attention, and in the activations a sum for each "
-            "token and head"])
+            "the heads, and with them a sum for each token and head that attention "
+            "keeps, and activations",
+            "the heads and their size, and with them operations of attention"])
         self.assertEqual({one["settled_by"] for one in shown["not_known"]},
                          {"--model"})
         self.assertTrue(shown["at_least"])

@@ -268,7 +268,8 @@ def adapters(layers, width, inner, heads, kv, size, rank, root, down, up):
             "8GiB", "--explain"]
     counted = [rf"layer_input +\S+ KiB +{layers} +kept"]
     return [Ran(*step, "--model", model, has=counted, lacks=["not known"]),
-            Ran(*step, has=[*counted, "not known: the heads"], lacks=["tokens/s"])]
+            Ran(*step, rc=1, has=[*counted, "not known: the heads", r"activations +-\n",
+                                  "total +at least"], lacks=["tokens/s"])]
 
 
 # ---- Sentences of programs

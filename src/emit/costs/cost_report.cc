@@ -94,7 +94,7 @@ std::string MemoryText(const Report& report) {
   const bool lower = !memory.Complete();
   const std::string least =
       uneven ? AtLeast(lower, BytesOr(memory.least.total)) : "";
-  const bool peak = memory.taken.has_value();
+  const bool peak = memory.HasPeak();
   table.Row({"  total", AtLeast(lower, BytesOr(memory.most.total)),
              uneven || peak ? least : CapacityText(memory)});
   std::string out = table.Text();
@@ -129,13 +129,13 @@ std::string CommunicationText(const Report& report) {
          report.time ? SecondsText(one.seconds) : ""});
   }
   const bool lower = !report.communication.unknown.empty();
+  const auto sent = report.communication.Known(report.communication.Sent());
   table.Row({"  total", "", "", "",
-             AtLeast(lower, BytesText(report.communication.Sent())),
+             sent ? AtLeast(lower, BytesText(*sent)) : "not known",
              report.time ? SecondsText(report.time->communication) : ""});
-  if (report.tokens && *report.tokens > 0) {
+  if (sent && report.tokens && *report.tokens > 0) {
     table.Row({"  per token", "", "", "",
-               AtLeast(lower, BytesText(report.communication.Sent() /
-                                        *report.tokens))});
+               AtLeast(lower, BytesText(*sent / *report.tokens))});
   }
   return table.Text() + SourceText(report.communication);
 }
@@ -215,7 +215,11 @@ void WritePeak(JsonWriter& json, const cost::TakenBytes& taken) {
 void WriteActivations(JsonWriter& json, const cost::Activations& activations) {
   json.Key("activations");
   json.BeginObject(JsonLayout::kLines);
-  json.Members("kept", activations.kept, "working", activations.working);
+  const auto known = [&](int64_t bytes) {
+    return activations.sums_known ? std::optional(bytes) : std::nullopt;
+  };
+  json.Members("kept", known(activations.kept), "working",
+               known(activations.working));
   json.Rows("tensors", activations.tensors,
             [&](const cost::LayerTensor& tensor) {
               json.Members("name", tensor.what.name, "bytes", tensor.bytes,
@@ -250,9 +254,10 @@ void WriteCommunication(JsonWriter& json, const Report& report) {
                "backward", communication.Known(communication.Sent(true)),
                "total", communication.Known(communication.Sent()));
   std::optional<double> per_token;
-  if (report.tokens && *report.tokens > 0 && communication.roles_known) {
-    per_token = static_cast<double>(communication.Sent()) /
-                static_cast<double>(*report.tokens);
+  const auto sent = communication.Known(communication.Sent());
+  if (report.tokens && *report.tokens > 0 && sent) {
+    per_token =
+        static_cast<double>(*sent) / static_cast<double>(*report.tokens);
   }
   json.Member("per_token", per_token);
   json.EndObject();
@@ -338,7 +343,7 @@ void WriteCostMembers(JsonWriter& json, const Report& report) {
   json.EndObject();
   json.Members("capacity", report.memory.capacity, "fits",
                report.memory.Fits());
-  if (report.memory.taken) WritePeak(json, *report.memory.taken);
+  if (report.memory.HasPeak()) WritePeak(json, *report.memory.taken);
   json.EndObject();
   if (report.memory.activations) {
     WriteActivations(json, *report.memory.activations);

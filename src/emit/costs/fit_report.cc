@@ -110,8 +110,11 @@ std::string NearestChange(const cost::FitReport& report) {
   for (const std::string& flag : report.change->flags) out += " " + flag;
   const FitMesh& fit = report.change->fit;
   return out + ", " + AxesText(fit.mesh) +
-         " fits: " + BytesText(fit.memory.Expected().value_or(0)) + ", " +
-         FreeText(fit) + "\n";
+         (fit.memory.Complete() ? " fits: "
+                                : " fits by what is known of its memory: ") +
+         AtLeast(!fit.memory.Complete(),
+                 BytesText(fit.memory.Expected().value_or(0))) +
+         (fit.memory.Complete() ? ", " + FreeText(fit) : "") + "\n";
 }
 
 std::string SizesText(const cost::FitReport& report) {
@@ -171,7 +174,7 @@ void WriteFit(JsonWriter& json, const FitMesh& one) {
   const auto bytes =
       one.legal ? one.memory.most.total : std::optional<int64_t>();
   json.Member("bytes_per_device", bytes);
-  if (one.legal && one.memory.taken) {
+  if (one.legal && one.memory.HasPeak()) {
     json.Member("expected_bytes_per_device", one.memory.taken->expected);
   }
   json.Members("communication", one.communication, "seconds", one.Seconds());

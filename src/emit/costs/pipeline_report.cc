@@ -121,7 +121,7 @@ std::string LeftText(int64_t needs, int64_t has) {
 // line is then empty if the known tensors fit, or if the capacity is unknown.
 std::string PeakText(const PipelineCost& cost) {
   const cost::RankCost* rank = cost.FullestRank();
-  if (rank == nullptr) {
+  if (rank == nullptr || !cost.KnowsSums()) {
     if (!cost.capacity || cost.Fullest().value_or(0) <= *cost.capacity) {
       return "";
     }
@@ -153,13 +153,14 @@ void WriteStage(JsonWriter& json, const PipelineCost& cost,
   json.Key("layers");
   const auto [first, end] = stage.LayersOf(cost.layers);
   json.Array(std::vector<int64_t>{first, end});
-  json.Members(
-      "first", stage.begin == 0, "last", stage.end == cost.layers + 2,
-      "parameters", stage.parameters, "kept",
-      stage.unknown.empty() ? std::optional(stage.peak.kept) : std::nullopt,
-      "forward", TimeOr(cost, stage.times.forward), "input",
-      TimeOr(cost, stage.times.input), "weight",
-      TimeOr(cost, stage.times.weight));
+  json.Members("first", stage.begin == 0, "last", stage.end == cost.layers + 2,
+               "parameters", stage.parameters, "kept",
+               stage.unknown.empty() && stage.sums_known
+                   ? std::optional(stage.peak.kept)
+                   : std::nullopt,
+               "forward", TimeOr(cost, stage.times.forward), "input",
+               TimeOr(cost, stage.times.input), "weight",
+               TimeOr(cost, stage.times.weight));
   json.EndObject();
 }
 
@@ -172,7 +173,7 @@ void WriteRank(JsonWriter& json, const PipelineCost& cost, size_t r) {
     json.Member(cost::kComponentNames[i], rank.held.by[i]);
   }
   json.Member("total", rank.held.total);
-  if (rank.taken) {
+  if (rank.taken && cost.KnowsSums()) {
     json.Member("peak", Record("expected", rank.taken->expected, "least",
                                rank.taken->least, "most", rank.taken->most));
   }

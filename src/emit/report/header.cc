@@ -153,8 +153,9 @@ void WriteMemoryCell(Page& page) {
     html.Raw("no device memory was given");
   }
   html.Raw(", in ").Text(PlaceOf(*fullest));
-  if (const auto& taken = memory.taken) {
-    html.Raw(", between ").Bytes(taken->least).Raw(" and ").Bytes(taken->most);
+  if (memory.HasPeak()) {
+    const cost::TakenBytes& taken = *memory.taken;
+    html.Raw(", between ").Bytes(taken.least).Raw(" and ").Bytes(taken.most);
   }
   if (!open.empty()) html.Raw("; not known in ").Text(Join(open, ", "));
   if (budget) {

@@ -52,7 +52,7 @@ std::optional<int64_t> Capacity(const Page& page) {
 
 // Returns the bytes of a part of a bar: of a component, or of kReserve.
 int64_t BytesOf(const cost::Memory& memory, size_t part) {
-  if (part < kReserve) return memory.most.by[part].value_or(0);
+  if (part < kReserve) return memory.most.KnownOf(part);
   const int64_t held = memory.most.total.value_or(0);
   return std::max<int64_t>(0, memory.Expected().value_or(held) - held);
 }
@@ -113,10 +113,10 @@ void WriteBar(Page& page, const cost::Report& report, int64_t scale) {
   }
   html.Raw("</svg><span class=r>");
   // Without a component, the total is a lower bound and its share is not known.
-  if (report.memory.at_least) html.Raw("at least ");
+  const bool complete = report.memory.Complete();
+  if (!complete) html.Raw("at least ");
   html.Bytes(total).Raw("</span><span class=r>");
-  if (capacity && *capacity > 0 &&
-      (!report.memory.at_least || total > *capacity)) {
+  if (capacity && *capacity > 0 && (complete || total > *capacity)) {
     const bool over = total > *capacity;
     html.Raw(over ? "<span class=e>✕ " : "<span class=q>");
     html.Number(std::llround(Percent(total, *capacity)));
@@ -168,12 +168,12 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   }
   const bool at_least = std::any_of(
       page.in.costs.begin(), page.in.costs.end(),
-      [](const cost::Report& report) { return report.memory.at_least; });
+      [](const cost::Report& report) { return !report.memory.Complete(); });
   row(at_least ? "total, at least" : "total",
       [](const cost::Memory& of) { return of.Expected(); });
   if (page.in.pipeline) {
     row("at most of a device", [](const cost::Memory& of) {
-      return of.taken ? std::optional(of.taken->most) : std::nullopt;
+      return of.HasPeak() ? std::optional(of.taken->most) : std::nullopt;
     });
   } else {
     row("the emptiest device",
