@@ -11,7 +11,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from shardc.arrays import Owner, abstract, check_mesh, map_arrays, nested, put
 from shardc.mesh import PlanError, Spec, no_factors
-from shardc.parameter import Parameter
+from shardc.parameter import Parameter, parts_text
 from shardc.plan_data import PlanData
 from shardc.tree import dtype_name
 
@@ -74,9 +74,9 @@ def _even_spec(parameter: Parameter, mode: str) -> Spec:
             f"dimension {dim} of {parameter.name} has uneven shards, and a"
             " NamedSharding divides a dimension into equal parts"
         )
-    for dim, count in parameter.parts_in(mode).items():
+    for dim, parts in parameter.parts_in(mode).items():
         raise PlanError(
-            f"the axes divide each of {count} parts of dimension {dim} of"
+            f"the axes divide each of {parts_text(parts)} of dimension {dim} of"
             f" {parameter.name}, and a NamedSharding divides a dimension as one"
         )
     return parameter.mesh_spec(mode)

@@ -38,6 +38,11 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
     return None if value is None else tuple(value)
 
 
+def parts_text(parts: int | tuple[int, ...]) -> str:
+    """ "2 parts", or "the parts (64, 16, 16)"."""
+    return f"{parts} parts" if isinstance(parts, int) else f"the parts {parts}"
+
+
 class Parameter:
     """One parameter of a plan, with its sharding in each mode."""
 
@@ -88,14 +93,15 @@ class Parameter:
         placed = self._data.get("placement")
         return Placement(placed["axis"], placed["coordinate"]) if placed else None
 
-    def parts_in(self, mode: str = "train") -> dict[int, int]:
-        """The number of equal parts of each dimension that has several, and that
-        the mode shards: the axes divide each part."""
+    def parts_in(self, mode: str = "train") -> dict[int, int | tuple[int, ...]]:
+        """The parts of each dimension that has several, and that the mode shards:
+        the number of equal parts, or the sizes of parts in their order. The axes
+        divide each part."""
         parts = self._data.get("parts", ())
         return {
-            dim: count
-            for dim, (count, entry) in enumerate(zip(parts, self.spec(mode)))
-            if count and entry
+            dim: of if isinstance(of, int) else tuple(of)
+            for dim, (of, entry) in enumerate(zip(parts, self.spec(mode)))
+            if of and entry
         }
 
     @property
@@ -230,10 +236,10 @@ class Parameter:
             layers = self._layers_on(rank)
         if self.shard_shape_in(mode) is None:
             raise PlanError(f"the plan knows no shape of {self.name}")
-        for dim, count in self.parts_in(mode).items():
+        for dim, parts in self.parts_in(mode).items():
             raise PlanError(
-                f"a device has a range of each of {count} parts of dimension {dim} of"
-                f" {self.name}, which is no slice"
+                f"a device has a range of each of {parts_text(parts)} of dimension {dim}"
+                f" of {self.name}, which is no slice"
             )
         out = []
         for dim, (size, entry) in enumerate(zip(self.shape or (), self.spec(mode))):

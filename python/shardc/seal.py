@@ -289,7 +289,10 @@ def held(
         if dim + 1 == len(shape) and dtype in _BLOCKS:
             block = _BLOCKS[dtype][0]
         several = dim_parts[dim] or 1 if dim < len(dim_parts) else 1
-        if shape[dim] and parts > 1 and not (uneven and block == 1 and several == 1):
+        if not isinstance(several, int):
+            if _axes(entry) and not _each_divides(several, shape[dim], block, parts):
+                return None, None
+        elif shape[dim] and parts > 1 and not (uneven and block == 1 and several == 1):
             if shape[dim] % several:
                 return None, None
             size = shape[dim] // several
@@ -297,6 +300,13 @@ def held(
                 return None, None
         out[dim] = -(-out[dim] // parts)
     return out, None if dtype is None else _bytes(_product(out), dtype)
+
+
+def _each_divides(sizes: Any, size: int, block: int, shards: int) -> bool:
+    """Whether sizes of parts sum to the dimension, and each is shards of blocks."""
+    return sum(sizes) == size and (
+        shards == 1 or all(one % block == 0 and one // block % shards == 0 for one in sizes)
+    )
 
 
 def uneven_dims(shape: Any, spec: Any, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from torch.distributed.tensor.placement_types import _StridedShard
 
 from shardc.arrays import check_mesh
 from shardc.mesh import Mesh, PlanError, Spec
+from shardc.parameter import parts_text
 from shardc.placement import splits_of
 from shardc.plan_data import PlanData
 from shardc.torch_failures import explain
@@ -69,7 +70,16 @@ def placements(plan: PlanData, name: str, mode: str = "train") -> list[Any]:
                 " order of the mesh: the parts of _StridedShard have other sizes than"
                 " the plan's"
             )
-    of = placements_of(parameter.spec(mode), plan.mesh, parameter.parts_in(mode))
+    counts: dict[int, int] = {}
+    for dim, parts in parameter.parts_in(mode).items():
+        if not isinstance(parts, int):
+            raise PlanError(
+                f"the axes divide each of {parts_text(parts)} of dimension {dim} of"
+                f" {name}, and a _StridedShard divides equal parts: store the parts as"
+                " separate parameters"
+            )
+        counts[dim] = parts
+    of = placements_of(parameter.spec(mode), plan.mesh, counts)
     return [of[number] for number in _numbers_of_stage(plan)]
 
 

@@ -9,6 +9,9 @@
 //   are not contiguous in the read buffer, the worker first gathers them in a
 //   second buffer.
 //
+// A piece with several ranges of a dimension (HeldRange) is read or written in
+// rows where a range of it is no run.
+//
 // Arrays of other formats (orbax, zarr, DCP) are copied by tree_copy.h. For
 // example, w [8, 4] is stored as 1 piece and written as 2 parts of columns:
 //
@@ -28,6 +31,7 @@
 
 #include "checkpoint/tree_copy.h"
 #include "floats/convert.h"
+#include "model/mesh_layout.h"
 #include "source/file.h"
 #include "source/input_file.h"
 #include "source/sink.h"
@@ -60,12 +64,20 @@ struct TensorCopy {
   int64_t blocks() const { return grid.Blocks(block_bytes); }
 };
 
-// The region of a block that is read from one source.
+// The region of a block that is read from one range of a source.
 struct SourceRead {
   size_t source = 0;
-  Region region;  // one contiguous run of the source piece
+  const HeldRange* held = nullptr;
+  Region region;  // one contiguous run of the source piece, if `bytes` is set
   // The bytes of the region. Null if its rows are read one by one.
   const char* bytes = nullptr;
+};
+
+// The region of a block that an output part needs, in one of its ranges.
+struct NeededRegion {
+  size_t part = 0;
+  const HeldRange* held = nullptr;
+  Region region;
 };
 
 class Copier {
@@ -118,46 +130,45 @@ class Copier {
   bool CopyBlock(TensorCopy& work, int64_t index, Scratch& scratch,
                  Findings& findings) {
     const Region block = work.grid.Block(index, work.block_bytes);
-    std::vector<std::pair<size_t, Region>> parts;
+    std::vector<NeededRegion> parts;
     for (size_t part = 0; part < work.grid.parts().size(); ++part) {
-      const Region& whole = work.grid.parts()[part];
-      if (!work.parts.Wanted(part) || !Region::Overlap(whole, block)) {
-        continue;
+      if (!work.parts.Wanted(part)) continue;
+      for (const HeldRange& held : work.grid.parts()[part]) {
+        if (!Region::Overlap(held.region, block)) continue;
+        parts.push_back({part, &held, Region::Intersect(held.region, block)});
       }
-      parts.emplace_back(part, Region::Intersect(whole, block));
     }
     if (parts.empty()) return true;
     std::vector<SourceRead> loads;
     if (!ReadSources(work, block, parts, scratch, loads, findings)) {
       return false;
     }
-    for (const auto& [part, region] : parts) {
+    for (const NeededRegion& part : parts) {
       const char* bytes = nullptr;
-      if (!Assemble(work, region, loads, scratch, &bytes, findings)) {
+      if (!Assemble(work, part.region, loads, scratch, &bytes, findings)) {
         return false;
       }
-      bytes = Cast(work, region.Units(), bytes, scratch);
-      if (!Write(work, part, region, bytes, findings)) return false;
+      bytes = Cast(work, part.region.Units(), bytes, scratch);
+      if (!Write(work, part, bytes, findings)) return false;
     }
     return true;
   }
 
-  // Returns the region of a source piece that is read for a block. It is one
-  // run of bytes in the file, and contains all rows of the block that the
-  // output parts `parts` need. It is empty if they need no row of the source.
-  // Sets `*in_one` to whether the region is read by one call instead of row by
-  // row.
-  SourceRead PlanLoad(const TensorCopy& work, size_t source,
-                      const Region& block,
-                      const std::vector<std::pair<size_t, Region>>& parts,
-                      bool* in_one) const {
-    SourceRead load{source,
-                    Region::Intersect(work.grid.sources()[source], block)};
+  // Returns the region of a source piece that is read for a block. It contains
+  // all rows of the block that the output parts `parts` need. It is empty if
+  // they need no row of the source. Sets `*in_one` to whether the region is
+  // read by one call instead of row by row: it is then one run of bytes in the
+  // file.
+  static SourceRead PlanLoad(const TensorCopy& work, size_t source,
+                             const HeldRange& held, const Region& block,
+                             const std::vector<NeededRegion>& parts,
+                             bool* in_one) {
+    SourceRead load{source, &held, Region::Intersect(held.region, block)};
     int64_t covered = 0, run = 0;
     Region hull;
-    for (const auto& [part, region] : parts) {
-      if (!Region::Overlap(region, load.region)) continue;
-      const Region both = Region::Intersect(region, load.region);
+    for (const NeededRegion& part : parts) {
+      if (!Region::Overlap(part.region, load.region)) continue;
+      const Region both = Region::Intersect(part.region, load.region);
       covered += both.Units();
       run = std::max(run, both.end.back() - both.begin.back());
       if (hull.begin.empty()) hull = both;
@@ -178,30 +189,36 @@ class Copier {
       load.region.end[i] = hull.end[i];
       break;
     }
-    *in_one = 2 * covered >= load.region.Units() ||
-              run * work.grid.unit_from() < kLongRun;
+    *in_one = IsOneRun(load.region, held.frame) &&
+              (2 * covered >= load.region.Units() ||
+               run * work.grid.unit_from() < kLongRun);
     return load;
   }
 
   bool ReadSources(const TensorCopy& work, const Region& block,
-                   const std::vector<std::pair<size_t, Region>>& parts,
-                   Scratch& scratch, std::vector<SourceRead>& loads,
-                   Findings& findings) const {
+                   const std::vector<NeededRegion>& parts, Scratch& scratch,
+                   std::vector<SourceRead>& loads, Findings& findings) const {
     const int64_t unit = work.grid.unit_from();
     const auto& pieces = transfer_.tensors[work.tensor].sources;
-    scratch.source.resize(AsIndex(block.Units() * unit) +
-                          kCacheLine * (pieces.size() + 1));
-    size_t used = 0;
+    std::vector<std::pair<size_t, const HeldRange*>> there;
     for (size_t source = 0; source < pieces.size(); ++source) {
-      if (!Region::Overlap(work.grid.sources()[source], block)) continue;
+      for (const HeldRange& held : work.grid.sources()[source]) {
+        if (Region::Overlap(held.region, block)) {
+          there.emplace_back(source, &held);
+        }
+      }
+    }
+    scratch.source.resize(AsIndex(block.Units() * unit) +
+                          kCacheLine * (there.size() + 1));
+    size_t used = 0;
+    for (const auto& [source, held] : there) {
       bool in_one = true;
-      SourceRead load = PlanLoad(work, source, block, parts, &in_one);
+      SourceRead load = PlanLoad(work, source, *held, block, parts, &in_one);
       if (load.region.Empty()) continue;
       if (in_one) {
         const auto count = AsIndex(load.region.Units() * unit);
         const int64_t from =
-            pieces[source].offset +
-            work.grid.sources()[source].OffsetOf(load.region) * unit;
+            pieces[source].offset + held->frame.OffsetOf(load.region) * unit;
         char* to = scratch.source.data() + used;
         // Place the data in the buffer so that they start at the same offset in
         // a cache line as in the file. The kernel then copies them faster.
@@ -249,20 +266,20 @@ class Copier {
       if (load.bytes != nullptr) {
         CopyRegion(both, load.region, load.bytes, region,
                    scratch.gathered.data(), unit);
-      } else if (!ReadRows(work, load.source, both, region, scratch,
-                           findings)) {
+      } else if (!ReadRows(work, load, both, region, scratch, findings)) {
         return false;
       }
     }
     return true;
   }
 
-  bool ReadRows(const TensorCopy& work, size_t source, const Region& part,
-                const Region& region, Scratch& scratch,
+  bool ReadRows(const TensorCopy& work, const SourceRead& load,
+                const Region& part, const Region& region, Scratch& scratch,
                 Findings& findings) const {
     const int64_t unit = work.grid.unit_from();
-    const SourcePiece& piece = transfer_.tensors[work.tensor].sources[source];
-    return ForEachRun(part, work.grid.sources()[source], region,
+    const SourcePiece& piece =
+        transfer_.tensors[work.tensor].sources[load.source];
+    return ForEachRun(part, load.held->frame, region,
                       [&](int64_t from, int64_t to, int64_t units) {
                         return inputs_[piece.file].ReadAt(
                             piece.offset + from * unit,
@@ -281,12 +298,15 @@ class Copier {
     return scratch.cast.data();
   }
 
-  bool Write(TensorCopy& work, size_t part, const Region& region,
-             const char* bytes, Findings& findings) {
+  bool Write(TensorCopy& work, const NeededRegion& part, const char* bytes,
+             Findings& findings) {
     const int64_t unit = work.grid.unit_to();
-    return writer_.Write(work.parts, part,
-                         work.grid.parts()[part].OffsetOf(region) * unit, bytes,
-                         AsIndex(region.Units() * unit), findings);
+    return ForEachRun(part.region, part.region, part.held->frame,
+                      [&](int64_t from, int64_t to, int64_t units) {
+                        return writer_.Write(work.parts, part.part, to * unit,
+                                             bytes + from * unit,
+                                             AsIndex(units * unit), findings);
+                      });
   }
 
   const Transfer& transfer_;
@@ -570,30 +590,60 @@ std::optional<Grid> Grid::Make(const TransferTensor& tensor, std::string* why) {
   // boundary. A tensor without elements has no bytes, so its boxes are not
   // checked.
   const bool empty = FullBox(tensor.shape).Elements() == 0;
-  const auto region = [&](const Box& box) {
-    Region out;
-    for (size_t i = 0; i < fold.first.size(); ++i) {
-      const size_t dim = fold.first[i];
-      int64_t begin = box.offset[dim] * fold.inner[i];
-      int64_t end = (box.offset[dim] + box.shape[dim]) * fold.inner[i];
+  // Returns the ranges of dimension `i` of the grid that a box has, in units.
+  const auto ranges = [&](const Box& box, const SizedParts& sized, size_t i) {
+    const size_t dim = fold.first[i];
+    std::vector<ShardRange> out = {{box.offset[dim], box.shape[dim]}};
+    const auto parts = sized.find(dim);
+    if (parts != sized.end() && box.shape[dim] > 0) {
+      // The plan of the transfer has checked that there are such ranges.
+      out = RangesOfShare(parts->second, box.offset[dim], box.shape[dim])
+                .value_or(out);
+    }
+    for (ShardRange& range : out) {
+      int64_t begin = range.begin * fold.inner[i];
+      int64_t end = range.end() * fold.inner[i];
       if (i + 1 == fold.first.size()) {
         begin *= bits, end *= bits;
         whole_bytes =
             whole_bytes && (empty || (begin % 8 == 0 && end % 8 == 0));
         begin /= 8, end /= 8;
       }
-      out.begin.push_back(begin);
-      out.end.push_back(end);
+      range = {begin, end - begin};
     }
-    if (fold.first.empty()) out = {{0}, {bits / 8}};  // a scalar
     return out;
   };
-  const Region whole = region(FullBox(tensor.shape));
-  grid.sizes_ = whole.end;
+  const auto held = [&](const Box& box, const SizedParts& sized) {
+    std::vector<HeldRange> out(1);
+    for (size_t i = 0; i < fold.first.size(); ++i) {
+      const std::vector<ShardRange> all = ranges(box, sized, i);
+      int64_t length = 0;
+      for (const ShardRange& range : all) length += range.size;
+      std::vector<HeldRange> longer;
+      for (const HeldRange& before : out) {
+        int64_t at = 0;
+        for (const ShardRange& range : all) {
+          HeldRange& one = longer.emplace_back(before);
+          one.region.begin.push_back(range.begin);
+          one.region.end.push_back(range.end());
+          one.frame.begin.push_back(range.begin - at);
+          one.frame.end.push_back(range.begin - at + length);
+          at += range.size;
+        }
+      }
+      out = std::move(longer);
+    }
+    // A scalar.
+    if (fold.first.empty()) out = {{{{0}, {bits / 8}}, {{0}, {bits / 8}}}};
+    return out;
+  };
+  grid.sizes_ = held(FullBox(tensor.shape), {}).front().region.end;
   for (const SourcePiece& piece : tensor.sources) {
-    grid.sources_.push_back(region(piece.box));
+    grid.sources_.push_back(held(piece.box, tensor.sized_sources));
   }
-  for (const Box& part : tensor.parts) grid.parts_.push_back(region(part));
+  for (const Box& part : tensor.parts) {
+    grid.parts_.push_back(held(part, tensor.sized_parts));
+  }
   if (whole_bytes) return grid;
   *why = "`" + tensor.name + "`, " + ShapeText(tensor.shape) + " of " +
          std::string(DtypeName(tensor.from)) +

@@ -203,6 +203,15 @@ class BlockQueue {
 // along each leading dimension, a range of indices along the next dimension,
 // and all indices along the remaining dimensions.
 
+// A range of a grid that a piece has, and the place of it among the bytes of
+// the piece: frame.OffsetOf() of a region in it. The frame has the shape of the
+// piece. It is the region itself, unless the piece has several ranges: the
+// frame then begins as far before the region as the ranges before it are long.
+struct HeldRange {
+  Region region;
+  Region frame;
+};
+
 class Grid {
  public:
   // Returns nullopt if a piece starts or ends inside a byte, which is possible
@@ -215,8 +224,12 @@ class Grid {
   int64_t unit_from() const { return unit_from_; }
   int64_t unit_to() const { return unit_to_; }
   const std::vector<int64_t>& sizes() const { return sizes_; }
-  const std::vector<Region>& sources() const { return sources_; }
-  const std::vector<Region>& parts() const { return parts_; }
+  // The ranges of each source piece and each part: one, or with parts of stated
+  // sizes (TransferTensor::sized_parts) one for each of them.
+  const std::vector<std::vector<HeldRange>>& sources() const {
+    return sources_;
+  }
+  const std::vector<std::vector<HeldRange>>& parts() const { return parts_; }
 
   // Returns the number of blocks of at most `max_bytes` bytes each, measured in
   // the wider of the source's and the output's dtype. A block has at least one
@@ -234,8 +247,8 @@ class Grid {
   Steps Walk(int64_t max_bytes) const;
 
   std::vector<int64_t> sizes_;  // at least one dimension
-  std::vector<Region> sources_;
-  std::vector<Region> parts_;
+  std::vector<std::vector<HeldRange>> sources_;
+  std::vector<std::vector<HeldRange>> parts_;
   int64_t unit_from_ = 1;
   int64_t unit_to_ = 1;
 };

@@ -14,6 +14,9 @@
 //
 //   w [8, 4] by [tp] in parts [2], tp=2  ->  [2, 4, 4] by [null, tp];
 //   device-00000 has rows 0, 1, 4 and 5 as `w` [4, 4]
+//
+// If the parts have stated sizes, the tensor is split as one dimension, and a
+// box has the same share of each part (SizedParts in transfer.h).
 #include "checkpoint/shard_plan.h"
 
 #include <algorithm>
@@ -458,11 +461,7 @@ class Planner {
       return false;
     };
     const Spec& spec = param.SpecOf(mode_);
-    if (!parts.empty() &&
-        (!PartsDivide(parts, tensor.shape) ||
-         !(param.uneven ||
-           DividesEvenly(job_.index.mesh, SplitShape(tensor.shape, parts),
-                         SplitSpec(spec, parts))))) {
+    if (!DividesParts(tensor.shape, spec, parts, param.uneven)) {
       RefuseSpec(spec, parts, tensor.shape, param);
       return false;
     }
@@ -474,24 +473,92 @@ class Planner {
                          "checkpoint merge` first, and split these"
                        : "leave out `--as`, to write safetensors files");
     }
-    moved.dim_parts = parts;
-    moved.shape = SplitShape(tensor.shape, parts);
+    if (PlacePieces(tensor, parts, StatedSizes::kWhereOneIs, moved) ||
+        (!options_.tree &&
+         PlacePieces(tensor, parts, StatedSizes::kAll, moved))) {
+      return true;
+    }
+    return refuse(
+        "was split" + InPartsText(tensor.dim_parts) +
+            ", and the plan splits it " +
+            (parts.empty() ? "as one part" : "as" + InPartsText(parts)) +
+            ": a shard of one is several shards of the other",
+        "merge the checkpoint with `shardc checkpoint merge`, and split the "
+        "result");
+  }
+
+  // Which equal parts of dimensions are treated as parts with stated sizes.
+  enum class StatedSizes : uint8_t {
+    kWhereOneIs,  // those of a dimension whose other parts have stated sizes
+    kAll          // all: a piece may then have several ranges of a dimension
+  };
+
+  // Sets the shape, the parts and the sources of a tensor that is split in
+  // `parts`. Returns false if a piece of it is not a box then.
+  bool PlacePieces(const StoredTensor& tensor, const DimParts& parts,
+                   StatedSizes stated, TransferTensor& moved) const {
+    DimParts from = tensor.dim_parts, to = parts;
+    StateSizes(tensor.shape, stated, from, to);
+    moved.dim_parts = EqualAmong(to);
+    moved.shape = SplitShape(tensor.shape, moved.dim_parts);
+    moved.sized_parts = SizedPartsOf(to);
+    moved.sized_sources.clear();
+    for (size_t dim = 0; dim < from.size(); ++dim) {
+      if (from[dim].sizes.empty()) continue;
+      moved.sized_sources[SplitDim(dim, moved.dim_parts)] = from[dim].sizes;
+    }
+    // A tree is written from boxes that are one range of each dimension.
+    if (options_.tree && !moved.sized_sources.empty()) return false;
+    moved.sources.clear();
     for (SourcePiece piece : tensor.pieces) {
-      auto box = BoxInParts(piece.box, tensor.shape, tensor.dim_parts, parts);
-      if (!box) {
-        return refuse(
-            "was split" + InPartsText(tensor.dim_parts) +
-                ", and the plan splits it " +
-                (parts.empty() ? "as one part" : "as" + InPartsText(parts)) +
-                ": a shard of one is several shards of the other",
-            "merge the checkpoint with `shardc checkpoint merge`, and split "
-            "the "
-            "result");
+      auto box = BoxInShares(piece.box, tensor.shape, tensor.dim_parts, from);
+      if (box) {
+        box = BoxInParts(*box, tensor.shape, EqualAmong(from), moved.dim_parts);
       }
+      if (!box) return false;
       piece.box = std::move(*box);
       moved.sources.push_back(std::move(piece));
     }
     return true;
+  }
+
+  // Returns whether the parts sum to the sizes of the shape, and the axes of
+  // the spec divide each of them. With `uneven`, only parts with stated sizes
+  // need be divided.
+  bool DividesParts(const Shape& shape, const Spec& spec, const DimParts& parts,
+                    bool uneven) const {
+    if (parts.empty()) return true;
+    if (!PartsDivide(parts, shape)) return false;
+    const EqualParts equal = EqualAmong(parts);
+    if (!uneven && !DividesEvenly(job_.index.mesh, SplitShape(shape, equal),
+                                  SplitSpec(spec, equal))) {
+      return false;
+    }
+    for (size_t dim = 0; dim < parts.size(); ++dim) {
+      for (const int64_t size : parts[dim].sizes) {
+        if (!DividesEvenly(job_.index.mesh, {size}, {spec[dim]})) return false;
+      }
+    }
+    return true;
+  }
+
+  // States the sizes of equal parts, so that the elements of both splits are
+  // ranges of one dimension.
+  static void StateSizes(const Shape& shape, StatedSizes stated, DimParts& from,
+                         DimParts& to) {
+    // The most parts of which a piece has ranges.
+    constexpr int64_t kMostStated = 1 << 12;
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      const bool all = stated == StatedSizes::kAll ||
+                       !PartsAt(from, dim).sizes.empty() ||
+                       !PartsAt(to, dim).sizes.empty();
+      for (DimParts* const parts : {&from, &to}) {
+        if (!all || dim >= parts->size()) continue;
+        PartsOfDim& of = (*parts)[dim];
+        if (!of.several() || of.count > kMostStated) continue;
+        of.sizes = SizesOfParts(of, shape[dim]).value_or(of.sizes);
+      }
+    }
   }
 
   // Divides a tensor of this shape by a spec. A tensor that contains the layers
@@ -545,8 +612,8 @@ class Planner {
     TransferTensor moved;
     if (!SetPlaces(tensor, param, parts, moved)) return;
     const auto stage_dim = AsIndex(param.stages.dim ? *param.stages.dim : 0);
-    auto laid = LaidOf(SplitSpec(spec, parts), moved.shape, param,
-                       SplitDim(stage_dim, parts), moved.parts);
+    auto laid = LaidOf(SplitSpec(spec, moved.dim_parts), moved.shape, param,
+                       SplitDim(stage_dim, moved.dim_parts), moved.parts);
     if (!laid) return;
     moved.name = param.name;
     moved.from = tensor.dtype;
@@ -790,8 +857,9 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
     if (options.select && !options.select(tensor.name)) continue;
     TransferTensor moved;
     moved.name = tensor.name;
-    moved.dim_parts = tensor.dim_parts;
-    moved.shape = SplitShape(tensor.shape, tensor.dim_parts);
+    moved.dim_parts = EqualAmong(tensor.dim_parts);
+    moved.shape = SplitShape(tensor.shape, moved.dim_parts);
+    moved.sized_sources = SizedPartsOf(tensor.dim_parts);
     moved.from = tensor.dtype;
     moved.to = CastTo(tensor.dtype, tensor.name, options.dtype, findings);
     moved.sources = tensor.pieces;

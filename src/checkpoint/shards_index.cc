@@ -12,6 +12,12 @@
 //
 //   w [8, 4] in parts [2], rows 2, 3, 6 and 7  ->  a tensor [4, 4],
 //     "global_shape": [2, 4, 4], "offset": [0, 2, 0], "shape": [2, 2, 4]
+//
+// If the parts have stated sizes, the dimension stays one, and its position
+// states which share of each part the piece has:
+//
+//   w [8, 4] in parts [[4, 2, 2]], rows 2, 3, 5 and 7  ->  a tensor [4, 4],
+//     "global_shape": [8, 4], "offset": [4, 0], "shape": [4, 4]
 #include "checkpoint/shards_index.h"
 
 #include <algorithm>
@@ -60,7 +66,7 @@ void WritePiece(JsonWriter& json, const IndexedPiece& piece,
   json.BeginObject();
   if (piece.key != param.name) json.Member("param", param.name);
   json.Members("dtype", DtypeName(param.dtype), "global_shape",
-               SplitShape(param.shape, param.dim_parts), "offset",
+               SplitShape(param.shape, EqualAmong(param.dim_parts)), "offset",
                piece.box.offset, "shape", piece.box.shape, "devices",
                Given(piece.devices));
   if (piece.checksum) json.Member("checksum", ChecksumText(*piece.checksum));
@@ -218,7 +224,7 @@ class IndexReader {
       return false;
     }
     const IndexedParam& of = index_.params[piece.param];
-    const Shape whole = SplitShape(of.shape, of.dim_parts);
+    const Shape whole = SplitShape(of.shape, EqualAmong(of.dim_parts));
     bool inside = piece.box.offset.size() == whole.size() &&
                   piece.box.shape.size() == whole.size();
     for (size_t i = 0; inside && i < whole.size(); ++i) {
@@ -229,6 +235,14 @@ class IndexReader {
       return Refuse(
           code::kSchema, member.value,
           "the shard is outside its parameter of shape " + ShapeText(whole));
+    }
+    for (const auto& [dim, sizes] : SizedPartsOf(of.dim_parts)) {
+      if (RangesOfShare(sizes, piece.box.offset[dim], piece.box.shape[dim])) {
+        continue;
+      }
+      return Refuse(code::kSchema, member.value,
+                    "the shard does not have the same share of each part of " +
+                        DimPartsText(of.dim_parts));
     }
     if (member.value.Find("devices") &&
         !ReadNumbers(member.value, "devices", &piece.devices)) {

@@ -36,7 +36,8 @@ struct IndexedParam {
   Dtype dtype = Dtype::kF32;
   Spec spec;
   // The parts of dimensions, each of which the axes of `spec` divide. The boxes
-  // of the pieces are positions in SplitShape(shape, dim_parts).
+  // of the pieces are positions in SplitShape(shape, EqualAmong(dim_parts)),
+  // and shares of the parts with stated sizes (SizedPartsOf).
   DimParts dim_parts = {};
   std::optional<ReadPlacement> placement;
   // The pipeline ranks that hold the parameter, if the plan has pipeline

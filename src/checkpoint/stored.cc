@@ -68,7 +68,7 @@ bool HasNoElements(const Shape& shape) { return IsAmong(0, shape); }
 // grid that their edges form is exactly one piece. Uneven shards may be empty,
 // and cover nothing. A tensor without elements needs any piece.
 bool CoverExactly(const StoredTensor& tensor) {
-  const Shape shape = SplitShape(tensor.shape, tensor.dim_parts);
+  const Shape shape = SplitShape(tensor.shape, EqualAmong(tensor.dim_parts));
   if (HasNoElements(shape)) return !tensor.pieces.empty();
   const size_t rank = shape.size();
   std::vector<const Box*> boxes;
@@ -192,7 +192,8 @@ class PiecesReader {
   bool AddPiece(const IndexedPiece& piece, const SafetensorsEntry& entry,
                 uint32_t file, int64_t data_offset, const std::string& path) {
     StoredTensor& tensor = stored_.tensors[piece.param];
-    const Shape shape = JoinShape(piece.box.shape, tensor.dim_parts);
+    const Shape shape =
+        JoinShape(piece.box.shape, EqualAmong(tensor.dim_parts));
     if (entry.shape != shape || entry.dtype != tensor.dtype) {
       return Refuse(code::kSize, "`" + piece.key + "` in `" + path + "` is " +
                                      ShapeText(entry.shape) + " of " +

@@ -28,7 +28,8 @@ struct StoredTensor {
   Dtype dtype = Dtype::kF32;
   std::vector<SourcePiece> pieces;  // disjoint; together they cover the tensor
   // If a split divided each of several parts of a dimension, the boxes of the
-  // pieces are positions in SplitShape(shape, dim_parts).
+  // pieces are positions in SplitShape(shape, EqualAmong(dim_parts)), and
+  // shares of the parts with stated sizes (SizedPartsOf).
   DimParts dim_parts = {};
   // If `array` is set, the tensor is the array with this index in Stored::tree.
   // `pieces` is then empty, and `places` is a digest of the chunks' positions.

@@ -8,10 +8,13 @@
 #include <string.h>
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/copy.h"
 #include "model/mesh_layout.h"
@@ -104,7 +107,7 @@ bool AppendSplit(const ShardRange& range, int64_t size, Box& box) {
 }  // namespace
 
 std::optional<Box> BoxInParts(const Box& box, const Shape& shape,
-                              const DimParts& from, const DimParts& to) {
+                              const EqualParts& from, const EqualParts& to) {
   Box out;
   size_t at = 0;
   for (size_t dim = 0; dim < shape.size(); ++dim) {
@@ -127,6 +130,67 @@ std::optional<Box> BoxInParts(const Box& box, const Shape& shape,
       }
     }
     at += dims;
+  }
+  return out;
+}
+
+std::optional<Box> BoxInShares(const Box& box, const Shape& shape,
+                               const DimParts& from, const DimParts& to) {
+  Box out;
+  size_t at = 0;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    const PartsOfDim& was = PartsAt(from, dim);
+    const bool split = was.several() && was.sizes.empty();
+    const bool joins = split && !PartsAt(to, dim).sizes.empty();
+    if (joins && (box.offset[at] != 0 || box.shape[at] != was.count)) {
+      return std::nullopt;
+    }
+    if (split && !joins) {
+      out.offset.push_back(box.offset[at]);
+      out.shape.push_back(box.shape[at]);
+    }
+    at += split ? 1 : 0;
+    const int64_t parts = joins ? was.count : 1;
+    out.offset.push_back(box.offset[at] * parts);
+    out.shape.push_back(box.shape[at] * parts);
+    ++at;
+  }
+  return out;
+}
+
+SizedParts SizedPartsOf(const DimParts& parts) {
+  const EqualParts equal = EqualAmong(parts);
+  SizedParts out;
+  for (size_t dim = 0; dim < parts.size(); ++dim) {
+    if (parts[dim].sizes.empty()) continue;
+    out.emplace(SplitDim(dim, equal), parts[dim].sizes);
+  }
+  return out;
+}
+
+std::optional<std::vector<ShardRange>> RangesOfShare(
+    const std::vector<int64_t>& sizes, int64_t offset, int64_t size) {
+  const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  // The bound as a fraction of the dimension, in lowest terms, is that fraction
+  // of each part.
+  const auto of_part = [&](int64_t part, int64_t bound) {
+    const int64_t common = std::gcd(bound, all);
+    const int64_t shares = all / common;
+    return part % shares != 0 ? std::nullopt
+                              : std::optional(part / shares * (bound / common));
+  };
+  std::vector<ShardRange> out;
+  int64_t before = 0;
+  for (const int64_t part : sizes) {
+    const auto begin = of_part(part, offset);
+    const auto end = of_part(part, offset + size);
+    if (!begin || !end) return std::nullopt;
+    if (!out.empty() && out.back().end() == before + *begin) {
+      out.back().size += *end - *begin;
+    } else {
+      out.push_back({before + *begin, *end - *begin});
+    }
+    before += part;
   }
   return out;
 }
@@ -318,6 +382,13 @@ std::string TransferKey(const Transfer& transfer) {
     }
     hash.Add(tensor.places);
     for (const Box& part : tensor.parts) hash.Add(part);
+    for (const SizedParts* const sized :
+         {&tensor.sized_sources, &tensor.sized_parts}) {
+      for (const auto& [dim, sizes] : *sized) {
+        hash.Add(static_cast<int64_t>(dim));
+        hash.Add(sizes);
+      }
+    }
   }
   for (const OutputFile& output : transfer.outputs) {
     hash.Add(output.name);

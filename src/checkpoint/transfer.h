@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +23,7 @@
 #include "model/legal_sizes.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
+#include "model/mesh_layout.h"
 #include "source/finding.h"
 #include "source/process.h"
 #include "source/sink.h"
@@ -39,7 +41,29 @@ namespace shardc {
 //   from [2], to []: {offset [1, 0], shape [1, 4]} -> {offset [4], shape [4]}
 //   from [2], to []: {offset [0, 0], shape [2, 2]} -> nullopt
 std::optional<Box> BoxInParts(const Box& box, const Shape& shape,
-                              const DimParts& from, const DimParts& to);
+                              const EqualParts& from, const EqualParts& to);
+
+// Returns the position of a box as the share of each part that it has, in
+// dimensions that have equal parts in `from` and parts with stated sizes in
+// `to`. Returns nullopt if the box does not have all parts.
+std::optional<Box> BoxInShares(const Box& box, const Shape& shape,
+                               const DimParts& from, const DimParts& to);
+
+// The parts of dimensions whose sizes are stated, by the index of the dimension
+// in the shape in which boxes are positions. A box has the same share of each
+// part, stored in the order of the parts: of 8 elements in parts of 4, 2 and 2,
+// the box {offset [4], shape [4]} has the second half of each, which is
+// elements 2, 3, 5 and 7.
+using SizedParts = std::map<size_t, std::vector<int64_t>>;
+
+// Returns the parts with stated sizes, in the dimensions of
+// SplitShape(shape, EqualAmong(parts)).
+SizedParts SizedPartsOf(const DimParts& parts);
+// Returns the ranges that a share of each part has: of the elements from
+// `offset` of a dimension that is the sum of the sizes. Ranges that touch are
+// one. Returns nullopt if a range would begin or end inside of an element.
+std::optional<std::vector<ShardRange>> RangesOfShare(
+    const std::vector<int64_t>& sizes, int64_t offset, int64_t size);
 
 // The distinct parts into which a spec divides a tensor, and the devices that
 // hold them. Parts are numbered in row-major order. For example, an axis `a` of
@@ -121,7 +145,10 @@ struct TransferTensor {
   // The shape in which boxes are positions: that of the tensor, with two
   // dimensions for each that has several parts (SplitShape).
   Shape shape;
-  DimParts dim_parts = {};
+  EqualParts dim_parts = {};
+  // The parts with stated sizes of which a source piece, or a part, has a
+  // share. RangesOfShare() of each box has a value.
+  SizedParts sized_sources = {}, sized_parts = {};
   Dtype from = Dtype::kF32;
   // The dtype of the outputs. If it differs from `from`, the tensor is cast,
   // and CanConvert(from, to) is true.

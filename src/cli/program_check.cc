@@ -107,6 +107,17 @@ class ProgramCheck {
     return out;
   }
 
+  // Returns whether a rule with these parts of a dimension divides the parts
+  // that the dimension's first factor has. Stated sizes must be theirs.
+  bool DividesParts(const PartsOfDim& stated, const FactorList& dim) const {
+    if (stated.sizes.empty()) return stated.several();
+    const int64_t inner = facts_.SizeOf({dim.begin() + 1, dim.end()});
+    return std::ranges::equal(stated.sizes, facts_.factors[dim[0]].parts,
+                              [&](int64_t size, const FactorList& part) {
+                                return size == facts_.SizeOf(part) * inner;
+                              });
+  }
+
   // Returns " at model.py:12" for the first line with this use.
   std::string LineOf(const Factor& factor, program::Use use) const {
     for (const program::Evidence& one : factor.evidence) {
@@ -186,7 +197,7 @@ class ProgramCheck {
       if (axes.empty()) continue;
       const int64_t parts = compiled_.mesh.Parts(axes).value_or(1);
       if (!lead.parts.empty()) {
-        if (PartsAt(layout.parts, d) > 1) continue;
+        if (DividesParts(PartsAt(layout.parts, d), dim)) continue;
         Add(kFusedContiguous, number, rule, DimensionOf(d),
             " holds " + std::to_string(lead.parts.size()) +
                 " parts one after the other, " + facts_.Text(dim) +

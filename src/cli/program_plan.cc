@@ -176,10 +176,10 @@ ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan,
   out.notes = plan.notes;
   const bool splits = planned == PlannedParts::kSplit && program.IsOfTorch();
   std::vector<Spec> specs;
-  std::vector<DimParts> parts;
+  std::vector<EqualParts> parts;
   for (const program::Input& input : program.inputs) {
     if (input.kind != program::InputKind::kParam) continue;
-    DimParts& of = parts.emplace_back();
+    EqualParts& of = parts.emplace_back();
     const auto at = plan.specs.find(input.name);
     specs.push_back(at == plan.specs.end() ? Spec() : at->second);
     if (at == plan.specs.end()) {
@@ -188,11 +188,12 @@ ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan,
     }
     const auto divided = plan.parts.find(input.name);
     if (divided == plan.parts.end()) continue;
-    DimParts sharded = ShardedParts(divided->second, specs.back());
+    const DimParts sharded = ShardedParts(divided->second, specs.back());
     if (sharded.empty()) continue;
-    if (splits && PartsDivide(sharded, program.ShapeOf(input.value))) {
-      specs.back() = SplitSpec(specs.back(), sharded);
-      of = std::move(sharded);
+    auto equal = EqualPartsOf(sharded);
+    if (splits && equal && PartsDivide(sharded, program.ShapeOf(input.value))) {
+      specs.back() = SplitSpec(specs.back(), *equal);
+      of = std::move(*equal);
       continue;
     }
     out.notes.push_back(
@@ -201,7 +202,7 @@ ProgramPlan PlanOf(const program::Program& program, NamedSpecs plan,
         InPartsText(sharded) + ": what a part needs of other ranges is sent");
   }
   if (std::ranges::any_of(parts,
-                          [](const DimParts& of) { return !of.empty(); })) {
+                          [](const EqualParts& of) { return !of.empty(); })) {
     out.split = program::SplitParts(program, parts);
   }
   if (const auto refined = RefinedMesh(plan.mesh, specs)) {
@@ -259,11 +260,11 @@ FactorSearch::FactorSearch(const program::TracedProgram& traced,
 search::FactorChoice FactorSearch::Cheapest(bool divides_parts) const {
   const AxisGroup batch = axes_.renamed.Value(AxisRule::kBatch).axes;
   // The program with the parts of the last choice, which few choices change.
-  std::vector<DimParts> parts;
+  std::vector<EqualParts> parts;
   program::Program split;
   return search::CheapestFactors(
       by_program_, divides_parts, [&](const suggest::Choices& choices) {
-        std::vector<DimParts> now = by_program_.DividedBy(choices);
+        std::vector<EqualParts> now = by_program_.DividedBy(choices);
         std::vector<Spec> specs = by_program_.SpecsOf(choices);
         bool whole = true;
         for (size_t i = 0; i < now.size(); ++i) {
@@ -285,7 +286,7 @@ search::FactorChoice FactorSearch::Cheapest(bool divides_parts) const {
       });
 }
 
-std::vector<DimParts> FactorSearch::DividedBy(
+std::vector<EqualParts> FactorSearch::DividedBy(
     const std::set<uint32_t>& factors) const {
   return by_program_.DividedBy(
       by_program_.Choose(factors, /*divides_parts=*/true));

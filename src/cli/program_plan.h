@@ -76,7 +76,7 @@ class FactorSearch {
   bool MayDivideParts() const { return by_program_.MayDivideParts(); }
   // Returns the parts of dimensions that a choice with parts divides, for each
   // parameter of the program.
-  std::vector<DimParts> DividedBy(const std::set<uint32_t>& factors) const;
+  std::vector<EqualParts> DividedBy(const std::set<uint32_t>& factors) const;
 
  private:
   const program::TracedProgram& traced_;

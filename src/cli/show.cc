@@ -133,8 +133,18 @@ std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
   input.mesh = of.planned.mesh();
   const Spec& spec = read.SpecOf(*mode);
   const DimParts parts = ShardedParts(read.parts, spec);
-  input.spec = SplitSpec(spec, parts);
-  input.dims = picture::DimsOf(read.type.shape, spec, parts);
+  const auto equal = EqualPartsOf(parts);
+  if (!equal) {
+    findings.Add(code::kInexpressible, planned.place,
+                 "the parts " + DimPartsText(parts) + " of " +
+                     ShortQuote(planned.name) +
+                     " have different sizes, which a layout cannot draw",
+                 "`shardc explain PARAM --device N` lists the ranges of a "
+                 "device");
+    return std::nullopt;
+  }
+  input.spec = SplitSpec(spec, *equal);
+  input.dims = picture::DimsOf(read.type.shape, spec, *equal);
   input.placement = read.placement;
   input.rank = drawn.rank;
   if (!of.command.dims.empty()) {

@@ -143,7 +143,7 @@ std::string LayoutAdvice(const program::TracedProgram& traced,
                          const search::FactorChoice& chosen) {
   if (!search.MayDivideParts()) return "";
   const search::FactorChoice better = search.Cheapest(/*divides_parts=*/true);
-  const std::vector<DimParts> parts = search.DividedBy(better.factors);
+  const std::vector<EqualParts> parts = search.DividedBy(better.factors);
   const double saving = 1 - better.sent_bytes / chosen.sent_bytes;
   if (!(saving >= kLeastSaving) || better.time > chosen.time) return "";
   std::vector<std::string> named;

@@ -87,7 +87,7 @@ class Reasons {
 std::string EditText(const std::string& name, const Edit& edit) {
   switch (edit.reason) {
     case Reason::kIndivisible:
-      if (edit.dim_parts > 1) {
+      if (edit.dim_parts.several()) {
         return Printable(name) + ": " + GroupText(edit.from) + " of " +
                CountText(edit.parts) + " does not divide each of " +
                PartsProblemText(edit);

@@ -12,9 +12,10 @@
 //            last shards are shorter or empty (model/mesh_layout.h). Anything
 //            else is a problem as under `error`
 //
-// The axes must divide each of the equal parts of a dimension that has several,
-// under `pad` too: 12 in 2 parts over 4 is illegal, because 4 does not
-// divide 6.
+// The axes must divide each part of a dimension that has several, under `pad`
+// too: 12 in 2 parts over 4 is illegal, because 4 does not divide 6. Parts
+// whose sizes are stated are illegal too if these do not sum to the dimension,
+// even over one device.
 //
 // If a tensor is stored in blocks of a quantized dtype, the product must divide
 // the number of blocks along the last dimension, under `pad` too. In this
@@ -26,14 +27,17 @@
 #include "legalize/legalize.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "model/manifest.h"
 #include "model/mesh_layout.h"
 #include "source/list.h"
 #include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -57,31 +61,42 @@ size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
   return i;
 }
 
-// Returns whether `parts` divides the number of blocks along a dimension.
-// `parts` is the product of the sizes of the dimension's axes; nullopt if the
-// product overflows. One part divides any size, and any number of parts divides
-// size 0. `dim_parts` is the number of equal parts of the dimension, which are
-// divided separately.
-bool Divides(int64_t size, std::optional<int64_t> parts, int64_t block,
-             int64_t dim_parts) {
-  if (size == 0 || parts == 1) return true;
-  return parts && size % dim_parts == 0 && size / dim_parts % block == 0 &&
-         size / dim_parts / block % *parts == 0;
-}
-
 AxisGroup Prefix(const AxisGroup& group, size_t count) {
   return {group.begin(), group.begin() + static_cast<ptrdiff_t>(count)};
 }
 
 // A dimension: its index, its size (nullopt if unknown), the number of
-// consecutive elements that are stored as one block, and the number of equal
-// parts.
+// consecutive elements that are stored as one block, and its parts.
 struct Dimension {
   int index = 0;
   std::optional<int64_t> size = std::nullopt;
   int64_t block = 1;
-  int64_t parts = 1;
+  PartsOfDim parts = {};
 };
+
+// Returns whether `shards` divides the number of blocks of each part of a
+// dimension of known size. `shards` is the product of the sizes of the
+// dimension's axes; nullopt if the product overflows. Any number of shards
+// divides size 0.
+bool EachDivides(const Dimension& dim, std::optional<int64_t> shards) {
+  const auto divides = [&](int64_t size) {
+    return size % dim.block == 0 && size / dim.block % *shards == 0;
+  };
+  if (dim.parts.sizes.empty()) {
+    if (*dim.size == 0 || shards == 1) return true;
+    return shards && *dim.size % dim.parts.count == 0 &&
+           divides(*dim.size / dim.parts.count);
+  }
+  const auto sizes = SizesOfParts(dim.parts, *dim.size);
+  return sizes &&
+         (shards == 1 || (shards && std::ranges::all_of(*sizes, divides)));
+}
+
+// Returns whether the axes of the group divide a dimension of known size. No
+// axes divide any dimension.
+bool Divides(const AxisGroup& group, const Dimension& dim, const Mesh& mesh) {
+  return group.empty() || EachDivides(dim, mesh.Parts(group));
+}
 
 Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
               AxisGroup to, const Mesh& mesh) {
@@ -115,9 +130,9 @@ std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
     return fault(Reason::kMissingAxis, group[i]);
   }
   const size_t repeated = FirstRepeated(group, used);
-  const bool indivisible =
-      dim.size && !(pad && dim.block == 1 && dim.parts == 1) &&
-      !Divides(*dim.size, mesh.Parts(group), dim.block, dim.parts);
+  const bool indivisible = dim.size &&
+                           !(pad && dim.block == 1 && !dim.parts.several()) &&
+                           !Divides(group, dim, mesh);
   if (repeated < group.size() && !(repeated_last && indivisible)) {
     return fault(Reason::kRepeatedAxis, group[repeated]);
   }
@@ -148,10 +163,7 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
   }
   if (!dim.size) return group;
   size_t count = group.size();
-  while (!Divides(*dim.size, mesh.Parts(Prefix(group, count)), dim.block,
-                  dim.parts)) {
-    --count;
-  }
+  while (!Divides(Prefix(group, count), dim, mesh)) --count;
   if (count < group.size()) {
     AxisGroup kept = Prefix(group, count);
     edits.push_back(MakeEdit(Reason::kIndivisible, dim, group, kept, mesh));
@@ -222,22 +234,54 @@ std::string_view ReasonName(Reason reason) {
   return "indivisible";
 }
 
-std::string PartsProblemText(const Edit& problem) {
-  const std::string parts = std::to_string(problem.dim_parts) + " parts";
-  if (problem.size % problem.dim_parts != 0) {
-    return parts + " of " + std::to_string(problem.size) + ", " +
-           std::to_string(problem.size) + " % " +
-           std::to_string(problem.dim_parts) + " = " +
-           std::to_string(problem.size % problem.dim_parts);
+namespace {
+
+// Returns why axes do not divide a part of this size, to follow the size.
+std::string RemainderText(const Edit& problem, int64_t size) {
+  if (problem.parts == 0) return "";
+  if (size % problem.parts == 0) return ", a share of which splits a block";
+  return ", " + std::to_string(size) + " % " + std::to_string(problem.parts) +
+         " = " + std::to_string(size % problem.parts);
+}
+
+// Returns what is wrong with parts whose sizes are stated. Names the first part
+// that the axes do not divide.
+std::string SizesProblemText(const Edit& problem) {
+  const std::vector<int64_t>& sizes = problem.dim_parts.sizes;
+  std::string out = "parts of " + ListInWords(sizes, [](int64_t size) {
+                      return std::to_string(size);
+                    });
+  std::optional<int64_t> sum = 0;
+  for (const int64_t size : sizes) {
+    if (sum) sum = CheckedAdd(*sum, size);
   }
-  const int64_t size = problem.size / problem.dim_parts;
-  const std::string out = parts + " of " + std::to_string(size);
+  if (sum != problem.size) {
+    return out + ", which sum to " +
+           (sum ? std::to_string(*sum) : "more than fits in 64 bits") +
+           " and not to " + std::to_string(problem.size);
+  }
   if (problem.parts == 0) return out;
-  if (size % problem.parts == 0)
-    return out + ", a share of which splits a block";
-  return out + ", " + std::to_string(size) + " % " +
-         std::to_string(problem.parts) + " = " +
-         std::to_string(size % problem.parts);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] % problem.parts == 0) continue;
+    return out + ", of which part " + std::to_string(i + 1) + " is " +
+           std::to_string(sizes[i]) + RemainderText(problem, sizes[i]);
+  }
+  return out + RemainderText(problem, 0);
+}
+
+}  // namespace
+
+std::string PartsProblemText(const Edit& problem) {
+  const PartsOfDim& of = problem.dim_parts;
+  if (!of.sizes.empty()) return SizesProblemText(problem);
+  const std::string parts = std::to_string(of.count) + " parts";
+  if (problem.size % of.count != 0) {
+    return parts + " of " + std::to_string(problem.size) + ", " +
+           std::to_string(problem.size) + " % " + std::to_string(of.count) +
+           " = " + std::to_string(problem.size % of.count);
+  }
+  const int64_t size = problem.size / of.count;
+  return parts + " of " + std::to_string(size) + RemainderText(problem, size);
 }
 
 Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,

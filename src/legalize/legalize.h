@@ -51,13 +51,14 @@ struct Edit {
   int64_t size = 0;
   // The product of the sizes of the axes in `from`; 0 if the product overflows.
   int64_t parts = 1;
-  // The number of equal parts of the dimension, each of which the axes divide.
-  int64_t dim_parts = 1;
+  // The parts of the dimension, each of which the axes divide.
+  PartsOfDim dim_parts = {};
   bool operator==(const Edit&) const = default;
 };
 
 // Returns why axes do not divide each part of a dimension with several parts,
-// such as "2 parts of 6, 6 % 4 = 2".
+// such as "2 parts of 6, 6 % 4 = 2" or "parts of 8, 6 and 2, and part 2 is 6: 6
+// % 4 = 2".
 std::string PartsProblemText(const Edit& problem);
 
 struct Legal {
@@ -70,8 +71,8 @@ struct LegalizeOptions {
   IllegalPolicy illegal = IllegalPolicy::kError;
   Compat compat = Compat::kNone;
   int64_t min_size = 0;  // tensors with fewer elements get the spec []
-  // The equal parts of each dimension, each of which the axes must divide,
-  // under `pad` too.
+  // The parts of each dimension, each of which the axes must divide, under
+  // `pad` too. Sizes of parts that are stated must sum to the dimension.
   DimParts parts = {};
 };
 

@@ -11,9 +11,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "source/json_writer.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -24,6 +29,16 @@ using Which = IllegalSize::Which;
 std::string NumberOfNouns(int64_t number, std::string_view one) {
   return std::to_string(number) + " " + std::string(one) +
          (number == 1 ? "" : "s");
+}
+
+// Returns whether the sizes of a dimension's parts sum to its size.
+bool SumsTo(const std::vector<int64_t>& sizes, int64_t size) {
+  int64_t left = size;
+  for (const int64_t one : sizes) {
+    if (one > left) return false;
+    left -= one;
+  }
+  return left == 0;
 }
 
 void CheckHeads(int64_t heads, int64_t kv_heads,
@@ -86,30 +101,34 @@ int64_t RotaryDim(int64_t head_dim, double fraction) {
   return static_cast<int64_t>(std::floor(std::min(count, kMost)));
 }
 
-// Splits a dimension of several parts into two, and joins it again:
+// The parts of dimensions, and dimensions of equal parts as two. For example:
 //
 //   [8, 2] in parts [2]  ->  [2, 4, 2], and [2, 2, 2] of it  ->  [4, 2]
 
-int64_t PartsAt(const DimParts& parts, size_t dim) {
-  return dim < parts.size() ? parts[dim] : 1;
+const PartsOfDim& PartsAt(const DimParts& parts, size_t dim) {
+  static const PartsOfDim one;
+  return dim < parts.size() ? parts[dim] : one;
+}
+
+std::string PartsText(const PartsOfDim& parts) {
+  if (!parts.several()) return "null";
+  return parts.sizes.empty() ? std::to_string(parts.count)
+                             : "[" + Join(parts.sizes, ", ") + "]";
 }
 
 std::string DimPartsText(const DimParts& parts) {
-  return "[" +
-         Join(parts, ", ",
-              [](int64_t count) {
-                return count == 1 ? "null" : std::to_string(count);
-              }) +
-         "]";
+  return "[" + Join(parts, ", ", PartsText) + "]";
 }
 
 void WriteDimParts(JsonWriter& json, const DimParts& parts) {
   json.BeginArray();
-  for (const int64_t count : parts) {
-    if (count == 1) {
+  for (const PartsOfDim& of : parts) {
+    if (!of.several()) {
       json.Null();
+    } else if (of.sizes.empty()) {
+      json.Integer(of.count);
     } else {
-      json.Integer(count);
+      json.Array(of.sizes);
     }
   }
   json.EndArray();
@@ -119,24 +138,75 @@ std::string InPartsText(const DimParts& parts) {
   return parts.empty() ? "" : " in parts " + DimPartsText(parts);
 }
 
+std::optional<std::vector<int64_t>> SizesOfParts(const PartsOfDim& parts,
+                                                 int64_t size) {
+  if (parts.sizes.empty()) {
+    if (size % parts.count != 0) return std::nullopt;
+    return std::vector<int64_t>(AsIndex(parts.count), size / parts.count);
+  }
+  return SumsTo(parts.sizes, size) ? std::optional(parts.sizes) : std::nullopt;
+}
+
 bool PartsDivide(const DimParts& parts, const Shape& shape) {
   for (size_t dim = 0; dim < parts.size(); ++dim) {
-    if (parts[dim] == 1) continue;
-    if (dim >= shape.size() || shape[dim] % parts[dim] != 0) return false;
+    const PartsOfDim& of = parts[dim];
+    if (!of.several()) continue;
+    if (dim >= shape.size()) return false;
+    if (of.sizes.empty() ? shape[dim] % of.count != 0
+                         : !SumsTo(of.sizes, shape[dim])) {
+      return false;
+    }
   }
   return true;
+}
+
+bool StatesSizes(const DimParts& parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const PartsOfDim& of) { return !of.sizes.empty(); });
 }
 
 DimParts ShardedParts(const DimParts& parts, const Spec& spec) {
   DimParts out;
   for (size_t dim = 0; dim < parts.size() && dim < spec.size(); ++dim) {
-    out.push_back(spec[dim].empty() ? 1 : parts[dim]);
+    out.push_back(spec[dim].empty() ? PartsOfDim() : parts[dim]);
   }
-  while (!out.empty() && out.back() == 1) out.pop_back();
+  while (!out.empty() && !out.back().several()) out.pop_back();
   return out;
 }
 
-Shape SplitShape(const Shape& shape, const DimParts& parts) {
+DimParts NumbersOfEqual(DimParts parts, const Shape& shape) {
+  for (size_t dim = 0; dim < parts.size() && dim < shape.size(); ++dim) {
+    std::vector<int64_t>& sizes = parts[dim].sizes;
+    const bool equal = std::adjacent_find(sizes.begin(), sizes.end(),
+                                          std::not_equal_to<>()) == sizes.end();
+    if (equal && SumsTo(sizes, shape[dim])) sizes.clear();
+  }
+  return parts;
+}
+
+int64_t PartsAt(const EqualParts& parts, size_t dim) {
+  return dim < parts.size() ? parts[dim] : 1;
+}
+
+DimParts DimPartsOf(const EqualParts& parts) {
+  DimParts out;
+  for (const int64_t count : parts) out.push_back({.count = count});
+  return out;
+}
+
+std::optional<EqualParts> EqualPartsOf(const DimParts& parts) {
+  return StatesSizes(parts) ? std::nullopt : std::optional(EqualAmong(parts));
+}
+
+EqualParts EqualAmong(const DimParts& parts) {
+  EqualParts out;
+  for (const PartsOfDim& of : parts) {
+    out.push_back(of.sizes.empty() ? of.count : 1);
+  }
+  return out;
+}
+
+Shape SplitShape(const Shape& shape, const EqualParts& parts) {
   Shape out;
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const int64_t count = PartsAt(parts, dim);
@@ -146,7 +216,7 @@ Shape SplitShape(const Shape& shape, const DimParts& parts) {
   return out;
 }
 
-Spec SplitSpec(const Spec& spec, const DimParts& parts) {
+Spec SplitSpec(const Spec& spec, const EqualParts& parts) {
   Spec out;
   for (size_t dim = 0; dim < spec.size(); ++dim) {
     if (PartsAt(parts, dim) > 1) out.emplace_back();
@@ -155,7 +225,7 @@ Spec SplitSpec(const Spec& spec, const DimParts& parts) {
   return out;
 }
 
-Shape JoinShape(const Shape& split, const DimParts& parts) {
+Shape JoinShape(const Shape& split, const EqualParts& parts) {
   Shape out;
   for (size_t at = 0; at < split.size(); ++at) {
     const bool several = PartsAt(parts, out.size()) > 1;
@@ -165,7 +235,7 @@ Shape JoinShape(const Shape& split, const DimParts& parts) {
   return out;
 }
 
-size_t SplitDim(size_t dim, const DimParts& parts) {
+size_t SplitDim(size_t dim, const EqualParts& parts) {
   size_t out = dim;
   for (size_t before = 0; before <= dim; ++before) {
     out += PartsAt(parts, before) > 1 ? 1 : 0;

@@ -5,6 +5,7 @@
 #ifndef SHARDC_MODEL_LEGAL_SIZES_H_
 #define SHARDC_MODEL_LEGAL_SIZES_H_
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,49 +45,88 @@ std::vector<IllegalSize> IllegalSizes(const ModelSizes& sizes);
 // head_dim * fraction, rounded down.
 int64_t RotaryDim(int64_t head_dim, double fraction);
 
-// Dimensions that hold several equal parts one after the other, each of which
-// the axes divide separately. For example, the rows of a fused gate and up
-// projection are those of the gate and then those of the projection up:
+// Dimensions that hold several parts one after the other, each of which the
+// axes divide separately. For example, the rows of a fused gate and up
+// projection are those of the gate and then those of the projection up. Those
+// of a fused query, key and value projection may have different sizes:
 //
-//   8 rows over tp:2      rows 0 1 2 3 | 4 5 6 7
-//   with 2 parts          rows 0 1 4 5 | 2 3 6 7, a range of each part
+//   8 rows over tp:2             rows 0 1 2 3 | 4 5 6 7
+//   in 2 parts                   rows 0 1 4 5 | 2 3 6 7
+//   in parts of 4, 2 and 2 rows  rows 0 1 4 6 | 2 3 5 7
 //
-// Such a dimension is two: the number of a part, which is unsharded, and the
-// elements of a part, which the axes divide. The elements have the same order
-// in memory. Everything that computes which elements a device holds therefore
-// computes with these dimensions, in which a shard is one range of each.
+// A device holds a range of each part.
 
-// The number of parts of each dimension. Dimensions after the last entry have
-// one part, so an empty list means that no dimension has several.
-using DimParts = std::vector<int64_t>;
+// The parts of one dimension.
+struct PartsOfDim {
+  int64_t count = 1;  // 1 for a dimension that is one part
+  // The size of each part, in order, if the sizes are stated. Empty if only the
+  // number is stated: the parts are then equal.
+  std::vector<int64_t> sizes = {};
 
-int64_t PartsAt(const DimParts& parts, size_t dim);
-// Returns the parts in the notation of rules and plans, such as `[null, 2]`.
+  bool several() const { return count > 1; }
+  auto operator<=>(const PartsOfDim&) const = default;
+};
+
+// The parts of each dimension. Dimensions after the last entry have one part,
+// so an empty list means that no dimension has several.
+using DimParts = std::vector<PartsOfDim>;
+
+const PartsOfDim& PartsAt(const DimParts& parts, size_t dim);
+// Returns the parts of a dimension in the notation of rules and plans: `null`,
+// `2` or `[4, 2, 2]`; and those of all dimensions, such as `[null, 2]`.
+std::string PartsText(const PartsOfDim& parts);
 std::string DimPartsText(const DimParts& parts);
 void WriteDimParts(JsonWriter& json, const DimParts& parts);
 
 // Returns " in parts [2]", to follow a spec in a message; an empty text if no
 // dimension has several parts.
 std::string InPartsText(const DimParts& parts);
+// Returns the sizes of the parts of a dimension of `size` elements. Returns
+// nullopt if they do not sum to it: their number does not divide it, or the
+// stated sizes have another sum.
+std::optional<std::vector<int64_t>> SizesOfParts(const PartsOfDim& parts,
+                                                 int64_t size);
 // Returns whether the shape has all dimensions with several parts, and the
-// parts divide their sizes.
+// parts sum to their sizes.
 bool PartsDivide(const DimParts& parts, const Shape& shape);
+// Returns whether some dimension has parts whose sizes are stated.
+bool StatesSizes(const DimParts& parts);
 
 // Returns the parts of those dimensions that a spec shards, without entries at
 // the end that are 1. The parts of an unsharded dimension mean nothing.
 DimParts ShardedParts(const DimParts& parts, const Spec& spec);
+// Returns the parts with the number of parts in place of sizes that are equal
+// and sum to the size of the dimension.
+DimParts NumbersOfEqual(DimParts parts, const Shape& shape);
+
+// A dimension of equal parts is two: the number of a part, which is unsharded,
+// and the elements of a part, which the axes divide. The elements have the same
+// order in memory. In these dimensions a shard is one range of each, so that
+// what computes with ranges need not know of parts. Parts of different sizes
+// are not two dimensions, so what computes so takes equal parts only.
+
+// The number of equal parts of each dimension, as in DimParts.
+using EqualParts = std::vector<int64_t>;
+
+int64_t PartsAt(const EqualParts& parts, size_t dim);
+DimParts DimPartsOf(const EqualParts& parts);
+// Returns nullopt if the sizes of some parts are stated.
+std::optional<EqualParts> EqualPartsOf(const DimParts& parts);
+// Returns the numbers of equal parts, and one part for a dimension whose parts
+// have stated sizes.
+EqualParts EqualAmong(const DimParts& parts);
 
 // Return the shape or the spec with two dimensions in place of each
 // that has parts: [8, 2] with the parts [2] becomes [2, 4, 2], and ["tp"]
-// becomes [null, "tp"]. PartsDivide() must hold.
-Shape SplitShape(const Shape& shape, const DimParts& parts);
-Spec SplitSpec(const Spec& spec, const DimParts& parts);
+// becomes [null, "tp"]. The parts must divide the sizes.
+Shape SplitShape(const Shape& shape, const EqualParts& parts);
+Spec SplitSpec(const Spec& spec, const EqualParts& parts);
 // Returns the shape of a range of elements in the dimensions of the tensor:
 // [2, 2, 2] with the parts [2] becomes [4, 2].
-Shape JoinShape(const Shape& split, const DimParts& parts);
+Shape JoinShape(const Shape& split, const EqualParts& parts);
 // Returns the index of a dimension after the dimensions were split. For a
 // dimension with parts, this is the index of the elements of a part.
-size_t SplitDim(size_t dim, const DimParts& parts);
+size_t SplitDim(size_t dim, const EqualParts& parts);
 
 }  // namespace shardc
 

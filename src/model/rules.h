@@ -113,7 +113,7 @@ struct Rule {
   SpecSource spec;
   // Specs that replace `spec` in these modes.
   std::map<Mode, SpecSource> modes;
-  // The equal parts of each dimension, each of which the axes divide.
+  // The parts of each dimension, each of which the axes divide.
   DimParts parts;
   std::optional<IllegalPolicy> illegal;
   // Parameters with fewer elements than this are replicated.

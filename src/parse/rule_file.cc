@@ -34,8 +34,11 @@ namespace {
 //   {match: wte, spec: [tp, _], modes: {decode: [_, tp]}}
 //     ->  [tp, null], and [null, tp] for decode
 
-// The largest number of parts of a dimension.
+// The largest number of parts of a dimension, of listed parts, and of elements
+// of one of these.
 constexpr int64_t kMostParts = 1 << 20;
+constexpr size_t kMostListedParts = 1 << 10;
+constexpr int64_t kMostPartSize = int64_t{1} << 50;
 
 // An invisible character, with its name and its escape in a pattern. Names of
 // parameters hardly ever contain such characters.
@@ -180,7 +183,39 @@ void ReadModes(const YamlContext& context, const YamlNode& node,
   }
 }
 
-// Reads the equal parts of each dimension, such as `[null, 2]`.
+// Reads the parts of one dimension: their number, or a list of their sizes.
+std::optional<PartsOfDim> ReadPartsOfDim(const YamlContext& context,
+                                         const YamlNode& node) {
+  PartsOfDim out;
+  if (node.IsNull()) return out;
+  if (!node.IsSequence()) {
+    const auto count =
+        ReadInteger(context, node, "a number of parts", {1, kMostParts});
+    if (!count) return std::nullopt;
+    out.count = *count;
+    return out;
+  }
+  if (node.items.size() < 2 || node.items.size() > kMostListedParts) {
+    context.Add(code::kSchema, node,
+                "a list of the sizes of parts has " +
+                    Counted(static_cast<int64_t>(node.items.size()), "size") +
+                    ", and there are from 2 to " +
+                    std::to_string(kMostListedParts),
+                "write the size of each part in order, such as `parts: [[4096, "
+                "1024, 1024]]`, or null for a dimension of one part");
+    return std::nullopt;
+  }
+  for (const YamlNode& item : node.items) {
+    const auto size =
+        ReadInteger(context, item, "the size of a part", {1, kMostPartSize});
+    if (!size) return std::nullopt;
+    out.sizes.push_back(*size);
+  }
+  out.count = static_cast<int64_t>(out.sizes.size());
+  return out;
+}
+
+// Reads the parts of each dimension, such as `[null, 2]`.
 DimParts ReadParts(const YamlContext& context, const YamlNode& node) {
   DimParts parts;
   if (node.IsNull()) return parts;
@@ -188,18 +223,16 @@ DimParts ReadParts(const YamlContext& context, const YamlNode& node) {
     context.Add(code::kSchema, node,
                 "`parts` is " + Describe(node) + ", not a list",
                 "write the number of equal parts of each dimension, such as "
-                "`parts: [2]`");
+                "`parts: [2]`, or a list of the sizes of its parts, such as "
+                "`parts: [[4096, 1024, 1024]]`");
     return parts;
   }
   for (const YamlNode& item : node.items) {
-    const auto count =
-        item.IsNull()
-            ? std::optional<int64_t>(1)
-            : ReadInteger(context, item, "a number of parts", {1, kMostParts});
-    if (!count) return {};
-    parts.push_back(*count);
+    auto of = ReadPartsOfDim(context, item);
+    if (!of) return {};
+    parts.push_back(std::move(*of));
   }
-  while (!parts.empty() && parts.back() == 1) parts.pop_back();
+  while (!parts.empty() && !parts.back().several()) parts.pop_back();
   return parts;
 }
 

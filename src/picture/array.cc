@@ -152,7 +152,7 @@ DeviceSet ArrayPicture::At(int64_t panel, int64_t row, int64_t column) const {
 }
 
 std::vector<ArrayDim> DimsOf(const std::optional<std::vector<int64_t>>& shape,
-                             const Spec& spec, const DimParts& parts) {
+                             const Spec& spec, const EqualParts& parts) {
   std::vector<ArrayDim> out;
   for (size_t i = 0; i < (shape ? shape->size() : spec.size()); ++i) {
     const int64_t count = PartsAt(parts, i);

@@ -162,7 +162,7 @@ class ArrayPicture {
 // unknown. A dimension with several parts (model/legal_sizes.h) is two, as in
 // SplitSpec(): `dim 0 parts` and `dim 0 of a part`.
 std::vector<ArrayDim> DimsOf(const std::optional<std::vector<int64_t>>& shape,
-                             const Spec& spec, const DimParts& parts = {});
+                             const Spec& spec, const EqualParts& parts = {});
 
 // Computes what the drawing of a mesh shows. Of the axes with more than one
 // device, the last is drawn as columns and the one before it as rows. Each

@@ -330,6 +330,8 @@ ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
     }
   }
   layout.parts = ShardedParts(parts, sharded);
+  const auto& shape = c_.manifest.types[type].shape;
+  if (shape) layout.parts = NumbersOfEqual(std::move(layout.parts), *shape);
   return layout;
 }
 

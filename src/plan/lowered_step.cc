@@ -298,15 +298,15 @@ void RemoveStack(const Mesh& mesh, const step::Parameter& parameter, Spec& spec,
          "has a part of every layer";
 }
 
-// Returns whether the step divides each of `parts` equal parts of a dimension:
-// the dimension's label has the factor that is sharded before the one that
-// counts the parts, as LabelTable::Of() writes it.
+// Returns whether the step divides each of the parts of a dimension: they are
+// equal, and the dimension's label has the factor that is sharded before the
+// one that counts the parts, as LabelTable::Of() writes it.
 bool DividesParts(const step::Graph& graph, const step::Sizes& sizes,
-                  step::LabelId label, int64_t parts) {
+                  step::LabelId label, const PartsOfDim& parts) {
   const auto& factors = graph.labels[AsIndex(label)].factors;
-  return factors.size() > 1 &&
+  return parts.sizes.empty() && factors.size() > 1 &&
          !graph.labels[AsIndex(factors[0])].semantic.empty() &&
-         sizes[AsIndex(factors[1])] == parts;
+         sizes[AsIndex(factors[1])] == parts.count;
 }
 
 // Sets `why` if the plan divides several parts of a dimension that the step
@@ -320,14 +320,20 @@ void CheckParts(const step::Graph& graph, const step::Sizes& sizes,
   size_t at = parameter.manifest_rows.size() > 1 ? 1 : 0;
   for (size_t dim = 0; dim < parts.size(); ++dim) {
     if (parameter.stack_dim == static_cast<int>(dim)) continue;
-    if (parts[dim] > 1 &&
+    if (parts[dim].several() &&
         (at >= labels.size() ||
          !DividesParts(graph, sizes, labels[at], parts[dim]))) {
-      *why = parameter.role + ": the plan divides each of " +
-             std::to_string(parts[dim]) + " parts of dimension " +
-             std::to_string(dim) +
-             " (`parts`), and the step divides the dimension as one; write "
-             "`fused: by_part` in the `model:` section";
+      const std::string of_dim = "dimension " + std::to_string(dim);
+      *why = parameter.role + ": the plan divides each of ";
+      if (parts[dim].sizes.empty()) {
+        *why += std::to_string(parts[dim].count) + " parts of " + of_dim +
+                " (`parts`), and the step divides the dimension as one; write "
+                "`fused: by_part` in the `model:` section";
+      } else {
+        *why += "the parts " + PartsText(parts[dim]) + " of " + of_dim +
+                ", and a step divides equal parts only; store the parts as "
+                "separate parameters";
+      }
       return;
     }
     ++at;

@@ -73,7 +73,7 @@ struct ParamLayout {
   // only the policy `pad` permits. Always false for an illegal spec.
   bool uneven = false;
   uint32_t type = 0;  // index into Plan::types
-  // The equal parts of those dimensions that a mode shards.
+  // The parts of those dimensions that a mode shards.
   DimParts parts;
   std::vector<ModeLayout> modes;  // Train, then the plan's other modes.
 };

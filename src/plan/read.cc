@@ -587,20 +587,33 @@ std::optional<JsonValue> RequiredMember(const JsonValue& object,
 
 std::optional<DimParts> ParseDimParts(const JsonValue& value,
                                       Findings& findings) {
+  const auto is_from = [](const JsonValue& item, int64_t least) {
+    return item.kind() == JsonKind::kInteger && item.integer() >= least;
+  };
   DimParts out;
   for (const JsonValue item : value.items()) {
-    const bool number =
-        item.kind() == JsonKind::kInteger && item.integer() >= 2;
-    if (!number && !item.IsNull()) {
-      out.clear();
-      break;
+    PartsOfDim& of = out.emplace_back();
+    if (item.IsNull()) continue;
+    bool good = is_from(item, 2);
+    if (good) {
+      of.count = item.integer();
+    } else if (item.IsArray() && item.size() > 1) {
+      good = true;
+      for (const JsonValue size : item.items()) {
+        good = good && is_from(size, 1);
+        of.sizes.push_back(good ? size.integer() : 1);
+      }
+      of.count = static_cast<int64_t>(of.sizes.size());
     }
-    out.push_back(number ? item.integer() : 1);
+    if (good) continue;
+    out.clear();
+    break;
   }
-  if (!out.empty() && out.back() > 1) return out;
+  if (!out.empty() && out.back().several()) return out;
   Refuse(value,
          "`parts` is a list of the number of parts of each dimension: null for "
-         "one, or an integer of 2 or more, which the last is",
+         "one, an integer of 2 or more, or a list of the sizes of several "
+         "parts; the last is not null",
          findings);
   return std::nullopt;
 }

@@ -61,7 +61,7 @@ struct ReadParam {
   // The specs of those modes whose spec differs from train.
   std::vector<std::pair<Mode, Spec>> modes;
   std::optional<ReadPlacement> placement;
-  // The equal parts of each dimension, each of which the axes divide.
+  // The parts of each dimension, each of which the axes divide.
   DimParts parts;
   // The stages of the parameter; empty for a plan without stages.
   ParamStages stages;
@@ -151,8 +151,8 @@ AxisGroup AxesOf(const JsonValue& entry);
 // Returns whether the spec shards a dimension over the axis.
 bool UsesAxis(const Spec& spec, const std::string& axis);
 
-// Reads the parts of dimensions, such as [null, 2]. Returns nullopt after a
-// finding.
+// Reads the parts of dimensions, such as [null, 2] or [[4, 2, 2]]. Returns
+// nullopt after a finding.
 std::optional<DimParts> ParseDimParts(const JsonValue& value,
                                       Findings& findings);
 // Reads a mesh in the form that plans and shards.json have: {"axes": [{"name",

@@ -119,7 +119,8 @@ double WorkOf(const Program& program);
 // result. An axis that shards the last dimension then shards each part, which
 // no spec of the joined dimension can say. `parts` has the parts of each
 // parameter, in the order of the program's inputs, and must divide its shape.
-Program SplitParts(const Program& program, const std::vector<DimParts>& parts);
+Program SplitParts(const Program& program,
+                   const std::vector<EqualParts>& parts);
 
 }  // namespace shardc::program
 

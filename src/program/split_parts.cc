@@ -25,14 +25,14 @@ namespace {
 
 class Splitter {
  public:
-  Splitter(const Program& program, const std::vector<DimParts>& parts)
+  Splitter(const Program& program, const std::vector<EqualParts>& parts)
       : program_(program), out_(program), parts_(program.values.size()) {
     const Ties ties = TieDimensions(program);
     std::map<Factors, int64_t> split;
     size_t next = 0;
     for (const Input& input : program.inputs) {
       if (input.kind != InputKind::kParam) continue;
-      const DimParts& own = parts[next++];
+      const EqualParts& own = parts[next++];
       for (size_t d = 0; d < own.size(); ++d) {
         if (own[d] < 2) continue;
         split.emplace(ties.table.Resolve(ties.dims[input.value][d]), own[d]);
@@ -56,7 +56,7 @@ class Splitter {
       std::optional<size_t> param;
       if (input.kind == InputKind::kParam) param = next++;
       if (input.kind == InputKind::kState) param = ParamOfState(program, input);
-      parts_[input.value] = param ? parts[*param] : DimParts();
+      parts_[input.value] = param ? parts[*param] : EqualParts();
     }
     for (ValueId id = 0; id < parts_.size(); ++id) {
       out_.values[id].shape = SplitShape(program.ShapeOf(id), parts_[id]);
@@ -179,7 +179,7 @@ class Splitter {
   }
   // Returns the indices of dimensions in the split shape: with the parts
   // [1, 3], dimension 1 becomes the dimensions 1 and 2.
-  static Numbers Dims(std::span<const int64_t> dims, const DimParts& parts) {
+  static Numbers Dims(std::span<const int64_t> dims, const EqualParts& parts) {
     Numbers out;
     for (const int64_t d : dims) {
       const auto last = static_cast<int64_t>(SplitDim(AsIndex(d), parts));
@@ -191,7 +191,7 @@ class Splitter {
   // Returns the shape of an operand whose dimensions are split as those of a
   // result with these parts. A dimension of size 1, which the op repeats along
   // the result's, becomes two of size 1.
-  static Shape LikeShape(const Shape& shape, const DimParts& parts) {
+  static Shape LikeShape(const Shape& shape, const EqualParts& parts) {
     Shape out;
     for (size_t d = 0; d < shape.size(); ++d) {
       const int64_t count = PartsAt(parts, d);
@@ -254,7 +254,7 @@ class Splitter {
   bool Transpose(const Op& op) {
     Op made = op;
     const auto perm = op.Of(Attr::kPerm);
-    DimParts own(perm.size(), 1);
+    EqualParts own(perm.size(), 1);
     for (size_t d = 0; d < perm.size(); ++d) {
       own[AsIndex(perm[d])] = PartsOf(op.out[0], d);
     }
@@ -268,7 +268,7 @@ class Splitter {
   bool Broadcast(const Op& op) {
     Op made = op;
     const auto dims = op.Of(Attr::kDims);
-    DimParts own(dims.size(), 1);
+    EqualParts own(dims.size(), 1);
     for (size_t i = 0; i < dims.size(); ++i) {
       own[i] = PartsOf(op.out[0], AsIndex(dims[i]));
     }
@@ -282,7 +282,7 @@ class Splitter {
   bool Reduce(const Op& op) {
     Op made = op;
     const auto axes = op.Of(Attr::kAxes);
-    DimParts own(Rank(op.in[0]), 1);
+    EqualParts own(Rank(op.in[0]), 1);
     size_t to = 0;
     // An index counts the elements of one dimension.
     const bool indexes = op.word.starts_with("arg");
@@ -406,8 +406,8 @@ class Splitter {
     const auto rb = op.Of(Attr::kRhsBatch);
     const auto ragged = op.Of(Attr::kLhsRagged);
     const auto group = op.Of(Attr::kRhsGroup);
-    DimParts lhs(Rank(op.in[0]), 1);
-    DimParts rhs(Rank(op.in[1]), 1);
+    EqualParts lhs(Rank(op.in[0]), 1);
+    EqualParts rhs(Rank(op.in[1]), 1);
     for (size_t i = 0; i < lc.size(); ++i) {
       lhs[AsIndex(lc[i])] = rhs[AsIndex(rc[i])] = std::max(
           PartsOf(op.in[0], AsIndex(lc[i])), PartsOf(op.in[1], AsIndex(rc[i])));
@@ -443,11 +443,13 @@ class Splitter {
   // Returns the parts of a table of rows, the operand of a gather or scatter:
   // its dimensions that rows have completely may have parts. The rows'
   // dimensions `window` get the same parts.
-  DimParts RowParts(const Op& op, ValueId rows, std::span<const int64_t> window,
-                    std::span<const int64_t> removed,
-                    std::span<const int64_t> indexed, DimParts& of_rows) const {
+  EqualParts RowParts(const Op& op, ValueId rows,
+                      std::span<const int64_t> window,
+                      std::span<const int64_t> removed,
+                      std::span<const int64_t> indexed,
+                      EqualParts& of_rows) const {
     const auto batch = op.Of(Attr::kOperandBatchDims);
-    DimParts out(Rank(op.in[0]), 1);
+    EqualParts out(Rank(op.in[0]), 1);
     size_t next = 0;
     for (size_t d = 0; d < out.size(); ++d) {
       if (HasDim(removed, d) || HasDim(batch, d)) continue;
@@ -461,8 +463,8 @@ class Splitter {
   bool Gather(const Op& op) {
     Op made = op;
     const auto window = op.Of(Attr::kOffsetDims);
-    DimParts rows(Rank(op.out[0]), 1);
-    const DimParts own =
+    EqualParts rows(Rank(op.out[0]), 1);
+    const EqualParts own =
         RowParts(op, op.out[0], window, op.Of(Attr::kCollapsedDims),
                  op.Of(Attr::kStartIndexMap), rows);
     made.in[0] =
@@ -483,8 +485,8 @@ class Splitter {
   bool Scatter(const Op& op) {
     Op made = op;
     const auto window = op.Of(Attr::kUpdateWindowDims);
-    DimParts rows(Rank(op.in[2]), 1);
-    const DimParts own =
+    EqualParts rows(Rank(op.in[2]), 1);
+    const EqualParts own =
         RowParts(op, op.in[2], window, op.Of(Attr::kInsertedDims),
                  op.Of(Attr::kOperandDims), rows);
     const Shape shape = SplitShape(program_.ShapeOf(op.in[0]), own);
@@ -504,7 +506,7 @@ class Splitter {
   // A constraint of a dimension with parts is one of contiguous ranges.
   bool Constraint(const Op& op) {
     Op made = op;
-    const DimParts& parts = parts_[op.out[0]];
+    const EqualParts& parts = parts_[op.out[0]];
     if (made.constraint) {
       made.constraint->clear();
       for (size_t d = 0; d < op.constraint->size(); ++d) {
@@ -524,7 +526,7 @@ class Splitter {
   // Ops along one dimension of operands that have all others in common.
   bool Along(const Op& op) {
     const size_t dim = AsIndex(op.NumberOf(Attr::kDim));
-    const DimParts& parts = parts_[op.out[0]];
+    const EqualParts& parts = parts_[op.out[0]];
     for (const ValueId id : op.in) {
       if (PartsOf(id, dim) > 1) return false;
     }
@@ -634,7 +636,7 @@ class Splitter {
 
   const Program& program_;
   Program out_;
-  std::vector<DimParts> parts_;  // of each value; empty without parts
+  std::vector<EqualParts> parts_;  // of each value; empty without parts
   std::vector<Op>* to_ = nullptr;
   // The values of the body's reshapes, by the value and the shape.
   std::map<std::pair<ValueId, Shape>, ValueId> shaped_;
@@ -642,7 +644,8 @@ class Splitter {
 
 }  // namespace
 
-Program SplitParts(const Program& program, const std::vector<DimParts>& parts) {
+Program SplitParts(const Program& program,
+                   const std::vector<EqualParts>& parts) {
   return Splitter(program, parts).Run();
 }
 

@@ -589,14 +589,14 @@ bool ByProgram::MayDivideParts() const {
   });
 }
 
-std::vector<DimParts> ByProgram::DividedBy(const Choices& choices) const {
-  std::unordered_map<const ParamFacts*, DimParts> by_param;
+std::vector<EqualParts> ByProgram::DividedBy(const Choices& choices) const {
+  std::unordered_map<const ParamFacts*, EqualParts> by_param;
   for (size_t k = 0; k < choices.groups.size(); ++k) {
     for (const ParamFacts* const param : members_[k]) {
       by_param[param] = choices.groups[k].parts;
     }
   }
-  std::vector<DimParts> out;
+  std::vector<EqualParts> out;
   for (const ParamFacts& param : facts_.params) {
     out.push_back(by_param[&param]);
   }

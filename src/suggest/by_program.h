@@ -70,7 +70,7 @@ class ByProgram {
   // program, in its order.
   std::vector<Spec> SpecsOf(const Choices& choices) const;
   // Returns the parts of dimensions that the choices divide, likewise.
-  std::vector<DimParts> DividedBy(const Choices& choices) const;
+  std::vector<EqualParts> DividedBy(const Choices& choices) const;
 
  private:
   Choice ChooseFor(size_t group, const std::set<uint32_t>& tensor,

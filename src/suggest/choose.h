@@ -95,8 +95,8 @@ enum class Reason : uint8_t {
 };
 
 struct Choice {
-  AxisSpec spec;   // one entry for each dimension; empty if replicated
-  DimParts parts;  // of the sharded dimensions
+  AxisSpec spec;     // one entry for each dimension; empty if replicated
+  EqualParts parts;  // of the sharded dimensions
   // Whether a dimension is sharded because it counts the heads of the queries
   // in the same block.
   bool by_heads = false;

@@ -738,7 +738,7 @@ Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh) {
       ImportedRule one;
       one.rule.match = pattern.text;
       one.rule.spec = SourceOf(*rule_group.choice);
-      one.rule.parts = rule_group.choice->parts;
+      one.rule.parts = DimPartsOf(rule_group.choice->parts);
       if (!rule_group.choice->place_axis.empty()) {
         one.rule.placement =
             PlacementOf(suggestion, *rule_group.choice, pattern);

@@ -323,6 +323,34 @@ TEST_CASE("an edit has the numbers of its message") {
   CHECK(legal.problems[0].parts == 8);
 }
 
+TEST_CASE("axes divide each part of stated size, under pad too") {
+  struct Row {
+    std::vector<int64_t> sizes;
+    int64_t size;
+    const char* problem;
+  };
+  const Row kRows[] = {
+      {{16, 8, 8}, 32, ""},
+      {{16, 12, 4},
+       32,
+       "parts of 16, 12 and 4, of which part 2 is 12, 12 % 8 = 4"},
+      {{16, 8}, 32, "parts of 16 and 8, which sum to 24 and not to 32"},
+      {{16, 8, 16},
+       32,
+       "parts of 16, 8 and 16, which sum to 40 and not to 32"}};
+  for (const Row& row : kRows) {
+    for (const IllegalPolicy policy : {kError, IllegalPolicy::kPad}) {
+      const PartsOfDim of{.count = static_cast<int64_t>(row.sizes.size()),
+                          .sizes = row.sizes};
+      const Legal legal = Legalize({{"fsdp", "dp"}}, Shape{row.size}, Small(),
+                                   {.illegal = policy, .parts = {of}});
+      CHECK(legal.problems.size() == (row.problem[0] == '\0' ? 0 : 1));
+      if (legal.problems.empty()) continue;
+      CHECK(PartsProblemText(legal.problems[0]) == row.problem);
+    }
+  }
+}
+
 TEST_CASE("sizes near 2^63 do not overflow") {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   Mesh mesh;

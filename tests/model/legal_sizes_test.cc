@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -85,6 +87,38 @@ TEST_CASE("a rotary part is a fraction of a head, rounded down") {
   CHECK(RotaryDim(128, 1) == 128);
   CHECK(RotaryDim(64, 1e12) > 64);
   CHECK(RotaryDim(1 << 26, 1e12) > 64);
+}
+
+TEST_CASE("stated sizes of parts sum to their dimension") {
+  const PartsOfDim sized{.count = 3, .sizes = {4, 2, 2}};
+  const DimParts parts = {{}, sized};
+  CHECK(DimPartsText(parts) == "[null, [4, 2, 2]]");
+  CHECK(InPartsText({{.count = 2}}) == " in parts [2]");
+  CHECK(SizesOfParts(sized, 8) == std::vector<int64_t>{4, 2, 2});
+  CHECK_FALSE(SizesOfParts(sized, 7));
+  CHECK_FALSE(SizesOfParts(sized, 9));
+  CHECK(SizesOfParts({.count = 4}, 8) == std::vector<int64_t>{2, 2, 2, 2});
+  CHECK_FALSE(SizesOfParts({.count = 3}, 8));
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  CHECK_FALSE(SizesOfParts({.count = 2, .sizes = {kMax, kMax}}, kMax));
+  CHECK(PartsDivide(parts, {3, 8}));
+  CHECK_FALSE(PartsDivide(parts, {8, 3}));
+  CHECK_FALSE(PartsDivide(parts, {8}));
+  CHECK(StatesSizes(parts));
+  CHECK_FALSE(EqualPartsOf(parts));
+  CHECK(EqualAmong({sized, {.count = 2}}) == EqualParts{1, 2});
+  CHECK(EqualPartsOf({{}, {.count = 2}}) == EqualParts{1, 2});
+  // The parts of a dimension without axes mean nothing.
+  CHECK(ShardedParts(parts, {{"tp"}}).empty());
+  CHECK(ShardedParts(parts, {{}, {"tp"}}) == parts);
+}
+
+TEST_CASE("sizes that are equal are a number of parts") {
+  const PartsOfDim twice{.count = 2, .sizes = {4, 4}};
+  CHECK(NumbersOfEqual({twice}, {8}) == DimParts{{.count = 2}});
+  CHECK(NumbersOfEqual({twice}, {12}) == DimParts{twice});
+  const PartsOfDim other{.count = 2, .sizes = {2, 6}};
+  CHECK(NumbersOfEqual({other}, {8}) == DimParts{other});
 }
 
 }  // namespace

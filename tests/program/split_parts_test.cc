@@ -59,13 +59,13 @@ Results ResultsOf(const Program& program) {
 
 // Splits the dimensions that `count` divides, of every parameter or of every
 // other one.
-std::vector<DimParts> PartsOf(const Program& program, int64_t count,
-                              bool every) {
-  std::vector<DimParts> out;
+std::vector<EqualParts> PartsOf(const Program& program, int64_t count,
+                                bool every) {
+  std::vector<EqualParts> out;
   for (const Input& input : program.inputs) {
     if (input.kind != InputKind::kParam) continue;
     const Shape& shape = program.ShapeOf(input.value);
-    DimParts& parts = out.emplace_back(shape.size(), 1);
+    EqualParts& parts = out.emplace_back(shape.size(), 1);
     for (size_t d = 0; d < shape.size(); ++d) {
       const bool takes = every || (out.size() + d) % 2 == 0;
       if (takes && shape[d] > count && shape[d] % count == 0) parts[d] = count;

@@ -37,6 +37,8 @@ rules:
   - {match: 'up$', spec: [[fsdp, tp], null], modes: {decode: [null, tp]}}
   - {match: 'odd$', spec: [tp], illegal: drop}
   - {match: 'padded$', spec: [tp, fsdp], illegal: pad}
+  - {match: 'qkv$', spec: [tp], parts: [[16, 4, 4]]}
+  - {match: 'fused$', spec: [null, tp], parts: [null, 2]}
   - {match: 'norm$', spec: []}
 """
 MESH = """axes: {ep: 2, fsdp: 2, tp: 4}
@@ -47,6 +49,7 @@ dcn: {ep: 2}
 """
 TENSORS = {"l.0.up": ([16, 8], "F32"), "l.1.up": ([16, 8], "F32"),
            "odd": ([7], "BF16"), "padded": ([7, 3], "BF16"), "norm": ([8], "F32"), "s": ([], "F32"),
+           "qkv": ([24, 2], "F32"), "fused": ([2, 16], "F32"),
            "experts.0.w": ([8, 4], "F32"), "experts.1.w": ([8, 4], "F32")}
 
 # Members that neither the fingerprint nor the other members determine.

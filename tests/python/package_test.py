@@ -196,6 +196,19 @@ class Plans(unittest.TestCase):
                          [None, None, (slice(0, 2),), (slice(2, 4),)])
         self.assertEqual(plan["w"].placement, shardc.Placement("ep", 1))
 
+    def test_parts_of_a_dimension_are_no_slice(self):
+        plan = plan_of({"tp": 2}, {
+            "w": param([16, 4], ["tp"], [8, 4], parts=[[8, 4, 4], 2]),
+            "v": param([4, 16], [None, "tp"], [4, 8], parts=[None, 2])})
+        self.assertEqual(plan["w"].parts_in(), {0: (8, 4, 4)})
+        self.assertEqual(plan["v"].parts_in(), {1: 2})
+        with self.assertRaisesRegex(
+                shardc.PlanError, r"a range of each of the parts \(8, 4, 4\) of "
+                "dimension 0 of w, which is no slice"):
+            plan["w"].slices(0)
+        with self.assertRaisesRegex(shardc.PlanError, "of 2 parts of dimension 1"):
+            plan["v"].slices(0)
+
 
 class Modules(unittest.TestCase):
     def test_no_module_imports_itself_through_others(self):

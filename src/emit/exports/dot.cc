@@ -37,10 +37,14 @@ void WriteParam(const ReadPlan& plan, const Fold& fold, size_t number,
   const auto edges = [&](const Spec& spec, const std::string& mode) {
     for (size_t d = 0; d < spec.size(); ++d) {
       for (const std::string& axis : spec[d]) {
-        const int64_t parts = PartsAt(param.parts, d);
-        edge(axis,
-             mode + std::to_string(d) +
-                 (parts > 1 ? " of " + std::to_string(parts) + " parts" : ""));
+        const PartsOfDim& parts = PartsAt(param.parts, d);
+        std::string label = mode + std::to_string(d);
+        if (!parts.sizes.empty()) {
+          label += " of parts " + PartsText(parts);
+        } else if (parts.several()) {
+          label += " of " + std::to_string(parts.count) + " parts";
+        }
+        edge(axis, label);
       }
     }
   };

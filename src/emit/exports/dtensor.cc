@@ -45,7 +45,8 @@ struct Placed {
 Placed PlacedOn(const Mesh& mesh, size_t axis, const Spec& spec,
                 const DimParts& parts) {
   for (size_t d = 0; d < spec.size(); ++d) {
-    Placed placed{static_cast<int64_t>(d), PartsAt(parts, d)};
+    // StateParts refuses parts whose sizes are stated.
+    Placed placed{static_cast<int64_t>(d), PartsAt(parts, d).count};
     for (const std::string& name : spec[d]) {
       const size_t at = mesh.Find(name).value_or(0);
       if (at == axis) return placed;
@@ -96,7 +97,7 @@ bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
   for (const ReadParam& param : plan.params) {
     for (const Placed& placed : PlacedBy(plan.mesh, param, mode)) {
       if (placed.factor == 1) continue;
-      const bool several = PartsAt(param.parts, AsIndex(placed.dim)) > 1;
+      const bool several = PartsAt(param.parts, AsIndex(placed.dim)).several();
       findings.Add(code::kInexpressible, param.place,
                    "the axes of " + ShortQuote(SpecText(param.SpecOf(mode))) +
                        " of " + ShortQuote(param.name) +
@@ -233,6 +234,6 @@ constexpr Exporter kDtensor{
     .flags = "--mode --no-strided",
     .write = WriteDtensor,
     .of_stage = true,
-    .parts_form = PartsForm::kWrites};
+    .parts_form = PartsForm::kWritesEqual};
 
 }  // namespace shardc::exports

@@ -112,18 +112,31 @@ bool StateParts(const Exporter& exporter, const ReadPlan& plan, Mode mode,
     return true;
   }
   const bool one_mode = exporter.flags.find("--mode") != std::string_view::npos;
-  const auto has_parts = [&](const ReadParam& param) {
-    return !(one_mode ? ShardedParts(param.parts, param.SpecOf(mode))
-                      : param.parts)
-                .empty();
+  const auto parts_of = [&](const ReadParam& param) {
+    return one_mode ? ShardedParts(param.parts, param.SpecOf(mode))
+                    : param.parts;
   };
-  return None(plan, has_parts,
-              Quote(exporter.name) +
-                  " gives a device one range of a dimension, and `parts` of "
-                  "the rules gives it a range of each part",
-              "`hf-tp-plan`, `dtensor` and `megatron` have them; or store the "
-              "parts as separate parameters, or leave the dimension unsharded",
-              findings);
+  if (exporter.parts_form == PartsForm::kWritesEqual) {
+    return None(
+        plan,
+        [&](const ReadParam& param) { return StatesSizes(parts_of(param)); },
+        Quote(exporter.name) +
+            " gives a device a range of each of several equal parts of a "
+            "dimension, and `parts` of the rules states parts of different "
+            "sizes",
+        "store the parts as separate parameters, or leave the dimension "
+        "unsharded",
+        findings);
+  }
+  return None(
+      plan, [&](const ReadParam& param) { return !parts_of(param).empty(); },
+      Quote(exporter.name) +
+          " gives a device one range of a dimension, and `parts` of "
+          "the rules gives it a range of each part",
+      "`hf-tp-plan`, `dtensor` and `megatron` have equal parts; or "
+      "store the parts as separate parameters, or leave the dimension "
+      "unsharded",
+      findings);
 }
 
 char SeparatorOf(const ReadPlan& plan) {

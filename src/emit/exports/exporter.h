@@ -115,11 +115,12 @@ enum class KvForm : uint8_t {
   kDevices,  // it lists devices: it gets the plan on the refined mesh
 };
 
-// How a format states dimensions with several equal parts, each of which the
-// axes divide (`parts` of a rule).
+// How a format states dimensions with several parts, each of which the axes
+// divide (`parts` of a rule).
 enum class PartsForm : uint8_t {
-  kNone,   // it cannot
-  kWrites  // it writes the parts, or no specs
+  kNone,         // it cannot
+  kWritesEqual,  // it writes equal parts, and cannot state sizes of parts
+  kWrites        // it writes no specs
 };
 
 struct Exporter {

@@ -225,7 +225,8 @@ AxisSharding ShardingOf(const Request& request, const std::string& axis,
   if (const auto split = SplitBy(request.plan.mesh, axis, spec)) {
     out.dim = split->dim;
     out.stride = split->stride;
-    out.parts = PartsAt(param.parts, AsIndex(split->dim));
+    // StateParts refuses parts whose sizes are stated.
+    out.parts = PartsAt(param.parts, AsIndex(split->dim)).count;
   }
   out.placed = param.placement.has_value();
   const auto& shape = param.type.shape;

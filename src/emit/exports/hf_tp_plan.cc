@@ -555,6 +555,6 @@ constexpr Exporter kHfTpPlan{
     .flags = "--mode --axis --transformers --program",
     .write = WriteHfTpPlan,
     .of_stage = true,
-    .parts_form = PartsForm::kWrites};
+    .parts_form = PartsForm::kWritesEqual};
 
 }  // namespace shardc::exports

@@ -25,9 +25,13 @@ void WriteMegatron(const Request& given, Sink& out, Findings& findings) {
   constexpr Exporter kJson{.name = "megatron",
                            .what = {},
                            .formats = "json",
-                           .flags = {},
-                           .write = nullptr};
-  if (!StateKvReplicas(kJson, of_stage, findings)) return;
+                           .flags = "--mode",
+                           .write = nullptr,
+                           .parts_form = PartsForm::kWritesEqual};
+  if (!StateKvReplicas(kJson, of_stage, findings) ||
+      !StateParts(kJson, of_stage, given.options.mode, findings)) {
+    return;
+  }
   const Request request{.plan = of_stage, .options = given.options};
   const auto axis = TensorAxis(request, findings);
   if (!axis || !NoPlacements(request.plan, "megatron", findings) ||
@@ -49,7 +53,8 @@ void WriteMegatron(const Request& given, Sink& out, Findings& findings) {
         param.name,
         Record("tensor_model_parallel", split.has_value(), "partition_dim",
                split ? split->dim : -1, "partition_stride",
-               split ? split->stride * PartsAt(param.parts, AsIndex(split->dim))
+               split ? split->stride *
+                           PartsAt(param.parts, AsIndex(split->dim)).count
                      : 1));
   }
   json.EndObject();

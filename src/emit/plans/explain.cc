@@ -140,7 +140,7 @@ std::string EditText(const Edit& edit, const ModeLayout& mode) {
   }
   switch (edit.reason) {
     case Reason::kIndivisible:
-      if (edit.dim_parts > 1) {
+      if (edit.dim_parts.several()) {
         out += ", " + PartsProblemText(edit);
       } else if (edit.parts > 0 && edit.size % edit.parts == 0) {
         out += ", which would split a block of its dtype";
@@ -225,10 +225,15 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode,
   }
   const DimParts parts = ShardedParts(layout.parts, mode.spec);
   for (size_t d = 0; d < parts.size(); ++d) {
-    if (parts[d] == 1) continue;
+    if (!parts[d].several()) continue;
     out += "  parts     dimension " + std::to_string(d) + " has " +
-           std::to_string(parts[d]) + " equal parts, each of which " +
-           GroupText(mode.spec[d]) + " divides\n";
+           (parts[d].sizes.empty()
+                ? std::to_string(parts[d].count) + " equal parts"
+                : "parts of " + ListInWords(parts[d].sizes,
+                                            [](int64_t size) {
+                                              return std::to_string(size);
+                                            })) +
+           ", each of which " + GroupText(mode.spec[d]) + " divides\n";
   }
   if (mode.shard_shape) {
     out += "  shard     " + ShapeText(*mode.shard_shape);
@@ -501,14 +506,15 @@ std::optional<Slices> SlicesOf(const Mesh& mesh, const DevicePlace& place,
   const DimParts sharded = ShardedParts(parts, mode.spec);
   Slices out;
   for (size_t d = 0; d < type.shape->size(); ++d) {
-    const int64_t count = PartsAt(sharded, d);
-    const int64_t size = (*type.shape)[d] / count;
-    const ShardRange range =
-        RangeAlong(mesh, place.coordinates, AxesAt(mode.spec, d), size);
+    const auto sizes = SizesOfParts(PartsAt(sharded, d), (*type.shape)[d]);
+    if (!sizes) return std::nullopt;
     out.emplace_back();
-    for (int64_t part = 0; part < count; ++part) {
-      out.back().emplace_back(part * size + range.begin,
-                              part * size + range.end());
+    int64_t begin = 0;
+    for (const int64_t size : *sizes) {
+      const ShardRange range =
+          RangeAlong(mesh, place.coordinates, AxesAt(mode.spec, d), size);
+      out.back().emplace_back(begin + range.begin, begin + range.end());
+      begin += size;
     }
   }
   return out;

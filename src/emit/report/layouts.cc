@@ -79,11 +79,13 @@ void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
   input.mesh = page.mesh();
   const Spec& spec = param.SpecOf(one.mode);
   const DimParts parts = ShardedParts(param.parts, spec);
-  input.spec = SplitSpec(spec, parts);
-  input.dims = picture::DimsOf(param.type.shape, spec, parts);
+  const auto equal = EqualPartsOf(parts);
+  if (equal) {
+    input.spec = SplitSpec(spec, *equal);
+    input.dims = picture::DimsOf(param.type.shape, spec, *equal);
+  }
   input.placement = param.placement;
   input.rank = drawn.rank;
-  const picture::ArrayPicture array(std::move(input));
   // The CSS classes that show the figure only in the modes with this sharding.
   std::string look;
   if (one.groups.size() < page.groups.size()) {
@@ -112,9 +114,14 @@ void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
     html.Raw(" <span class=q>and " +
              Counted(one.params - group.count, "more parameter") + "</span>");
   }
-  WriteArrayCaption(page, array);
-  html.Raw("</figcaption>");
-  DrawArray(page, array);
+  if (equal) {
+    const picture::ArrayPicture array(std::move(input));
+    WriteArrayCaption(page, array);
+    html.Raw("</figcaption>");
+    DrawArray(page, array);
+  } else {
+    html.Raw("<br>Not drawn: the parts have different sizes.</figcaption>");
+  }
   html.Raw("</figure>\n");
 }
 

@@ -76,7 +76,7 @@ ImportedRule RuleOf(std::string pattern, const NamedSpec& param) {
     list.entries.push_back(std::move(entry));
   }
   made.rule.spec = std::move(list);
-  made.rule.parts = param.parts;
+  made.rule.parts = DimPartsOf(param.parts);
   made.rule.place = made.rule.match_place = param.place;
   return made;
 }

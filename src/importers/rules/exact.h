@@ -24,8 +24,8 @@ struct NamedSpec {
   std::string name;
   Spec spec;
   Place place;
-  bool is_path = false;  // whether `name` is a key path of JAX
-  DimParts parts = {};   // as in model/legal_sizes.h
+  bool is_path = false;   // whether `name` is a key path of JAX
+  EqualParts parts = {};  // as in model/legal_sizes.h
 };
 
 // Adds rules for all parameters. Parameters whose names differ only in numbers

@@ -553,8 +553,8 @@ class TpPlan {
           "Two matrices in one weight: transformers shards each of them."};
       return;
     }
-    rule.rule.parts.assign(spec.size(), 1);
-    rule.rule.parts.back() = kPackedParts;
+    rule.rule.parts.resize(spec.size());
+    rule.rule.parts.back().count = kPackedParts;
     rule.comments = {"Two matrices in one weight, each of which is sharded."};
   }
 

@@ -79,7 +79,7 @@ std::string ObserveIndivisibleDimension(const Facts& facts,
                                  ? ""
                                  : ", which is " + std::to_string(units) +
                                        " blocks of " + std::to_string(block);
-  if (edit.dim_parts > 1) {
+  if (edit.dim_parts.several()) {
     return "dimension " + std::to_string(edit.dim.value_or(0)) + " of " +
            ParametersText(facts, group) + " is " + size + ", " +
            AxesHave(facts, edit.from) + ", and the rule states " +
@@ -130,7 +130,7 @@ void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
       facts, kIndivisibleDimension.code, Reason::kIndivisible,
       [&](const ParameterGroup& group, const ModeLayout&, const Edit& edit) {
         heads.push_back(HeadsTopic(edit.size, edit.parts));
-        pads.push_back(edit.dim_parts == 1 &&
+        pads.push_back(!edit.dim_parts.several() &&
                        BlockAlong(facts.TypeOf(group),
                                   AsIndex(edit.dim.value_or(0))) == 1);
         return ObserveIndivisibleDimension(facts, group, edit);

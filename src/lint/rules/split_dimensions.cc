@@ -115,19 +115,58 @@ bool AssumesOrder(const Facts& facts, const ParameterGroup& group,
   return MayInterleaveParts(group.name, facts.separator());
 }
 
+// Returns the sizes of the parts of a dimension, in order; empty if they are
+// not known. One of a matrix's parts may stand for several of its size, as
+// "gate and up each" does: for as many as the dimension has room for, if all
+// parts have one size.
+std::vector<int64_t> PartSizes(const Fused& fused, int64_t width) {
+  std::vector<int64_t> out;
+  int64_t sum = 0;
+  for (const FusedPart& part : fused.parts) {
+    out.push_back(part.size);
+    sum += part.size;
+  }
+  const bool one_size = std::ranges::all_of(
+      out, [&](int64_t size) { return size == out.front(); });
+  if (!out.empty() && one_size && out[0] > 0 && width % out[0] == 0) {
+    out.resize(AsIndex(width / out[0]), out[0]);
+  } else if (sum != width) {
+    out.clear();
+  }
+  return out;
+}
+
+int64_t WidthOf(const Facts& facts, const ParameterGroup& group,
+                const Fused& fused) {
+  return (*facts.TypeOf(group).shape)[AsIndex(fused.dim)];
+}
+
 // Returns whether the rule states that the dimension has these parts, so that
-// each of them is divided (`parts`). The parts must have one size.
+// each of them is divided (`parts`).
 bool StatesParts(const Facts& facts, const ParameterGroup& group,
                  const Fused& fused) {
-  const int64_t stated =
-      PartsAt(facts.LayoutOf(group).parts, static_cast<size_t>(fused.dim));
-  const int64_t width =
-      (*facts.TypeOf(group).shape)[static_cast<size_t>(fused.dim)];
-  return stated > 1 && !fused.parts.empty() &&
-         std::all_of(fused.parts.begin(), fused.parts.end(),
-                     [&](const FusedPart& part) {
-                       return part.size * stated == width;
-                     });
+  const PartsOfDim& stated =
+      PartsAt(facts.LayoutOf(group).parts, AsIndex(fused.dim));
+  const int64_t width = WidthOf(facts, group, fused);
+  const auto sizes = SizesOfParts(stated, width);
+  return stated.several() && sizes && *sizes == PartSizes(fused, width);
+}
+
+// Returns the field `parts` of a rule that divides each of the parts, such as
+// "`parts: [[64, 16, 16]]`"; "`parts`" if their sizes are not known.
+std::string PartsField(const Facts& facts, const ParameterGroup& group,
+                       const Fused& fused) {
+  // The longest list that a message has.
+  constexpr size_t kMostListed = 8;
+  const int64_t width = WidthOf(facts, group, fused);
+  const std::vector<int64_t> sizes = PartSizes(fused, width);
+  DimParts parts(AsIndex(fused.dim) + 1);
+  parts.back() = {static_cast<int64_t>(sizes.size()), sizes};
+  parts = NumbersOfEqual(std::move(parts), *facts.TypeOf(group).shape);
+  const bool shown = parts.back().sizes.size() <= kMostListed;
+  return parts.back().several() && shown
+             ? "`parts: " + DimPartsText(parts) + "`"
+             : "`parts`";
 }
 
 bool PartsDivide(const Fused& fused, int64_t shards) {
@@ -177,11 +216,10 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
             (group.role.expert ? " for each token of an expert"
                                : " a token and layer") +
             ", and in training the same backward",
-        "write `parts` in the rule if the loader shards each of equal parts, "
-        "or "
-        "`fused: by_part` in the `model:` section; store the parts as separate "
-        "parameters, or leave "
-        "the dimension unsharded"));
+        "write " + PartsField(facts, group, *fused) +
+            " in the rule if the loader shards each of the parts, or `fused: "
+            "by_part` in the `model:` section; store the parts as separate "
+            "parameters, or leave the dimension unsharded"));
   }
 }
 
@@ -485,7 +523,8 @@ void CheckLatentSplit(const Facts& facts, FindingSink& sink) {
 //   conv1d   [x | B | C]            inner + 2 groups * state
 //
 // A device needs the columns of its own heads and groups in each part. A
-// contiguous shard of `in_proj` or `conv1d` has other columns.
+// contiguous shard of `in_proj` or `conv1d` has other columns. Where the rule
+// states the parts, the groups must divide nevertheless.
 namespace {
 
 bool HasGroups(const Fused& fused) {
@@ -505,23 +544,33 @@ void CheckStateSpaceSplit(const Facts& facts, FindingSink& sink) {
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t parts = facts.TensorParts(axes);
     if (parts <= 1) continue;
-    std::string message = "dimension " + std::to_string(fused->dim) + " of " +
-                          ParametersText(facts, group) + " holds " +
-                          PartsText(*fused) +
-                          " one after the other and is split as one over " +
-                          GroupText(axes) + ": no shard has its share of each";
     const auto groups =
         facts.model() == nullptr ? std::nullopt : facts.model()->state_groups;
-    if (groups && HasGroups(*fused) && *groups % parts != 0) {
-      message += "; and heads share " + std::to_string(*groups) +
+    const bool shared = groups && HasGroups(*fused) && *groups % parts != 0;
+    const bool stated = StatesParts(facts, group, *fused);
+    if (stated && !shared) continue;
+    std::string message = "dimension " + std::to_string(fused->dim) + " of " +
+                          ParametersText(facts, group) + " holds " +
+                          PartsText(*fused) + " one after the other and ";
+    message += stated ? "each is split over " + GroupText(axes)
+                      : "is split as one over " + GroupText(axes) +
+                            ": no shard has its share of each";
+    if (shared) {
+      message += std::string(stated ? ", " : "; ") + "and heads share " +
+                 std::to_string(*groups) +
                  (*groups == 1 ? " group" : " groups") + " of B and C, which " +
                  std::to_string(parts) + " devices do not divide";
     }
-    sink.push_back(
-        GroupFinding(facts, kStateSpaceSplit.code, group, std::move(message),
-                     "leave the packed dimension unsharded, or store its "
-                     "parts as separate parameters and split heads over an "
-                     "axis that divides the groups"));
+    const std::string field = PartsField(facts, group, *fused);
+    sink.push_back(GroupFinding(
+        facts, kStateSpaceSplit.code, group, std::move(message),
+        (shared || field == "`parts`" || !fused->evidence.empty()
+             ? std::string()
+             : "write " + field +
+                   " in the rule if the loader shards each of the parts; ") +
+            "leave the packed dimension unsharded, or store its parts as "
+            "separate parameters and split heads over an axis that divides the "
+            "groups"));
   }
 }
 

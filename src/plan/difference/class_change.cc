@@ -71,22 +71,34 @@ std::string KeyOf(const SpecChange& change, const TensorType& before) {
   return out;
 }
 
-// Returns the parts that the dimensions have before and after. Returns nullopt
-// if a dimension is sharded with some parts in one spec, and with other parts
-// in the other one. The parts of a dimension that a spec does not shard mean
-// nothing.
-std::optional<DimParts> CommonParts(const SpecChange& change) {
-  DimParts out;
+// Returns false if a dimension is sharded with some parts in one spec, and with
+// other parts in the other one. The parts of a dimension that a spec does not
+// shard mean nothing.
+bool SameParts(const SpecChange& change) {
   const size_t rank = std::max(change.before.size(), change.after.size());
   for (size_t dim = 0; dim < rank; ++dim) {
-    const int64_t was = PartsAt(change.parts_before, dim);
-    const int64_t now = PartsAt(change.parts_after, dim);
+    const PartsOfDim& was = PartsAt(change.parts_before, dim);
+    const PartsOfDim& now = PartsAt(change.parts_after, dim);
     const bool both = dim < change.before.size() && dim < change.after.size() &&
                       !change.before[dim].empty() && !change.after[dim].empty();
-    if (both && was != now) return std::nullopt;
-    out.push_back(std::max(was, now));
+    if (both && was != now) return false;
   }
-  return out;
+  return true;
+}
+
+// Returns whether the axes of the spec divide each part of each dimension.
+bool DividesParts(const Mesh& mesh, const Shape& shape, const Spec& spec,
+                  const DimParts& parts) {
+  if (!DividesEvenly(mesh, shape, spec)) return false;
+  for (size_t dim = 0; dim < parts.size() && dim < spec.size(); ++dim) {
+    const auto sizes = SizesOfParts(parts[dim], shape[dim]);
+    if (!sizes || std::ranges::any_of(*sizes, [&](int64_t size) {
+          return !DividesEvenly(mesh, {size}, {spec[dim]});
+        })) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -167,8 +179,7 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
     return !param.type.shape ||
            (PartsDivide(parts, *param.type.shape) &&
             (param.uneven ||
-             DividesEvenly(mesh, SplitShape(*param.type.shape, parts),
-                           SplitSpec(spec, parts))));
+             DividesParts(mesh, *param.type.shape, spec, parts)));
   };
   change.before = a;
   change.after = b;
@@ -176,12 +187,10 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
       was.type.shape == now.type.shape &&
       divides(was, change.parts_before, mesh_before(), a) &&
       divides(now, change.parts_after, mesh_after(), b)) {
-    const auto common = CommonParts(change);
-    TensorType type = now.type;
-    if (common && type.shape) type.shape = SplitShape(*type.shape, *common);
-    const MoveCost cost =
-        common ? costs_.Of(type, SplitSpec(a, *common), SplitSpec(b, *common))
-               : costs_.OfOtherParts(a, b);
+    // A device has the same share of each part as it would have of a dimension
+    // of one part, so that it also sends as much.
+    const MoveCost cost = SameParts(change) ? costs_.Of(now.type, a, b)
+                                            : costs_.OfOtherParts(a, b);
     change.move = cost.move;
     change.sent_bytes_per_device = cost.sent_bytes_per_device;
   }

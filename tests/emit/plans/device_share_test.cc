@@ -28,8 +28,11 @@ TEST_CASE("the first axis of a group is major, and the rest is unsharded") {
   mode.spec = {{"dp", "tp"}};
   CHECK(SlicesText(*slices(1)) == "[16:32, 0:64, 0:7]");
   // Each half of 64 rows is divided over the four devices of dp and tp.
-  parts = {2};
+  parts = {{.count = 2}};
   CHECK(SlicesText(*slices(1)) == "[8:16+40:48, 0:64, 0:7]");
+  // So are parts of 32, 8 and 24 rows.
+  parts = {{.count = 3, .sizes = {32, 8, 24}}};
+  CHECK(SlicesText(*slices(1)) == "[8:16+34:36+46:52, 0:64, 0:7]");
   parts = {};
   // `dp` splits 5 elements into 3 and 2, and `tp` the last two into one each.
   type.shape = Shape{5};
