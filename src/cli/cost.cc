@@ -161,7 +161,7 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
   };
   if (!PutResult(write, command.output, findings)) return kFailed;
   const bool asked = cost->capacity || cost->settings.profile != nullptr;
-  const bool missing = asked && !work.not_known.empty();
+  const bool missing = asked && (!work.not_known.empty() || work.LacksLayers());
   return cost->Fits().value_or(true) && !missing ? kDone : kFound;
 }
 

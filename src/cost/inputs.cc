@@ -22,6 +22,7 @@
 
 #include "cost/experts.h"
 #include "cost/memory.h"
+#include "cost/next_token.h"
 #include "cost/settings.h"
 #include "cost/stage_cost.h"
 #include "cost/unknown_roles.h"
@@ -614,11 +615,13 @@ void AddNextTokenLayers(CostInputs& work) {
   }
   work.next_token_layers = layers.value_or(0);
   if (work.next_token_layers == 0) return;
+  work.next_token_params = NextTokenParams(work);
   work.notes.push_back(
       "`num_nextn_predict_layers` is " + CountText(work.next_token_layers) +
-      ": the time includes that many more layers with experts and heads at the "
-      "end of the model; the parameters do not have them, so memory does not "
-      "include them");
+      ": a step has that many more layers with experts at the end of the "
+      "model, and applies the head once more for each" +
+      (work.LacksLayers() ? ""
+                          : "; their parameters are those of such a layer"));
 }
 
 std::string Key(const TensorType& type, const Spec& spec) {
@@ -801,8 +804,8 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   out.before_quantisation = IsAmong(kBeforeQuantisation, notes);
   Refine(compiled.step_mesh, out);
   OrientAll(out, separator);
-  AddNextTokenLayers(out);
   FreezeBesideAdapters(out);
+  AddNextTokenLayers(out);
   for (const std::string& note : notes) {
     if (!note.starts_with(kQuantisedAs)) continue;
     out.notes.push_back(note);
@@ -920,8 +923,8 @@ CostInputs MakeCostInputs(const ReadPlan& plan,
   DropUnevenHeadsOfFile(out);
   OrientAll(out, separator);
   NoteExpertAxes(out);
-  AddNextTokenLayers(out);
   FreezeBesideAdapters(out);
+  AddNextTokenLayers(out);
   NoteQuantisedTraining(out);
   return out;
 }

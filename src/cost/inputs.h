@@ -182,6 +182,10 @@ struct CostInputs {
   // The layers behind the last layer that predict further tokens, which the
   // parameters do not contain (NextTokenLayers in cost/experts.h).
   int64_t next_token_layers = 0;
+  // The parameters of these layers, which `params` does not have; empty if they
+  // are not known (NextTokenParams in cost/next_token.h). In the last stage of
+  // a pipeline, they include the copy of the embedding.
+  std::vector<ParamClass> next_token_params;
   // The axes over which experts are sharded; nullopt if a plan's file has no
   // `activations`.
   std::optional<AxisGroup> expert_axes;
@@ -205,6 +209,10 @@ struct CostInputs {
   // Returns whether the bytes of the weights are not those of the tree.
   bool ServesQuantised() const {
     return before_quantisation && mode != Mode::kTrain;
+  }
+  // Returns whether a step has layers whose parameters are not known.
+  bool LacksLayers() const {
+    return next_token_layers > 0 && next_token_params.empty();
   }
   const AxisGroup& Batch() const { return query[0]; }
   const AxisGroup& Length() const { return query[1]; }

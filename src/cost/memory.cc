@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "comm/reshard.h"
+#include "cost/next_token.h"
 #include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
 #include "source/list.h"
@@ -320,7 +321,7 @@ int64_t ContextBytes(const CostInputs& work, const Stack& stack) {
 }
 
 bool Memory::Complete() const {
-  return !at_least &&
+  return !at_least && !lacks_layers &&
          std::all_of(most.by.begin(), most.by.end(),
                      [](const Bytes& one) { return one.has_value(); });
 }
@@ -343,7 +344,12 @@ std::optional<bool> Memory::Fits() const {
   return verdict ? std::optional(*verdict == Fit::kFits) : std::nullopt;
 }
 
-Memory MemoryOf(const CostInputs& work, const Settings& settings) {
+namespace {
+
+// Returns the memory of the parameters of `work`. A step computes the logits
+// `heads` times for each token.
+Memory MemoryOfParams(const CostInputs& work, const Settings& settings,
+                      int64_t heads) {
   Memory out;
   KeptBytes kept;
   const bool known = HoldAll(work, settings, kept);
@@ -357,6 +363,10 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   if (const auto missing = MissingExpertChoice(work)) {
     AddNotKnown({*missing}, out.unknown);
     out.at_least = true;
+  }
+  if (auto missing = MissingNextTokenLayers(work)) {
+    out.unknown.push_back(std::move(*missing));
+    out.lacks_layers = true;
   }
   const auto set = [&](Component component, Bytes most, Bytes least) {
     out.most.by[static_cast<size_t>(component)] = most;
@@ -378,7 +388,12 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   set(Component::kCache, cache, cache);
   NotKnown why;
   out.activations = ActivationsOf(work, settings, why);
-  if (!out.activations) out.unknown.push_back(std::move(why));
+  if (!out.activations) {
+    out.unknown.push_back(std::move(why));
+  } else if (auto& logits = out.activations->logits) {
+    // The backward pass begins after all losses, so all logits exist at once.
+    logits = Times(*logits, heads);
+  }
   Bytes activations, logits, weights;
   std::optional<Peak> peak;
   std::optional<GatheredWeights> gathered;
@@ -437,13 +452,24 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   Sum(out.least);
   // Without the bytes of the emptiest device, the sum has only other bytes.
   if (known && !out.least.Of(Component::kParameters)) out.least.total.reset();
-  if (peak && logits && known && out.most.total && !out.at_least) {
+  if (peak && logits && known && out.most.total && !out.at_least &&
+      !out.lacks_layers) {
     const int64_t states =
         *out.most.total - (Size(peak->kept) + peak->Besides()).value();
     out.taken = TakenOf(work, settings, states, *peak);
   }
   out.capacity = CapacityOf(work.mesh.device.value_or(Device{}), settings);
   return out;
+}
+
+}  // namespace
+
+Memory MemoryOf(const CostInputs& work, const Settings& settings) {
+  if (work.next_token_layers == 0 || work.LacksLayers()) {
+    return MemoryOfParams(work, settings, 1);
+  }
+  return MemoryOfParams(WithNextTokenLayers(work), settings,
+                        1 + work.next_token_layers);
 }
 
 std::optional<int64_t> CapacityOf(const Device& device,

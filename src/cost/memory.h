@@ -169,6 +169,9 @@ struct Memory {
   // Whether the known components are lower bounds, because they leave out
   // parameters whose roles are not known (CostInputs::not_known).
   bool at_least = false;
+  // Whether the known components leave out layers that predict further tokens
+  // (CostInputs::LacksLayers()). The time of a step includes them.
+  bool lacks_layers = false;
 
   // Returns the bytes that a device is expected to use. If `taken` is set and
   // has all activations, they are taken->expected. Otherwise they are the sum

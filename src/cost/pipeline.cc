@@ -779,7 +779,10 @@ std::vector<NotKnown> PipelineCost::Unknown() const {
 
 std::vector<NotKnown> PipelineCost::UnknownBesidesSums() const {
   std::vector<NotKnown> out;
-  for (const StageCost& stage : stages) AddNotKnown(stage.unknown, out);
+  for (const StageCost& stage : stages) {
+    AddNotKnown(stage.unknown, out);
+    if (stage.lacking) AddNotKnown({*stage.lacking}, out);
+  }
   if (std::any_of(stages.begin(), stages.end(),
                   [](const StageCost& stage) { return !stage.logits_known; })) {
     AddNotKnown({{.what = std::string(kUnknownLogits)}}, out);
@@ -893,7 +896,9 @@ class Ranks {
       out.held.total = (states + peak.kept + peak.Besides()).Checked();
     }
     if (out.held.total && kept) {
-      out.taken = TakenOf(work_, settings_, states.value(), peak);
+      if (!work_.LacksLayers()) {
+        out.taken = TakenOf(work_, settings_, states.value(), peak);
+      }
     }
     return out;
   }

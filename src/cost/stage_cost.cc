@@ -21,6 +21,7 @@
 #include "cost/communication.h"
 #include "cost/expected.h"
 #include "cost/memory.h"
+#include "cost/next_token.h"
 #include "cost/rates.h"
 #include "cost/time.h"
 #include "plan/placement.h"
@@ -118,17 +119,20 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
   out.end = end;
   const Memory memory = MemoryOf(work, settings);
   out.unknown = work.not_known;
+  out.lacking = MissingNextTokenLayers(work);
   out.parameters = memory.most.Of(Component::kParameters);
   out.gradients = memory.most.Of(Component::kGradients);
   out.optimizer = memory.most.Of(Component::kOptimizer);
+  const auto& further = work.next_token_params;
   const bool has_layers =
       std::min(end, units.layers + 1) > std::max<int64_t>(begin, 1);
   out.sums_known = !memory.activations || memory.activations->sums_known;
   if (memory.activations && memory.weights) {
-    out.peak = PeakOf(work, settings,
-                      ActivationsOfUnits(*memory.activations, has_layers,
-                                         end == units.count()),
-                      *memory.weights);
+    out.peak = PeakOf(
+        work, settings,
+        ActivationsOfUnits(*memory.activations, has_layers || !further.empty(),
+                           end == units.count()),
+        *memory.weights);
     out.gathered = memory.weights->held;
     out.logits_known = end < units.count() || memory.activations->logits;
   } else {
@@ -209,6 +213,25 @@ void SetAttentionLayers(const CostInputs& all, int64_t layers, int64_t of,
   }
 }
 
+// Sets the layers of a stage that predict further tokens. The last stage has
+// all of them. If `copies`, it has a copy of the embedding too, unless the head
+// shares one.
+void AddNextTokenLayers(const CostInputs& all, bool copies, bool last,
+                        CostInputs& stage) {
+  if (!last) {
+    stage.next_token_layers = 0;
+    stage.next_token_params.clear();
+  }
+  const ParamClass* const table = all.Find(Role::kEmbedding);
+  if (!copies || stage.next_token_params.empty() || table == nullptr ||
+      stage.Find(Role::kEmbedding) != nullptr) {
+    return;
+  }
+  stage.next_token_params.push_back(*table);
+  // The head does not share the copy.
+  stage.next_token_params.back().role.module_role = Role::kPosition;
+}
+
 }  // namespace
 
 CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
@@ -250,7 +273,7 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
   SetAttentionLayers(all, layers, units.layers, out);
   out.mesh = StageMesh(all.mesh, stages.axis);
   out.all_stages = all.mesh;
-  out.next_token_layers = last ? all.next_token_layers : 0;
+  AddNextTokenLayers(all, begin > 0 && copies, last, out);
   if (!last) {
     for (ParamClass& param : out.params) {
       if (param.role.module_role == Role::kEmbedding) {

@@ -36,6 +36,9 @@ struct StageCost {
   // The facts that are not known and that activations need. The activations,
   // or the part of them that needs these facts, are not in `peak`.
   std::vector<NotKnown> unknown;
+  // The layers that the tree of parameters does not have. The bytes of the
+  // stage are those of the others.
+  std::optional<NotKnown> lacking;
   bool logits_known = true;  // if false, `peak` does not include the logits
   // If false, `peak` does not include the sums of attention
   // (Activations::sums_known).

@@ -123,9 +123,14 @@ cost::Memory Evaluator::MemoryOf(const Prepared& on, size_t setting) const {
 
 Room Evaluator::RoomOf(const cost::Memory& memory) {
   // A size that does not fit in 64 bits exceeds the memory of every device.
-  if (!memory.taken) return {INT64_MAX, cost::Fit::kExceeds};
-  return {memory.taken->expected,
-          memory.VerdictOfKnown().value_or(cost::Fit::kExceeds)};
+  const auto bytes = memory.Expected();
+  if (!bytes || (!memory.taken && !memory.lacks_layers)) {
+    return {INT64_MAX, cost::Fit::kExceeds};
+  }
+  const auto fit = memory.VerdictOfKnown().value_or(cost::Fit::kExceeds);
+  // Whether the layers that are left out fit as well is not known.
+  const bool open = memory.lacks_layers && fit == cost::Fit::kFits;
+  return {*bytes, open ? cost::Fit::kMayFit : fit};
 }
 
 cost::StepTraffic& Evaluator::TrafficOf(size_t setting, int worker) {

@@ -441,31 +441,33 @@ class PublishedMoe(Case):
             with self.subTest(more):
                 self.assertIn(words, self.refused(*more))
 
+    def further(self, layers, *more, depth=None, rules="builtin:deepseek/hf",
+                mesh=("--mesh", "dp:1,ep:16", "--batch", "16")):
+        """`cost` of DeepSeek-V3 with layers that predict further tokens."""
+        path = os.path.join(self.folder.name, f"deepseek-{layers}-{depth}.json")
+        with open(os.path.join(TESTDATA, "configs", "deepseek-v3.config.json"),
+                  encoding="utf-8") as file:
+            config = json.load(file)
+        config["num_nextn_predict_layers"] = layers
+        config["num_hidden_layers"] += depth or 0
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        done = run("cost", "--no-project", "--rules", rules, "--model", path,
+                   *mesh, "--profile", "h100-sxm", "--stack", "megatron",
+                   "--graphs", "step", "--seq", "4096", *more, "--format",
+                   "json")
+        self.assertIn(done.rc, (0, 1), done.err)
+        return done.json()
+
     def test_further_predicted_tokens_take_time(self):
         """DeepSeek-V3 predicts a second token in one more layer, with a head."""
-        def cost(layers):
-            path = os.path.join(self.folder.name, f"deepseek-{layers}.json")
-            with open(os.path.join(TESTDATA, "configs",
-                                   "deepseek-v3.config.json"),
-                      encoding="utf-8") as file:
-                config = json.load(file)
-            config["num_nextn_predict_layers"] = layers
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(config, file)
-            done = run("cost", "--no-project", "--rules", "builtin:deepseek/hf",
-                       "--model", path, "--mesh", "dp:1,ep:16", "--profile",
-                       "h100-sxm", "--stack", "megatron", "--graphs", "step",
-                       "--batch", "16", "--seq", "4096", "--format", "json")
-            self.assertIn(done.rc, (0, 1), done.err)
-            return done.json()
-        none, one = cost(0), cost(1)
+        none, one = self.further(0), self.further(1)
         parts = [{part["name"]: part["seconds"] for part in
                   value["time"]["parts"]} for value in (none, one)]
         self.assertAlmostEqual(
             parts[1]["head_and_loss"] / parts[0]["head_and_loss"], 2)
         self.assertAlmostEqual(
             parts[1]["expert_routing"] / parts[0]["expert_routing"], 59 / 58)
-        self.assertEqual(none["memory"]["total"], one["memory"]["total"])
         notes = [text for text in one["assumptions"]
                  if "num_nextn_predict_layers" in text]
         self.assertEqual(len(notes), 1)
@@ -474,8 +476,101 @@ class PublishedMoe(Case):
                 self.assertIn(
                     "the layers that predict further tokens: "
                     "`num_nextn_predict_layers` is no number from 0 to 8",
-                    json.dumps(cost(value)["not_known"]))
-        self.assertEqual(cost(None)["not_known"], none["not_known"])
+                    json.dumps(self.further(value)["not_known"]))
+        self.assertEqual(self.further(None)["not_known"], none["not_known"])
+        self.assertEqual(one["not_known"], none["not_known"])
+
+    def test_further_predicted_tokens_take_memory(self):
+        """A layer that predicts a token has the bytes of one more layer of the
+        model, a projection of two hidden states into one, and three norms. The
+        logits exist once more for each such layer."""
+        width = 7168
+        more = 2 * width * width + 3 * width
+        none = self.further(0)["memory"]
+        for layers in (1, 2):
+            deeper = self.further(0, depth=layers)["memory"]
+            found = self.further(layers)["memory"]
+            with self.subTest(layers):
+                for part, bytes_of in (("parameters", 2), ("gradients", 2)):
+                    self.assertEqual(found[part],
+                                     deeper[part] + bytes_of * layers * more)
+                self.assertGreater(found["optimizer"], deeper["optimizer"])
+                self.assertEqual(
+                    self.further(layers, "--loss", "fused")["memory"]
+                    ["activations"],
+                    self.further(0, "--loss", "fused", depth=layers)["memory"]
+                    ["activations"])
+                self.assertEqual(found["logits"], (1 + layers) * none["logits"])
+
+    def test_layers_that_predict_tokens_and_are_not_known(self):
+        """If the layers of the model differ, those of a further token are not
+        known. No total is exact then, no rank is the fullest, nothing is free,
+        and a search ranks shardings that may fit."""
+        path = os.path.join(self.folder.name, "unlike.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("version: 1\nextends: [builtin:deepseek/hf]\n"
+                       "axes: {batch: [dp, fsdp, ep]}\nrules:\n"
+                       "  - match: 'layers\\.[0-2]\\.self_attn\\.o_proj\\."
+                       "weight$'\n    spec: [null, [FSDP, SP]]\n")
+        options = ("--mesh", "pp:4,ep:8,tp:2", "--batch", "512",
+                   "--microbatches", "64", "--stages", "pp", "--zero", "1")
+        none = self.further(0, mesh=options, rules=path)
+        one = self.further(1, mesh=options, rules=path)
+        lacking = [fact["what"] for fact in one["not_known"]
+                   if fact not in none["not_known"]]
+        self.assertEqual(lacking, [
+            "the bytes of 1 layer that `num_nextn_predict_layers` adds: the "
+            "parameters do not have them"])
+        self.assertEqual(none["ranks"][-1]["total"], one["ranks"][-1]["total"])
+        self.assertIn("peak", none["ranks"][-1])
+        self.assertNotIn("peak", one["ranks"][-1])
+        model = os.path.join(self.folder.name, "deepseek-1-None.json")
+        done = run("cost", "--no-project", "--rules", path, "--model", model,
+                   "--profile", "h100-sxm", "--stack", "megatron", "--seq",
+                   "4096", "--memory", str(2 ** 39), *options)
+        self.assertEqual(done.rc, 1, done.err)
+        self.assertNotIn("fullest", done.out)
+        self.assertNotIn("free", done.out)
+        self.assertIn("at least", done.out)
+        self.assertIn("not known: the bytes of 1 layer", done.out)
+        self.assertRegex(done.out, r"\nstep \d+(\.\d+)? s, from")
+
+    def test_a_search_of_layers_that_are_not_known(self):
+        """One layer with experts lacks a norm, so that the parameters of a
+        further layer are not known. A sharding that fits without them may
+        fit."""
+        with open(os.path.join(TESTDATA, "configs", "deepseek-v3.config.json"),
+                  encoding="utf-8") as file:
+            config = json.load(file)
+        del config["quantization_config"]
+        config.update(num_hidden_layers=7, n_routed_experts=16, n_group=4,
+                      topk_group=2, hidden_size=1024, intermediate_size=4096,
+                      moe_intermediate_size=512, num_attention_heads=16,
+                      num_key_value_heads=16, vocab_size=32000)
+        model = os.path.join(self.folder.name, "small.json")
+        with open(model, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        plan = run("plan", "--no-project", "--mesh", "tp:1", "--rules",
+                   "builtin:deepseek/hf", "--model", model, "--format",
+                   "json").json()
+        params = {name: {"shape": param["shape"], "dtype": param["dtype"]}
+                  for name, param in plan["params"].items()}
+        del params["model.layers.4.self_attn.kv_a_layernorm.weight"]
+        tree = os.path.join(self.folder.name, "small-tree.json")
+        with open(tree, "w", encoding="utf-8") as file:
+            json.dump({"schema": "shardc.manifest/v1", "params": params}, file)
+        def search(*more):
+            return run("search", "--no-project", "--rules",
+                       "builtin:deepseek/hf", "--model", model, *more,
+                       "--devices", "8", "--profile", "h200-sxm", "--batch",
+                       "64", "--seq", "4096")
+        known, unknown = search(), search("--manifest", tree)
+        self.assertEqual((known.rc, unknown.rc), (0, 1),
+                         known.err + unknown.err)
+        self.assertNotIn("further tokens", known.out)
+        self.assertIn(
+            "may not fit: more than that, by the bytes of layers that predict "
+            "further tokens, which are not known", unknown.out)
 
     def test_no_mesh_sends_tokens_over_more_than_eight_hosts(self):
         """32 devices with two on a host are 16 hosts, and a model has 32

@@ -44,6 +44,15 @@ std::string MemoryText(const Sharding& one) {
   return out;
 }
 
+// Describes why a winner that fits by the expected bytes may not fit.
+std::string OpenText(const cost::Memory& memory) {
+  if (memory.taken) {
+    return ", may not fit: a step may take " + BytesText(memory.taken->most);
+  }
+  return ", may not fit: more than that, by the bytes of layers that predict "
+         "further tokens, which are not known";
+}
+
 std::string ShardingText(const Sharding& one) {
   return SearchMeshText(one) + ", " + SearchSettingsText(one.report.settings);
 }
@@ -81,13 +90,8 @@ std::string WinnerText(const SearchReport& report) {
            " of the peak rate"});
   table.Row({"accuracy", SearchAccuracyText(winner)});
   table.Row(
-      {"memory",
-       MemoryText(winner) +
-           (found.may_fit ? ", may not fit: a step may take " +
-                                BytesText(winner.report.memory.taken
-                                              ? winner.report.memory.taken->most
-                                              : 0)
-                          : "")});
+      {"memory", MemoryText(winner) +
+                     (found.may_fit ? OpenText(winner.report.memory) : "")});
   if (!winner.unmeasured.empty()) {
     table.Row({"evidence", winner.unmeasured});
   }
