@@ -472,6 +472,48 @@ class Verdicts(Case):
         report = self.proved(program, "fsdp:2,tp:2", "--format", "json").json()
         self.assertEqual(report["status"], "not proved")
 
+    def test_constants_that_a_trace_left_out_are_no_difference_from_a_reference(self):
+        """Two programs of one function have the same numbers for such a constant.
+        Where only one of them states it, nothing is shown."""
+        def scaled(stated, before=0):
+            made = copy.deepcopy(self.PROGRAM)
+            made["values"] = made["values"][:3]
+            made["ops"] = made["ops"][:1]
+            for _ in range(before):
+                made["ops"].append({"op": "const", "in": [], "at": [0, 2],
+                                    "out": [len(made["values"])]})
+                made["values"].append({"shape": [], "dtype": "F32", "floats": [1.0]})
+            table, out = len(made["values"]), len(made["values"]) + 1
+            made["values"] += [{"shape": list(made["values"][2]["shape"]),
+                                "dtype": "F32"} for _ in range(2)]
+            if stated:
+                shape = made["values"][table]["shape"]
+                made["values"][table]["floats"] = [2.0] * (shape[0] * shape[1])
+            made["ops"] += [{"op": "const", "in": [], "out": [table], "at": [0, 6]},
+                            {"op": "map", "fn": "mul", "in": [2, table], "out": [out],
+                             "at": [0, 7]}]
+            made["outputs"] = [out]
+            return made
+
+        named = "`constant [4, 4]`{} at own.py:6"
+        for other, rc, said in (
+                (scaled(False, 2), 0, "; not proved: " + named.format("")),
+                (scaled(True), 1, "numbers of " + named.format("") +
+                 ", which is a stand-in")):
+            with tempfile.TemporaryDirectory() as folder, self.subTest(said):
+                done = self.proved(scaled(False), "fsdp:2,tp:2", "--reference",
+                                   write(folder, "other.json", other))
+                self.assertEqual(done.rc, rc, done)
+                self.assertTrue(done.out.endswith(said + "\n"), done)
+                self.assertNotIn("\ndiffers", done.out)
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.proved(scaled(True), "fsdp:2,tp:2", "--reference",
+                               write(folder, "other.json", scaled(False)))
+        self.assertEqual(done.rc, 1, done)
+        self.assertTrue(done.out.endswith(
+            "numbers of " + named.format(" of the reference") +
+            ", which is a stand-in\n"), done)
+
     def test_kernels_and_foreign_calls_are_never_proved_in_silence(self):
         """Programs of tests/traced/opaque_models.py. Outside of regions the operand,
         which both axes shard, is gathered."""

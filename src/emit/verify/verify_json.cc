@@ -447,8 +447,12 @@ std::string ProgramProofText(const ProofTexts& texts,
     out += "not proved at " + Printable(ShownLine(one.line)) + ": " +
            (one.drawn
                 ? Printable(one.what) +
-                      " are not in the program; drawn numbers replace "
-                      "them on all devices"
+                      (one.what.starts_with("constant")
+                           ? " is not in the program; drawn "
+                             "numbers replace it"
+                           : " are not in the program; drawn "
+                             "numbers replace them") +
+                      " on all devices"
                 : "nothing is known of `" + Printable(one.what) +
                       (one.region ? "`; a stand-in runs on each device's shards"
                                   : "`; its operands are gathered, and a "

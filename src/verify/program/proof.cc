@@ -33,6 +33,7 @@
 #include "source/size.h"
 #include "source/wording.h"
 #include "verify/judge/explain.h"
+#include "verify/program/stand_ins.h"
 
 namespace shardc::verify {
 namespace {
@@ -66,6 +67,7 @@ class IntegerBounds {
     Walk(program.ops);
   }
   int64_t Of(ValueId value) const { return bounds_[value]; }
+  const std::vector<int64_t>& OfAll() const { return bounds_; }
 
  private:
   // Finds values whose elements count a dimension, as an iota's do.
@@ -197,24 +199,6 @@ std::vector<double> DrawInput(const Program& program, size_t index,
   return out;
 }
 
-// Returns numbers for a value that the program does not determine.
-std::vector<double> DrawValue(const Program& program, ValueId id,
-                              const exec::Random& random) {
-  const program::Value& value = program.values[id];
-  const exec::Random own = random.Split("values").Split(id);
-  const int bits = value.dtype ? program::IntegerBits(*value.dtype) : 0;
-  const double range = std::exp2(std::min(std::abs(bits), 32));
-  std::vector<double> out(AsIndex(exec::ElementsOf(value.shape)));
-  for (size_t i = 0; i < out.size(); ++i) {
-    const double u = own.Uniform(i);
-    out[i] = !value.dtype                  ? 0
-             : value.dtype == Dtype::kBool ? (u < 0.5 ? 1 : 0)
-             : bits != 0 ? std::floor(u * range) - (bits > 0 ? range / 2 : 0)
-                         : 1.4 * u - 0.7;
-  }
-  return out;
-}
-
 // ---- the comparison
 
 struct Compared {
@@ -266,6 +250,7 @@ class Prover {
         mesh_(request.mesh),
         random_(request.seed),
         bounds_(program_),
+        drawn_(program_, bounds_.OfAll(), random_),
         dense_(
             program_, [this](size_t i) { return InputOf(i); }, Drawn()),
         sharding_(std::move(sharding)),
@@ -333,7 +318,7 @@ class Prover {
             DrawInput(program_, i, bounds_, random_)};
   }
   dense::Drawn Drawn() const {
-    return [this](ValueId id) { return DrawValue(program_, id, random_); };
+    return [this](ValueId id) { return drawn_.Of(id); };
   }
   const dense::ProgramValue& DenseOf(ValueId id) const {
     return dense_.run().values[id];
@@ -364,9 +349,9 @@ class Prover {
   void NoteOps(std::span<const Op> ops, bool region, int64_t times) {
     for (const Op& op : ops) {
       if (op.kind == OpKind::kManual) out_.manual += times;
-      if (const std::string name = StandInName(op); !name.empty()) {
-        const bool drawn = op.kind == OpKind::kRandom || IsUnstated(op);
-        AddStandIn(op, name, drawn, region, times);
+      if (const std::string name = StandInName(program_, traced_, op);
+          !name.empty()) {
+        AddStandIn(op, name, IsDrawn(program_, op), region, times);
       }
       const auto at = sharding_.ops.find(&op);
       if (at != sharding_.ops.end()) {
@@ -595,20 +580,37 @@ class Prover {
     out_.failure = {first == nullptr ? "" : program_.LineText(first->at),
                     name + " is not a number in the dense run as well"};
     std::string& message = out_.failure->message;
-    const std::vector<const Op*> made = StandInsOf(first);
+    const std::string made =
+        first == nullptr
+            ? ""
+            : StandInsText(StandInsBefore(program_, traced_, *first), {});
     if (made.empty()) {
       message +=
           "; choose another seed, or guard the function against these inputs";
       return;
     }
-    message += ", since it is computed from the numbers of ";
-    for (size_t i = 0; i < made.size(); ++i) {
-      const std::string line = program_.LineText(made[i]->at);
-      message += (i > 0 ? " and " : "") + ("`" + StandInName(*made[i]) + "`") +
-                 (line.empty() ? "" : " at " + line);
+    message += ", since it is computed from the numbers of " + made;
+  }
+
+  // Returns stand-ins of the program, and of the reference, as a part of a
+  // sentence; empty if there is none.
+  std::string StandInsText(const std::vector<StandIn>& own,
+                           const std::vector<StandIn>& others) const {
+    std::vector<std::string> names;
+    const auto add = [&](const Program& program, const Program& traced,
+                         const StandIn& one, const std::string& of) {
+      const std::string line = program.LineText(one.op->at);
+      names.push_back("`" + StandInName(program, traced, *one.op) + "`" + of +
+                      (line.empty() ? "" : " at " + line));
+    };
+    for (const StandIn& one : own) add(program_, traced_, one, "");
+    for (const StandIn& one : others) {
+      const Program& other = *request_.reference;
+      add(other, other, one, " of the reference");
     }
-    message +=
-        made.size() == 1 ? ", which is a stand-in" : ", which are stand-ins";
+    if (names.empty()) return "";
+    return Join(names, " and ") + (names.size() == 1 ? ", which is a stand-in"
+                                                     : ", which are stand-ins");
   }
 
   // Returns the first op whose dense result has a NaN.
@@ -623,60 +625,6 @@ class Prover {
       }
     }
     return nullptr;
-  }
-
-  // Returns the stand-ins from whose results an op computes its own, in the
-  // order of the program, each name and line once.
-  std::vector<const Op*> StandInsOf(const Op* op) const {
-    std::vector<const Op*> out;
-    if (op == nullptr) return out;
-    std::vector<bool> read(program_.values.size(), false);
-    const auto read_all = [&](const Op& one) {
-      for (const ValueId id : one.in) read[id] = true;
-    };
-    bool before = false;
-    std::set<std::pair<std::string, std::string>> seen;
-    for (size_t i = program_.ops.size(); i-- > 0;) {
-      const Op& one = program_.ops[i];
-      before = before || &one == op;
-      if (!before) continue;
-      const bool counts =
-          &one == op ||
-          std::ranges::any_of(one.out, [&](ValueId id) { return read[id]; });
-      if (!counts) continue;
-      read_all(one);
-      AddStandInsIn(one, seen, out);
-    }
-    std::ranges::reverse(out);
-    return out;
-  }
-  void AddStandInsIn(const Op& op,
-                     std::set<std::pair<std::string, std::string>>& seen,
-                     std::vector<const Op*>& out) const {
-    if (!StandInName(op).empty() &&
-        seen.emplace(StandInName(op), program_.LineText(op.at)).second) {
-      out.push_back(&op);
-    }
-    for (const Body& body : op.bodies) {
-      for (const Op& one : body.ops) AddStandInsIn(one, seen, out);
-    }
-  }
-
-  bool IsUnstated(const Op& op) const {
-    if (op.kind != OpKind::kConst) return false;
-    const program::Value& value = program_.values[op.out[0]];
-    return value.integers.empty() && value.floats.empty() &&
-           exec::ElementsOf(value.shape) > 0;
-  }
-
-  // Returns what an op is whose own mathematics the proof does not have; empty
-  // if it has them.
-  std::string StandInName(const Op& op) const {
-    if (IsUnstated(op)) {
-      return "constant " + ShapeText(traced_.ShapeOf(op.out[0]));
-    }
-    if (op.kind == OpKind::kRandom) return "random numbers";
-    return program::IsOpaque(program_, op) ? program::OpaqueName(op) : "";
   }
 
   // Runs the reference, if there is one, on the inputs of the same names.
@@ -703,9 +651,10 @@ class Prover {
       }
       from.push_back(at);
     }
+    const DrawnValues drawn(other, IntegerBounds(other).OfAll(), random_);
     return dense::ProgramSteps(
                other, [&](size_t i) { return InputOf(from[i]); },
-               [&](ValueId id) { return DrawValue(other, id, random_); })
+               [&](ValueId id) { return drawn.Of(id); })
         .RunAll(kept);
   }
 
@@ -741,9 +690,38 @@ class Prover {
       out_.failure = {"", name + " differs by " + ErrorText(one.difference) +
                               " from that of the reference, where " +
                               ErrorText(one.Allowed()) + " is allowed"};
-      Locate(*ReferenceRun(Kept::kAll), program_.outputs[i]);
+      const std::string made = UnlikeStandIns(i);
+      if (made.empty()) {
+        Locate(*ReferenceRun(Kept::kAll), program_.outputs[i]);
+        return;
+      }
+      out_.unproved = true;
+      out_.failure->message +=
+          ", which shows nothing, since it is computed from the numbers of " +
+          made;
       return;
     }
+  }
+
+  // Returns the stand-ins of a result that may have other numbers in the
+  // program than in the reference: those that are drawn, and those that run on
+  // shards. Empty if there is none.
+  std::string UnlikeStandIns(size_t result) const {
+    const auto found = [&](const Program& program, const Program& traced) {
+      std::vector<StandIn> out;
+      for (const Op& op : program.ops) {
+        if (std::ranges::find(op.out, program.outputs[result]) !=
+            op.out.end()) {
+          out = StandInsBefore(program, traced, op);
+        }
+      }
+      std::erase_if(out, [&](const StandIn& one) {
+        return !one.region && !IsDrawn(program, *one.op);
+      });
+      return out;
+    };
+    const Program& other = *request_.reference;
+    return StandInsText(found(program_, traced_), found(other, other));
   }
 
   // Adds to the failure the line of the first op whose result the reference
@@ -765,6 +743,7 @@ class Prover {
   const exec::SimMesh mesh_;
   const exec::Random random_;
   const IntegerBounds bounds_;
+  const DrawnValues drawn_;
   dense::ProgramSteps dense_;
   // The dense run that measures rounding, and its largest number.
   std::optional<dense::ProgramRun> rounded_;
