@@ -25,8 +25,13 @@ double Truth(bool x) { return x ? 1 : 0; }
 template <class F>
 void LoopOfOne(const ElementLoop& loop, const F& function) {
   const auto [x, of_x] = loop.in[0];
-  size_t next = 0;
-  for (double& out : loop.out) out = function(x[next++ * of_x]);
+  double* const out = loop.out.data();
+  const size_t count = loop.out.size();
+  if (of_x == 0) {
+    std::fill_n(out, count, function(x[0]));
+  } else {
+    for (size_t i = 0; i < count; ++i) out[i] = function(x[i]);
+  }
 }
 
 template <class F>

@@ -253,9 +253,13 @@ class Runner {
     machine_.Local([&](int device) {
       if (first[AsIndex(device)] != device) return;
       std::vector<Buffer>& own = results[AsIndex(device)];
+      // The elements of a copy are those of its operand.
+      const bool copies =
+          op.kind == OpKind::kReshape || op.kind == OpKind::kConstraint;
       for (const ShardedTensor& one : out) {
-        own.push_back(
-            Buffer::Zeros(LocalShape(mesh_, one.shape, one.spec), Dtype::kF64));
+        const Shape shape = LocalShape(mesh_, one.shape, one.spec);
+        own.push_back(copies ? Buffer::Hollow(shape, Dtype::kF64)
+                             : Buffer::Zeros(shape, Dtype::kF64));
       }
       ProgramOp local{.program = &program_,
                       .op = &op,
