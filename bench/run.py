@@ -25,11 +25,12 @@ import compile_suite
 import fit_suite
 import lsp_suite
 import match_suite
+import program_suite
 import split_suite
 
 SUITES = {"attn": attn, "audit": audit_suite, "compile": compile_suite,
           "fit": fit_suite, "lsp": lsp_suite, "match": match_suite,
-          "split": split_suite}
+          "program": program_suite, "split": split_suite}
 
 
 def machine():
