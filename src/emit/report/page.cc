@@ -306,6 +306,11 @@ void BeginTable(Html& html, std::string_view label, std::string_view look,
 
 void EndTable(Html& html) { html.Raw("</tbody></table></div>\n"); }
 
+Html& BeginNamedCell(Html& html, const Head& column) {
+  html.Raw(column.number ? "<td class=r data-m=\"" : "<td data-m=\"");
+  return html.Text(column.name).Raw("\">");
+}
+
 void WriteMore(Html& html, size_t shown, size_t all, std::string_view what) {
   if (shown >= all) return;
   html.Raw("<p class=q>and " +

@@ -55,6 +55,9 @@ struct Head {
 void BeginTable(Html& html, std::string_view label, std::string_view look,
                 const std::vector<Head>& heads, std::string_view id = {});
 void EndTable(Html& html);
+// Opens a cell of a table of the look "by". Where the page is narrow, the cells
+// of a row follow each other, and each begins with the name of its column.
+Html& BeginNamedCell(Html& html, const Head& column);
 // Writes "and 3 more rows" if fewer rows are shown than there are.
 void WriteMore(Html& html, size_t shown, size_t all, std::string_view what);
 

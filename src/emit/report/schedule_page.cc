@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,22 @@ namespace {
 
 using schedule::Cell;
 
-constexpr double kLabels = 64, kRow = 26, kBar = 20, kTimeline = 1200;
-constexpr double kLetterWidth = 6.7;
+constexpr double kLabels = 56, kRow = 26, kBar = 20;  // px
+constexpr double kLetterWidth = 6.7;                  // px
+// The least widths in px of the time axis on a desk, on paper and on a phone.
+constexpr double kDesk = 990, kPaper = 600, kPhone = 300;
+
+// Returns the CSS class of a task's name, which hides it where the task is
+// drawn narrower than the name: on all but a desk, or on a phone. Returns
+// nullopt if the name fits nowhere. `share` is the task's part of the time
+// axis.
+std::optional<std::string_view> NameLook(std::string_view name, double share) {
+  const double needs = static_cast<double>(name.size()) * kLetterWidth + 2;
+  if (share * kPhone >= needs) return "mid";
+  if (share * kPaper >= needs) return "mid paper";
+  if (share * kDesk >= needs) return "mid desk";
+  return std::nullopt;
+}
 
 struct TaskLook {
   std::string_view fill, text;
@@ -49,19 +64,19 @@ class Drawing {
   Drawing(const ScheduleReport& report, Html& html)
       : report_(report),
         html_(html),
-        scale_(report.timeline.step > 0 ? kTimeline / report.timeline.step
-                                        : 0) {}
+        scale_(report.timeline.step > 0 ? 1 / report.timeline.step : 0) {}
 
   void Write() {
     const size_t rows = report_.table.rows.size();
-    html_.Raw("<div class=draw tabindex=0 role=group aria-label=\"Timeline\">");
+    html_.Raw(
+        "<div class=\"draw timeline\" tabindex=0 role=group "
+        "aria-label=\"Timeline\"><div class=grid>");
     html_.Raw("<svg role=img aria-label=\"Tasks of ");
     html_.Text(Counted(static_cast<int64_t>(rows), "rank"));
-    html_.Raw(" over time; hatched parts are bubbles\" width=");
-    Number(kLabels + kTimeline + 2).Raw(" height=");
+    html_.Raw(" over time; hatched parts are bubbles\" height=");
     Number(kRow * static_cast<double>(rows) + 4).Raw(">\n");
     for (size_t rank = 0; rank < rows; ++rank) WriteRow(rank);
-    html_.Raw("</svg></div>\n");
+    html_.Raw("</svg></div></div>\n");
     WriteLegend();
   }
 
@@ -70,30 +85,33 @@ class Drawing {
 
   void WriteRow(size_t rank) {
     const double top = kRow * static_cast<double>(rank) + 2;
-    html_.Raw("<text x=0 y=");
+    html_.Raw("<text x=");
+    Number(-kLabels).Raw(" y=");
     Number(top + 14).Raw(">rank ").Number(static_cast<int64_t>(rank));
     html_.Raw("</text>");
-    Bar(kLabels, top, kTimeline, "hatch");
+    Bar(0, top, 1, "hatch");
     const auto& row = report_.table.rows[rank];
     for (size_t i = 0; i < row.size(); ++i) {
       const schedule::Interval& at = report_.timeline.cells[rank][i];
-      const double begin = kLabels + at.begin * scale_;
+      const double begin = at.begin * scale_;
       const double width = (at.end - at.begin) * scale_;
       Bar(begin, top, width, std::string(TaskLookOf(row[i]).fill) + " part");
       const std::string name = schedule::TaskText(row[i].task);
-      if (static_cast<double>(name.size()) * kLetterWidth + 2 > width) continue;
-      html_.Raw("<text class=mid x=");
-      Number(begin + width / 2).Raw(" y=");
+      const auto look = NameLook(name, width);
+      if (!look) continue;
+      html_.Raw("<text class=\"").Raw(*look).Raw("\" x=\"");
+      Number(100 * (begin + width / 2)).Raw("%\" y=");
       Number(top + 14).Raw(">").Text(name).Raw("</text>");
     }
     html_.Raw("\n");
   }
 
+  // Draws a bar. `x` and `width` are parts of the time axis, `y` is in px.
   void Bar(double x, double y, double width, std::string_view look) {
     html_.Raw("<rect class=\"").Raw(look).Raw("\" x=\"");
-    Number(x).Raw("\" y=\"");
+    Number(100 * x).Raw("%\" y=\"");
     Number(y).Raw("\" width=\"");
-    Number(width).Raw("\" height=\"");
+    Number(100 * width).Raw("%\" height=\"");
     Number(kBar).Raw("\"/>");
   }
 
@@ -120,7 +138,7 @@ class Drawing {
 
   const ScheduleReport& report_;
   Html& html_;
-  const double scale_;  // px per unit of time
+  const double scale_;  // part of the time axis per unit of time
 };
 
 }  // namespace
@@ -147,32 +165,37 @@ void WriteTimeline(const ScheduleReport& report, Html& html) {
 }
 
 void WriteRankTable(const ScheduleReport& report, Html& html) {
-  BeginTable(html, "Ranks", "narrow",
-             {{"Rank"},
-              {"Stages"},
-              {"First task", true},
-              {"Last task", true},
-              {"Busy", true},
-              {"Bubble of the step", true},
-              {"Micro-batches held", true}});
+  const std::vector<Head> heads = {{"Rank"},
+                                   {"Stages"},
+                                   {"First task", true},
+                                   {"Last task", true},
+                                   {"Busy", true},
+                                   {"Bubble of the step", true},
+                                   {"Micro-batches held", true}};
+  BeginTable(html, "Ranks", "by narrow", heads);
+  // On a phone a row is a paragraph, and each cell begins with its heading.
+  const auto cell = [&](size_t column) -> Html& {
+    return BeginNamedCell(html, heads[column]);
+  };
   for (size_t rank = 0; rank < report.table.rows.size(); ++rank) {
     const schedule::RankTime& time = report.timeline.ranks[rank];
-    html.Raw("<tr><th scope=row>").Number(static_cast<int64_t>(rank));
-    html.Raw("</th><td>");
+    html.Raw("<tr><th scope=row>rank ").Number(static_cast<int64_t>(rank));
+    html.Raw("</th>");
+    cell(1);
     bool first = true;
     for (int32_t stage = 0; stage < report.table.stages; ++stage) {
       if (!report.table.Holds(static_cast<int32_t>(rank), stage)) continue;
       html.Raw(first ? "" : ", ").Number(stage);
       first = false;
     }
-    html.Raw("</td><td class=r>").Fixed(time.first);
-    html.Raw("</td><td class=r>").Fixed(time.last);
-    html.Raw("</td><td class=r>").Fixed(time.busy);
-    html.Raw("</td><td class=r>");
+    html.Raw("</td>");
+    cell(2).Fixed(time.first).Raw("</td>");
+    cell(3).Fixed(time.last).Raw("</td>");
+    cell(4).Fixed(time.busy).Raw("</td>");
     const double step = report.timeline.step;
-    html.Text(TenthsText(step > 0 ? 1 - time.busy / step : 0));
-    html.Raw("</td><td class=r>").Number(report.held[rank]);
-    html.Raw("</td></tr>\n");
+    cell(5).Text(TenthsText(step > 0 ? 1 - time.busy / step : 0));
+    html.Raw("</td>");
+    cell(6).Number(report.held[rank]).Raw("</td></tr>\n");
   }
   EndTable(html);
 }

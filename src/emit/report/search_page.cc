@@ -280,34 +280,33 @@ using search::Sharding;
 using search::Verdict;
 using search::WhyNot;
 
-struct SearchCell {
-  std::string text;
-  bool right = false;
-};
-
 // A table that is only as wide as its contents. Its first column has the
 // headings of the rows.
 class SearchTable {
  public:
-  SearchTable(Html& html, std::string_view label,
-              const std::vector<Head>& heads)
-      : html_(html) {
-    BeginTable(html, label, "narrow", heads);
+  SearchTable(Html& html, std::string_view label, std::vector<Head> heads)
+      : html_(html), heads_(std::move(heads)) {
+    BeginTable(html, label, "by narrow", heads_);
   }
   void Close() { EndTable(html_); }
 
-  void Row(const std::vector<SearchCell>& cells) {
+  void Row(const std::vector<std::string>& cells) {
     for (size_t i = 0; i < cells.size(); ++i) {
       const bool head = i == 0;
-      html_.Raw(head ? "<tr><th scope=row" : "<td");
-      html_.Raw(cells[i].right ? " class=r>" : ">").Message(cells[i].text);
-      html_.Raw(head ? "</th>" : "</td>");
+      if (head) {
+        html_.Raw("<tr><th scope=row")
+            .Raw(heads_[i].number ? " class=r>" : ">");
+      } else {
+        BeginNamedCell(html_, heads_[i]);
+      }
+      html_.Message(cells[i]).Raw(head ? "</th>" : "</td>");
     }
     html_.Raw("</tr>\n");
   }
 
  private:
   Html& html_;
+  const std::vector<Head> heads_;
 };
 
 std::string Signed(double seconds) {
@@ -529,10 +528,10 @@ class SearchPage {
     SearchTable table(html_, "Winner and runner-up", heads);
     const auto row = [&](const std::string& name, const auto& text,
                          const std::string& difference) {
-      std::vector<SearchCell> cells = {{name}, {text(winner), true}};
+      std::vector<std::string> cells = {name, text(winner)};
       if (other != nullptr) {
-        cells.push_back({text(*other), true});
-        cells.push_back({difference, true});
+        cells.push_back(text(*other));
+        cells.push_back(difference);
       }
       table.Row(cells);
     };
@@ -602,14 +601,9 @@ class SearchPage {
       if (!one.unmeasured.empty()) {
         AppendItem(note, "; ", one.unmeasured);
       }
-      table.Row({{SecondsText(one.Seconds()), true},
-                 {BytesText(one.Bytes()), true},
-                 {ShareOfDevice(one), true},
-                 {MeshCell(one)},
-                 {RematText(one)},
-                 {MicrobatchesText(one), true},
-                 {ZeroText(one), true},
-                 {note}});
+      table.Row({SecondsText(one.Seconds()), BytesText(one.Bytes()),
+                 ShareOfDevice(one), MeshCell(one), RematText(one),
+                 MicrobatchesText(one), ZeroText(one), note});
     }
     table.Close();
     EndFold(html_);
@@ -627,11 +621,9 @@ class SearchPage {
         html_, "Ties",
         {{"Axes"}, {"Time", true}, {"Memory", true}, {"Mesh"}, {"Settings"}});
     for (const search::Tie& tie : found_.ties) {
-      table.Row({{tie.kind},
-                 {SecondsText(tie.best.Seconds()), true},
-                 {BytesText(tie.best.Bytes()), true},
-                 {MeshCell(tie.best)},
-                 {SearchSettingsText(tie.best.report.settings)}});
+      table.Row({tie.kind, SecondsText(tie.best.Seconds()),
+                 BytesText(tie.best.Bytes()), MeshCell(tie.best),
+                 SearchSettingsText(tie.best.report.settings)});
     }
     table.Close();
     EndFold(html_);
@@ -661,13 +653,10 @@ class SearchPage {
                        {"Memory", true}});
     for (const WhyNot& one : found_.why_not) {
       std::string change = Join(one.changes, "; or ");
-      table.Row(
-          {{change},
-           {VerdictText(one, found_.Compared().Seconds()), true},
-           {one.because},
-           {one.best ? MeshCell(*one.best) : "–"},
-           {one.best ? SearchSettingsText(one.best->report.settings) : "–"},
-           {one.best ? BytesText(one.best->Bytes()) : "–", true}});
+      table.Row({change, VerdictText(one, found_.Compared().Seconds()),
+                 one.because, one.best ? MeshCell(*one.best) : "–",
+                 one.best ? SearchSettingsText(one.best->report.settings) : "–",
+                 one.best ? BytesText(one.best->Bytes()) : "–"});
     }
     table.Close();
     EndFold(html_);
