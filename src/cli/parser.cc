@@ -225,11 +225,8 @@ std::string ProgramHelp() {
   return out;
 }
 
-// Returns the help of an option that -h prints, which ends before the first
-// semicolon or the default. An argument that is one of several words has them.
-//
-//   rules file, builtin:PACK or auto; may be repeated
-//     ->  rules file, builtin:PACK or auto
+}  // namespace
+
 std::string BriefHelp(const Option& option) {
   if (option.IsArgument()) {
     const Strings words =
@@ -239,6 +236,8 @@ std::string BriefHelp(const Option& option) {
   return option.help.substr(
       0, std::min(option.help.find("; "), option.help.find(" (default")));
 }
+
+namespace {
 
 // Returns the values of a placeholder as far as a column holds them:
 //
@@ -599,6 +598,15 @@ std::string HelpFor(const CLI::ParseError& error, const Parser::Entry& entry) {
       continue;
     }
     const std::string value = text.substr(prefix.size(), end - prefix.size());
+    // `export --format jax`: the word is one of an argument.
+    for (const Option& argument : entry.options) {
+      if (!argument.IsArgument()) continue;
+      if (IsAmong(value,
+                  argument.words ? argument.words() : argument.Choices())) {
+        return "write `shardc " + std::string(entry.command->name) + " " +
+               value + "`: it is a word of " + argument.name;
+      }
+    }
     const std::string other =
         HelpForOtherWord(std::string_view(name).substr(2), value);
     const std::string_view setting = std::string_view(name).substr(2);

@@ -42,6 +42,13 @@ Options BriefOptions(const Command& command, const Options& all);
 // first.
 std::string QuickStart();
 
+// Returns the help of an option that -h prints, which ends before the first
+// semicolon or the default. An argument that is one of several words has them.
+//
+//   rules file, builtin:PACK or auto; may be repeated
+//     ->  rules file, builtin:PACK or auto
+std::string BriefHelp(const Option& option);
+
 // The message and the help for a word that `command` does not accept. For a
 // misspelt option, the help names the nearest option. For a file, it names the
 // option that accepts such files.

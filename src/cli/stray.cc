@@ -164,6 +164,8 @@ constexpr OtherName kOtherOptions[] = {
     {"--num-machines", "--processes"},
     {"--silent", "--quiet"},
     {"--show-fixes", "--diff"},
+    {"--forward-time", "--times"},
+    {"--backward-time", "--times"},
     {"--out", "--output"},
     {"--output-dir", "--output"},
     {"--outfile", "--output"},
@@ -224,11 +226,18 @@ std::string_view OwnName(std::span<const OtherName> table,
   return {};
 }
 
-// Returns the first bytes of a regular file. Returns an empty text for anything
-// else.
+// Returns the first bytes of a regular file, inflated. Returns an empty text
+// for anything else.
 std::string Peek(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return {};
+  if (path.ends_with(".gz")) {
+    Findings unreported;
+    const SourceRef source = ReadSource(path, unreported);
+    if (source != nullptr) {
+      return std::string(source->text().substr(0, kPeekBytes));
+    }
+  }
   std::ifstream file(path, std::ios::binary);
   std::string text(kPeekBytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -270,6 +279,9 @@ bool IsMeshFile(const std::string& text) {
          ParseMesh(source, kDivided, unreported);
 }
 
+// The kind of a file of Python, in place of an option: none takes one.
+constexpr std::string_view kPython = "Python";
+
 // The options of which a word may be the value, the most likely first.
 struct Recognised {
   std::vector<std::string_view> flags;
@@ -303,7 +315,7 @@ Recognised Recognise(const std::string& word) {
   if (EndsWithAny(word, {".safetensors", ".index.json"})) {
     return {{"--checkpoint", "--manifest"}, true};
   }
-  if (word.ends_with(".manifest.json.gz")) return {{"--manifest"}, true};
+  if (word.ends_with(".py")) return {{kPython}, true};
   static constexpr std::pair<std::string_view, std::string_view> kContents[] = {
       {"\"shardc.plan/", "--plan"},
       {"\"shardc.program/", "--program"},
@@ -333,6 +345,7 @@ constexpr FileKind kFileKinds[] = {
     {"--manifest", "a manifest"},
     {"--model", "a model's config.json"},
     {"--compiled", "the text of a compiled program"},
+    {"Python", "a program in Python"},
 };
 
 const FileKind* KindOf(std::string_view flag) {
@@ -442,6 +455,20 @@ Strings OptionsOfNumbers(std::span<const Option> options) {
   return out;
 }
 
+// Returns the options and arguments of a command that take a file of a kind
+// that is recognised.
+Strings FileOptions(std::span<const Option> options) {
+  Strings out;
+  for (const FileKind& one : kFileKinds) {
+    if (Has(options, one.flag)) out.emplace_back(one.flag);
+  }
+  if (Has(options, "--checkpoint")) out.emplace_back("--checkpoint");
+  for (const AlsoTakes& one : kAlsoTake) {
+    if (Has(options, one.name)) out.emplace_back(one.name);
+  }
+  return out;
+}
+
 StrayWord AboutFlag(const std::string& word, const Command& command,
                     std::span<const Option> options) {
   const std::string flag = word.substr(0, word.find('='));
@@ -501,9 +528,17 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
     }
     has = CommandWith(flag, command, {});
   }
-  if (has != nullptr) {
-    out.help = "`shardc " + std::string(has->name) + "` has it; " + out.help;
+  if (has == nullptr) return out;
+  const bool related = FirstWord(has->name) == FirstWord(command.name);
+  const Strings files = FileOptions(options);
+  if (KindOf(flag) != nullptr && !related && !files.empty()) {
+    out.help = "it takes the files of " + ListInWords(files, Quote);
+    return out;
   }
+  const Options others = has->declare().options;
+  const auto other = std::ranges::find(others, flag, &Option::name);
+  out.help = "`shardc " + std::string(has->name) + "` has it";
+  if (other != others.end()) out.help += ": " + BriefHelp(*other);
   return out;
 }
 
@@ -607,6 +642,11 @@ void NameMistakenFiles(std::span<const GivenFile> files,
     if (removed == 0) continue;
     std::string help = "give " + std::string(wanted->noun);
     if (wanted->get[0] != 0) help += ", " + std::string(wanted->get);
+    if (found->flag == kPython && takes == "--rules") {
+      help += ": `python -m shardc.import_python " + file.path +
+              " -o rules.yaml` writes its lists of (pattern, PartitionSpec) as "
+              "one";
+    }
     if (Has(options, found->flag)) {
       help = "write `" + std::string(found->flag) + " " + file.path +
              "`, and " + help;
@@ -707,11 +747,7 @@ StrayWord AboutStray(const std::string& word, const Command& command,
   const FileKind* const kind =
       is.sure ? KindOf(is.flags.front()) : static_cast<FileKind*>(nullptr);
   if (kind == nullptr) return out;
-  Strings taken;
-  for (const FileKind& one : kFileKinds) {
-    if (Has(options, one.flag)) taken.emplace_back(one.flag);
-  }
-  if (Has(options, "--checkpoint")) taken.emplace_back("--checkpoint");
+  const Strings taken = FileOptions(options);
   out.message = ShortQuote(word) + " is " + std::string(kind->noun) +
                 ", which " + Quote(command.name) + " does not take";
   if (!taken.empty()) {

@@ -30,6 +30,16 @@ std::string HelpForNumber(std::string_view text, int64_t least) {
   if (text.empty() || text == ".0" || text == "s")
     return "write `" + std::to_string(value) + "`";
   const std::string suffix = FoldCase(text);
+  // `8xH100`, of devices and what they are.
+  const bool of_kind = suffix.size() > 1 && suffix.front() == 'x' &&
+                       suffix[1] >= 'a' && suffix[1] <= 'z';
+  if (of_kind) {
+    return "write `" + std::to_string(value) +
+           "`; what the devices are is said with `--profile`";
+  }
+  if (suffix.front() == 'x') {
+    return "write one whole number, such as `" + std::to_string(value) + "`";
+  }
   const int power = suffix == "k" || suffix == "ki"   ? 1
                     : suffix == "m" || suffix == "mi" ? 2
                     : suffix == "g" || suffix == "b"  ? 3

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <utility>
 
+#include "source/encoding.h"
 #include "source/input_file.h"
 #include "source/size.h"
 #include "source/utf8.h"
@@ -283,7 +284,8 @@ bool IsThere(const std::string& path, const FileTexts* texts) {
 // Recognises merge conflicts and binary files in texts that a parser rejects.
 // The parser reports a merge conflict where a key or value is missing, and a
 // binary file at its first byte that is not UTF-8. Neither place shows the
-// cause, so ReportOtherText reports the cause instead:
+// cause, nor does the first byte of UTF-16. ReportOtherText reports the cause
+// instead:
 //
 //   version: 1
 //   <<<<<<< HEAD        <- this line is reported
@@ -353,6 +355,11 @@ bool ReportOtherText(const SourceRef& source, Findings& findings,
     if (!text.starts_with(format.head)) continue;
     findings.Add(code, {source, 0, format.head.size()},
                  std::string(format.message), std::string(format.help));
+    return true;
+  }
+  if (LooksLikeUtf16(text)) {
+    findings.Add(code::kEncoding, {source, 0, 1}, std::string(kUtf16Message),
+                 std::string(kUtf8Help));
     return true;
   }
   if (IsBinary(text)) {

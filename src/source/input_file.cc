@@ -134,12 +134,27 @@ std::string HelpForFolder(const std::string& path) {
                        : "give a file; it has " + ListOfSome(files);
 }
 
+// Returns whether a path may be a revision of Git, such as `HEAD~1`.
+bool IsRevision(std::string_view path) {
+  constexpr std::string_view kHead = "HEAD";
+  return path.starts_with(kHead) &&
+         path.find_first_not_of("~^@{}0123456789", kHead.size()) == path.npos;
+}
+
 // Returns the help for a path that names no file. A folder with more than
 // kMostNames names is not searched, because each name is compared.
 std::string HelpForMissing(const std::string& path) {
   constexpr size_t kMostNames = 10000;
   if (path.find("://") != std::string::npos) {
     return "files are read from this machine only: download it first";
+  }
+  if (path.find_first_of("*?") != std::string::npos) {
+    return "no pattern is expanded here: give one file; of a checkpoint in "
+           "several files that is `model.safetensors.index.json`";
+  }
+  if (IsRevision(path)) {
+    return "if this is a revision of Git, write its file first: `git show " +
+           path + ":FILE > before.json`";
   }
   std::string folder, name = path;
   if (const size_t slash = path.rfind('/'); slash != std::string::npos) {

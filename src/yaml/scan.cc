@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 
+#include "source/encoding.h"
 #include "source/file.h"
 #include "source/utf8.h"
 #include "source/wording.h"
@@ -40,15 +41,6 @@ bool EndsWord(std::string_view text, size_t at) {
   return at >= text.size() || IsBlank(c) || IsBreak(c) || IsIndicator(c) ||
          (c == ':' && (at + 1 >= text.size() || IsBlank(text[at + 1]) ||
                        IsBreak(text[at + 1]) || IsIndicator(text[at + 1])));
-}
-
-bool LooksLikeUtf16(std::string_view text) {
-  if (text.size() < 2) return false;
-  const auto a = static_cast<unsigned char>(text[0]);
-  const auto b = static_cast<unsigned char>(text[1]);
-  return (a == 0xff && b == 0xfe) || (a == 0xfe && b == 0xff) ||
-         (a == 0 && b != 0 && b < 0x80) ||
-         (a != 0 && a < 0x80 && b == 0 && text.size() % 2 == 0);
 }
 
 // Returns whether a C1 control character, which has two bytes in UTF-8, is at
@@ -87,8 +79,7 @@ size_t LineEnd(std::string_view text, size_t at) {
 
 std::optional<TextFault> FindTextFault(std::string_view text) {
   if (LooksLikeUtf16(text)) {
-    return TextFault{0, "this is UTF-16 or UTF-32 text, not UTF-8",
-                     "save the file as UTF-8"};
+    return TextFault{0, std::string(kUtf16Message), std::string(kUtf8Help)};
   }
   size_t bad = text.size();
   const bool utf8 = IsUtf8(text, &bad);
