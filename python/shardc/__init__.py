@@ -14,7 +14,9 @@ program. `shardc.testing` has assertions about compiled steps.
 """
 
 import importlib
-from typing import Any
+import sys
+import types
+from typing import Any, NoReturn
 
 from shardc.audits import Audit, audit
 from shardc.constraints import constrain
@@ -69,9 +71,35 @@ _WRITTEN = {
 }
 
 
+# What a module that is called like a function is written as.
+_CALLED = {
+    "manifest": "shardc.manifest.from_model(module)",
+    "mesh": "a mapping of sizes, such as mesh={'fsdp': 4, 'tp': 2}",
+    "plan": "shardc.Plan.load(path) to read a plan, or shardc.compile(mesh=...,"
+    " rules=..., manifest=...) to make one",
+    "program": "shardc.program.trace(function, params, batch)",
+    "rules": "the keyword rules=[(pattern, spec), ...] of shardc.compile",
+}
+
+
+class _Module(types.ModuleType):
+    """A module that states what to call in its place."""
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        written = _CALLED[self.__name__.rpartition(".")[2]]
+        raise TypeError(f"{self.__name__} is a module and no function; write {written}")
+
+
+for _name in ("mesh", "plan"):
+    sys.modules[f"shardc.{_name}"].__class__ = _Module
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"shardc.{name}")
+        module = importlib.import_module(f"shardc.{name}")
+        if name in _CALLED:
+            module.__class__ = _Module
+        return module
     written = f"; write {_WRITTEN[name]}" if name in _WRITTEN else ""
     raise AttributeError(f"module 'shardc' has no attribute {name!r}{written}")
 

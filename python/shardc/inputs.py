@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -68,11 +69,18 @@ def mesh_value(mesh: Any) -> Any:
             if word != "auto":
                 types[str(name)] = word
     else:
-        raise TypeError(f"{type(mesh).__name__} is no mesh: it has no names of axes")
+        raise TypeError(
+            f"{type(mesh).__name__} is no mesh: it has no names of axes; write"
+            " mesh={'fsdp': 4, 'tp': 2}, or what `--mesh` takes"
+        )
     axes = {str(name): int(size) for name, size in sizes.items()}
     if types:
         return {"axes": axes, "axis_types": types}
     return ",".join(f"{name}:{size}" for name, size in axes.items())
+
+
+# The keys of which a rules file has one at least.
+_OF_RULES_FILES = {"version", "extends", "rules", "axes", "bundles", "register"}
 
 
 def _entry(entry: Any, pattern: str) -> Any:
@@ -88,6 +96,11 @@ def _entry(entry: Any, pattern: str) -> Any:
 def rules_value(rules: Any) -> Any:
     """Paths and packs as they are; pairs of a pattern and a spec (a PartitionSpec,
     a list, or the name of a bundle) as a rules file's data, in their order."""
+    if isinstance(rules, Mapping) and not rules.keys() & _OF_RULES_FILES:
+        raise TypeError(
+            "rules are tried in their order: write them as pairs, such as"
+            f" rules=[({next(iter(rules), 'q_proj')!r}, ('tp', None))]"
+        )
     if rules is None or _is_path(rules) or isinstance(rules, Mapping):
         return rules
     if not isinstance(rules, Iterable):
@@ -96,8 +109,18 @@ def rules_value(rules: Any) -> Any:
         )
     given = list(rules)
     if all(_is_path(one) for one in given):
+        for one in given:
+            if re.fullmatch(r"\w+", os.fspath(one)) and not _is_rules(one):
+                raise TypeError(
+                    f"there is no file {os.fspath(one)!r}; if it is the pattern of a"
+                    f" rule, write its spec too: ({os.fspath(one)!r}, ('tp', None))"
+                )
         return given
     return {"version": 1, "rules": [_rule(one, i) for i, one in enumerate(given)]}
+
+
+def _is_rules(path: Any) -> bool:
+    return path == "auto" or os.path.exists(path)
 
 
 def _rule(pair: Any, at: int) -> dict[str, Any]:

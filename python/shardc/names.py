@@ -52,6 +52,17 @@ class Names:
         nnx variables), may be there or not."""
         return self.arrays.name_at(path)
 
+    def _longer(self, template: str) -> list[str]:
+        """The shortest template with all parts of a name in their order, such as
+        `layers.*.attn.q_proj.weight` of `layers.*.q_proj`, if there is one."""
+        parts = template.split(self.separator)
+        found = []
+        for one in self._first:
+            rest = iter(one.split(self.separator))
+            if all(part in rest for part in parts):
+                found.append(one)
+        return [min(found, key=len)] if found else []
+
     def near(self, name: str) -> str:
         """The name that was probably meant, or nothing. Templates are compared,
         so that layers cost no more than one, and only so many of them."""
@@ -60,7 +71,9 @@ class Names:
             if self._left <= 0:
                 return ""
             self._left -= len(self._first)
-            close = difflib.get_close_matches(template, self._first, 1)
+            close = self._longer(template) or difflib.get_close_matches(
+                template, self._first, 1
+            )
             self._near[template] = close[0] if close else ""
         near = self._near[template]
         if not near:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from shardc.mesh import Entry, Mesh, PlanError, Spec
 from shardc.seal import uneven_dims
@@ -32,6 +32,21 @@ def spec_of(value: Any, rank: int | None = None) -> Spec:
 
 def not_planned(mode: str, modes: tuple[str, ...]) -> PlanError:
     return PlanError(f"the plan has no mode {mode!r}: {', '.join(modes)}")
+
+
+def no_attribute(what: str, name: str, written: Mapping[str, str]) -> AttributeError:
+    """The error for an attribute that `what` lacks, with what is written for it."""
+    hint = f"; write {written[name]}" if name in written else ""
+    return AttributeError(f"{what} has no attribute {name!r}{hint}")
+
+
+# What an attribute that a parameter lacks is written as.
+_WRITTEN = {
+    "partition_spec": "parameter.spec(mode)",
+    "partspec": "parameter.spec(mode)",
+    "sharding": "parameter.spec(mode), or plan.named_shardings() for JAX",
+    "size": "parameter.bytes_per_device",
+}
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:
@@ -192,6 +207,11 @@ class Parameter:
     def bytes_per_device(self) -> int | None:
         """In training; None where shapes are unknown."""
         return self.bytes_per_device_in("train")
+
+    if not TYPE_CHECKING:  # or every attribute would be one to a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute("a parameter", name, _WRITTEN)
 
     def _layout(self, mode: str) -> Mapping[str, Any]:
         if mode not in MODES:

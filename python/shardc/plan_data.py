@@ -11,13 +11,13 @@ import functools
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from shardc import files
 from shardc.arrays import Arrays
 from shardc.mesh import Axis, Mesh, PlanError, Spec
 from shardc.names import Names, fold
-from shardc.parameter import Parameter, not_planned, shape_of, spec_of
+from shardc.parameter import Parameter, no_attribute, not_planned, shape_of, spec_of
 from shardc.schema import Misfit, path_text, position
 from shardc.seal import check_form, check_seal, rule_index
 from shardc.stages import Stages
@@ -28,6 +28,20 @@ SCHEMA = "shardc.plan/v1"
 SCHEMA_WITH_STAGES = "shardc.plan/v2"
 
 Own = TypeVar("Own", bound="PlanData")
+
+# What an attribute that a plan lacks is written as.
+_WRITTEN = {
+    "axes": "plan.mesh.sizes",
+    "devices": "plan.mesh.devices",
+    "layout": "plan[name].spec(mode)",
+    "params": "plan.items()",
+    "parameters": "plan.items()",
+    "partition_spec": "plan[name].spec(mode)",
+    "sharding": "plan.named_shardings()",
+    "shardings": "plan.named_shardings()",
+    "spec": "plan[name].spec(mode)",
+    "specs": "{name: parameter.spec(mode) for name, parameter in plan.items()}",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +115,10 @@ class PlanData(Mapping[str, Parameter]):
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         known = (SCHEMA, SCHEMA_WITH_STAGES)
+        if isinstance(data, (str, bytes, os.PathLike)):
+            raise PlanError(
+                "a plan is made of its data; to read a file write Plan.load(path)"
+            )
         if not isinstance(data, Mapping) or data.get("schema") not in known:
             raise PlanError(f"this is no plan: its schema is not {SCHEMA!r}")
         try:
@@ -163,7 +181,9 @@ class PlanData(Mapping[str, Parameter]):
             )
             text.encode()
         except (ValueError, RecursionError) as error:
-            raise PlanError(f"this is no JSON: {error}") from None
+            raise PlanError(
+                f"this is no JSON: {error}; a plan is what `shardc plan -o` writes"
+            ) from None
         try:
             plan = cls(data)
             if not allow_edited:
@@ -201,6 +221,11 @@ class PlanData(Mapping[str, Parameter]):
         except KeyError:
             near = self._names.near(str(name))
             raise KeyError(f"{name} (did you mean {near}?)" if near else name) from None
+
+    if not TYPE_CHECKING:  # or every attribute would be one to a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute("a plan", name, _WRITTEN)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._params)

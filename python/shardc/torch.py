@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "shardc.torch needs PyTorch, which is not installed: `pip install torch`",
+        name="torch",
+    ) from None
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.placement_types import _StridedShard

@@ -3,6 +3,7 @@ JAX and PyTorch recorded judges slices and placements; they are not needed."""
 
 import ast
 import collections
+import copy
 import importlib.util
 import json
 import os
@@ -629,6 +630,68 @@ class Typed(unittest.TestCase):
     def test_ruff(self):
         self.tool("ruff", "check", "python")
         self.tool("ruff", "format", "--check", "python")
+
+
+class Mistakes(unittest.TestCase):
+    """What a beginner writes first: each error states what to write."""
+
+    def test_modules_are_no_functions(self):
+        for module, written in ((shardc.plan, r"shardc\.Plan\.load\(path\)"),
+                                (shardc.mesh, "a mapping of sizes"),
+                                (shardc.__getattr__("manifest"), "from_model"),
+                                (shardc.__getattr__("rules"), "rules=")):
+            with self.assertRaisesRegex(TypeError, "is a module and no function; "
+                                        f"write .*{written}"):
+                module("plan.json")
+
+    def test_a_plan_is_loaded(self):
+        with self.assertRaisesRegex(shardc.PlanError, "write Plan.load"):
+            shardc.Plan("plan.json")
+        with self.assertRaisesRegex(shardc.PlanError, "`shardc plan -o` writes"):
+            shardc.Plan.loads("version: 1")
+
+    def test_attributes_that_are_not_there(self):
+        plan = shardc.Plan.load(PLAN)
+        name = next(iter(plan))
+        for thing, attribute, written in (
+                (plan, "spec", r"plan\[name\]\.spec\(mode\)"),
+                (plan, "shardings", "named_shardings"),
+                (plan[name], "sharding", r"parameter\.spec\(mode\)")):
+            with self.assertRaisesRegex(AttributeError, f"{attribute}'; write "
+                                        f".*{written}"):
+                getattr(thing, attribute)
+            self.assertFalse(hasattr(thing, "no_such"))
+        self.assertEqual(len(copy.deepcopy(plan)), len(plan))
+        self.assertEqual(copy.copy(plan[name]).spec(), plan[name].spec())
+
+    def test_a_name_without_some_of_its_parts(self):
+        plan = plan_of({"tp": 2}, {
+            f"layers.{i}.{part}.weight": param([4, 4], [None, "tp"], [4, 2])
+            for i in range(2) for part in ("attn.q_proj", "mlp.up_proj")})
+        with self.assertRaisesRegex(
+                KeyError, r"did you mean layers\.1\.attn\.q_proj\.weight"):
+            plan["layers.1.q_proj"]
+
+    def test_a_framework_that_is_not_there(self):
+        for module, framework in (("torch", "PyTorch"), ("jax", "JAX")):
+            done = subprocess.run(
+                [sys.executable, "-c", f"""
+import sys
+sys.path.insert(0, {os.path.join(ROOT, "python")!r})
+sys.modules[{module!r}] = None
+import shardc.{module}
+"""], capture_output=True, text=True, check=False)
+            self.assertIn(f"shardc.{module} needs {framework}", done.stderr)
+
+    def test_meshes_and_rules_in_other_forms(self):
+        for values, wanted in (
+                ({"mesh": (4, 2), "rules": "auto"}, "write mesh={'fsdp': 4"),
+                ({"mesh": {"tp": 2}, "rules": ["q_proj", "k_proj"]},
+                 "write its spec too"),
+                ({"mesh": {"tp": 2}, "rules": {"q_proj": "tp"}},
+                 r"write them as pairs, such as rules=\[\('q_proj'")):
+            with self.assertRaisesRegex(TypeError, wanted):
+                shardc.compile(manifest=LLAMA, **values)
 
 
 if __name__ == "__main__":
