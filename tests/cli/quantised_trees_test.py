@@ -1,6 +1,7 @@
 """Quantised weights: the blocks that a config.json states, trees of GPTQ and
 AWQ under rules of unquantised names, and weights that hold two matrices."""
 
+import json
 import os
 import unittest
 
@@ -38,6 +39,44 @@ class QuantisedTrees(Folder):
                       "weight` (4 parameters) is 1536 in blocks of 16",
                       found[0])
         self.assertEqual(self.blocks("tp:32", "tp.yaml", "cq_ct.json"), [])
+
+    def scaled(self, scales):
+        """The findings about names of a layer in 8 bits with these scales."""
+        params = {"model.embed_tokens.weight": ([256, 64], "BF16"),
+                  "model.norm.weight": ([64], "BF16"),
+                  "lm_head.weight": ([256, 64], "BF16")}
+        layer = "model.layers.0."
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            params[layer + name + ".weight"] = ([64], "BF16")
+        for name, shape in (("self_attn.q_proj", [64, 64]),
+                            ("self_attn.k_proj", [32, 64]),
+                            ("self_attn.v_proj", [32, 64]),
+                            ("self_attn.o_proj", [64, 64]),
+                            ("mlp.gate_proj", [128, 64]),
+                            ("mlp.up_proj", [128, 64]),
+                            ("mlp.down_proj", [64, 128])):
+            params[layer + name + ".weight"] = (shape, "F8_E4M3")
+            for scale, of in scales.items():
+                params[layer + name + "." + scale] = (of(shape), "F32")
+        self.write("scaled.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                name: {"shape": shape, "dtype": dtype}
+                for name, (shape, dtype) in params.items()}}))
+        done = self.shardc("check", "--no-project", "--mesh", "tp:2", "--rules",
+                           "builtin:llama/hf", "--manifest", "scaled.json",
+                           "--select", "SHD104", "--format", "json")
+        return [one["message"] for one in done.json()]
+
+    def test_a_scale_beside_a_weight_needs_no_rule(self):
+        for scales in ({"weight_scale": lambda shape: [shape[0], 1]},
+                       {"weight_scale": lambda _: [1],
+                        "input_scale": lambda _: [1]}):
+            self.assertEqual(self.scaled(scales), [])
+        for scales in ({"weight_scale": lambda shape: [shape[0], 2]},
+                       {"other_scale": lambda shape: [shape[0], 1]}):
+            found = self.scaled(scales)
+            self.assertEqual(len(found), 7, found)
+            self.assertIn("no rule matches", found[0])
 
     def gptq(self, name):
         return os.path.join(REPORTS, "gptq-help", name)

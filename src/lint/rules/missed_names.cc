@@ -5,6 +5,7 @@
 //   rule `self_attn/q_proj`, name `self_attn.q_proj.weight`  ->  SHD113
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <map>
 #include <set>
 #include <string>
@@ -82,6 +83,11 @@ void CheckOtherNaming(const Facts& facts, FindingSink& sink) {
 // name the weights for which these tensors stand:
 //
 //   q_proj.qweight, q_proj.scales   rules for q_proj.weight  ->  one finding
+//
+// A scale beside a weight that a rule matches has no finding if it has at most
+// one number for each output. Every device can hold it, as a norm:
+//
+//   q_proj.weight [4096, 4096], q_proj.weight_scale [4096, 1]  ->  none
 namespace {
 
 // The names of the tensors that stand for a module's `weight` in a quantised
@@ -155,6 +161,28 @@ QuantisedTensors QuantisedTensorsOf(const Facts& facts) {
   return out;
 }
 
+// Returns whether the tensors are scales with at most one number for each
+// output of the weight beside them, which a rule matches. llm-compressor writes
+// such scales beside weights in 8 bits.
+bool AreScalesOfWeights(const Facts& facts, const ParameterGroup& group) {
+  constexpr std::array<std::string_view, 2> kScales = {"weight_scale",
+                                                       "input_scale"};
+  const std::string_view name = NameOf(facts, group);
+  const size_t at = name.rfind(facts.separator());
+  if (at == name.npos || !IsAmong(name.substr(at + 1), kScales)) return false;
+  const std::string weight = std::string(name.substr(0, at + 1)) + "weight";
+  const auto& plan = facts.plan();
+  for (size_t i = 0; i < plan.names.size(); ++i) {
+    if (plan.names[i] != weight) continue;
+    const auto& layout = plan.layouts[plan.params[i].layout];
+    const auto& shape = plan.types[layout.type].shape;
+    const auto numbers = facts.TypeOf(group).Elements();
+    return !layout.unmatched && shape && shape->size() > 1 && numbers &&
+           *numbers <= shape->front();
+  }
+  return false;
+}
+
 LintFinding QuantisedFinding(const Facts& facts, const QuantisedTensors& all) {
   const std::string_view first = NameOf(facts, *all.groups.front());
   const bool packed = first.find("weight_") != first.npos;
@@ -192,7 +220,7 @@ void CheckUnmatchedParameter(const Facts& facts, FindingSink& sink) {
   }
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.LayoutOf(group).unmatched) continue;
-    if (IsAmong(&group, quantised.groups)) {
+    if (IsAmong(&group, quantised.groups) || AreScalesOfWeights(facts, group)) {
       continue;
     }
     LintFinding finding = GroupFinding(
