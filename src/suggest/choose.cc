@@ -19,13 +19,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "model/name.h"
 #include "plan/mesh_purposes.h"
 #include "roles/headwise.h"
 #include "roles/role.h"
@@ -306,27 +308,97 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
 }
 
+// Returns the dimensions of more than one element that count no layers.
+std::vector<size_t> SidesOf(const InferredDims& inferred) {
+  std::vector<size_t> out = inferred.OfOneLayer();
+  std::erase_if(out, [&](size_t d) { return inferred.dims[d].size == 1; });
+  return out;
+}
+
+// The groups of attention blocks, and the sides of matrices below a block. With
+// it, the work of a group does not grow with the number of other blocks.
+class BlockIndex {
+ public:
+  // The arguments must outlive the index.
+  BlockIndex(const Tree& tree, const ModelDims& dims)
+      : tree_(tree), dims_(dims) {
+    for (uint32_t k = 0; k < dims.groups.size(); ++k) {
+      const Role role = dims.groups[k].role;
+      if (IsAttention(role) || role == Role::kQueryNorm)
+        attention_.push_back(k);
+    }
+    std::ranges::stable_sort(attention_, {}, [&](uint32_t k) {
+      return std::string_view(dims.groups[k].by_name.block_path);
+    });
+  }
+
+  // Returns the projections of an attention block and the norms of its queries,
+  // in the order of the tree.
+  std::span<const uint32_t> Attention(std::string_view block) const {
+    return std::ranges::equal_range(attention_, block, {}, [&](uint32_t k) {
+      return std::string_view(dims_.groups[k].by_name.block_path);
+    });
+  }
+
+  // Returns whether the name of a matrix begins with `block`, and its first or
+  // second side, by `side`, has this size.
+  bool HasSide(const std::string& block, size_t side, int64_t size) {
+    const auto [at, added] = sides_.try_emplace(block);
+    if (added) at->second = SidesBelow(block);
+    return at->second.contains({side, size});
+  }
+
+ private:
+  using Sides = std::set<std::pair<size_t, int64_t>>;
+
+  Sides SidesBelow(std::string_view block) {
+    const auto name = [&](uint32_t k) {
+      return std::string_view(tree_.groups[k].name);
+    };
+    if (names_.empty()) {
+      names_.resize(tree_.groups.size());
+      std::iota(names_.begin(), names_.end(), 0);
+      std::ranges::sort(names_, {}, name);
+    }
+    Sides out;
+    for (auto at = std::ranges::lower_bound(names_, block, {}, name);
+         at != names_.end() && name(*at).starts_with(block); ++at) {
+      const InferredDims& one = dims_.groups[*at];
+      const auto sides = SidesOf(one);
+      if (one.role == Role::kScale || sides.size() != 2) continue;
+      for (const size_t side : {0, 1}) {
+        out.emplace(side, one.dims[sides[side]].size);
+      }
+    }
+    return out;
+  }
+
+  const Tree& tree_;
+  const ModelDims& dims_;
+  std::vector<uint32_t> attention_;     // by the path of the block
+  std::vector<uint32_t> names_;         // all groups by name; empty until used
+  std::map<std::string, Sides> sides_;  // of the blocks that were asked for
+};
+
 // Returns whether the queries of a block are normalised head by head: the query
 // norm then does not have the length of all query heads together. The keys are
 // then normalised head by head too. The length of the keys' norm cannot show
 // this: with one KV head, that length is the width of the key projection in
 // both cases.
-bool QueryIsNormedByHead(const ModelDims& dims, const std::string& block) {
+// `block` lists the groups of the block.
+bool QueryIsNormedByHead(const ModelDims& dims,
+                         std::span<const uint32_t> block) {
   int64_t query = 0;
-  for (const InferredDims& one : dims.groups) {
-    if (one.role == Role::kQuery && one.by_name.block_path == block) {
-      query = std::max(query, one.inner_size);
-    }
+  for (const uint32_t k : block) {
+    const InferredDims& one = dims.groups[k];
+    if (one.role == Role::kQuery) query = std::max(query, one.inner_size);
   }
-  for (size_t k = 0; k < dims.groups.size(); ++k) {
-    const auto own = dims.groups[k].OfOneLayer();
-    if (dims.groups[k].role == Role::kQueryNorm && own.size() == 1 &&
-        dims.groups[k].by_name.block_path == block &&
-        dims.groups[k].dims[own[0]].size != query) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(block, [&](uint32_t k) {
+    const InferredDims& one = dims.groups[k];
+    const auto own = one.OfOneLayer();
+    return one.role == Role::kQueryNorm && own.size() == 1 &&
+           one.dims[own[0]].size != query;
+  });
 }
 
 // Returns whether the role is that of a companion: a bias, a scale or a head
@@ -360,29 +432,23 @@ Choice ChooseForCompanion(const InferredDims& companion, const ModelDims& dims,
   return out;
 }
 
-// Returns the dimensions of more than one element that count no layers.
-std::vector<size_t> SidesOf(const InferredDims& inferred) {
-  std::vector<size_t> out = inferred.OfOneLayer();
-  std::erase_if(out, [&](size_t d) { return inferred.dims[d].size == 1; });
-  return out;
-}
-
 // Returns the spec of a head vector, the parameter group with the index `k`. A
 // vector with a number for each head, or for each column of all heads, is
 // sharded as the heads of the projection in the same block are. Another vector
 // is replicated.
 Choice ChooseForHeadVector(size_t k, const ModelDims& dims,
-                           const std::vector<Choice>& weights) {
+                           const std::vector<Choice>& weights,
+                           const BlockIndex& blocks) {
   Choice out;
   const InferredDims& vector = dims.groups[k];
   const auto own_dims = vector.OfOneLayer();
   if (own_dims.size() != 1 || vector.dims[own_dims[0]].size < 2) return out;
-  const std::string& block = vector.by_name.block_path;
+  const auto block = blocks.Attention(vector.by_name.block_path);
   const bool norm = IsNorm(vector.role);
-  for (size_t w = 0; w < dims.groups.size(); ++w) {
+  for (const uint32_t w : block) {
     const InferredDims& weight = dims.groups[w];
-    if (weight.by_name.block_path != block || !weights[w].inner_sharded ||
-        !weight.IsMatrix() || weight.units.empty()) {
+    if (!weights[w].inner_sharded || !weight.IsMatrix() ||
+        weight.units.empty()) {
       continue;
     }
     const bool own = vector.role == Role::kKeyNorm
@@ -403,23 +469,23 @@ Choice ChooseForHeadVector(size_t k, const ModelDims& dims,
   return out;
 }
 
-// Returns whether another matrix below `block` has `size` on the side on which
-// this parameter does not have it, so that the size is the rank of two factors.
-bool IsRank(const Tree& tree, const ModelDims& dims, size_t k, size_t side,
-            int64_t size, std::string_view block) {
-  for (size_t other = 0; other < dims.groups.size(); ++other) {
-    const Role role = dims.groups[other].role;
-    if (other == k || !tree.groups[other].name.starts_with(block) ||
-        role == Role::kScale) {
-      continue;
-    }
-    const auto own = SidesOf(dims.groups[other]);
-    if (own.size() == 2 &&
-        dims.groups[other].dims[own[1 - side]].size == size) {
-      return true;
-    }
+// Returns the groups of the attention blocks that `name` is at most two parts
+// below, in the order of the tree.
+//
+//   layers.*.attn.gate.weight  ->  blocks layers.*.attn.gate and layers.*.attn
+std::vector<uint32_t> AttentionAbove(std::string_view name, char separator,
+                                     const BlockIndex& blocks) {
+  std::vector<uint32_t> out;
+  if (separator == 0) return out;
+  for (int parts = 0; parts < 2; ++parts) {
+    const size_t end = name.rfind(separator);
+    if (end == 0 || end == name.npos) break;
+    const auto block = blocks.Attention(name.substr(0, end));
+    out.insert(out.end(), block.begin(), block.end());
+    name = name.substr(0, end);
   }
-  return false;
+  std::ranges::sort(out);
+  return out;
 }
 
 // Returns the spec of a parameter that has a number or a row for each head of
@@ -430,7 +496,7 @@ bool IsRank(const Tree& tree, const ModelDims& dims, size_t k, size_t side,
 std::optional<Choice> ChooseByHeads(const Tree& tree, size_t k,
                                     const ModelDims& dims,
                                     const std::vector<Choice>& weights,
-                                    bool small) {
+                                    BlockIndex& blocks, bool small) {
   const InferredDims& own = dims.groups[k];
   const auto sides = SidesOf(own);
   if (IsAttention(own.role) || IsNorm(own.role) || IsHeadVector(own.role) ||
@@ -441,23 +507,21 @@ std::optional<Choice> ChooseByHeads(const Tree& tree, size_t k,
   }
   const bool matrix = sides.size() == 2;
   if (own.role == Role::kPosition && !matrix) return std::nullopt;
-  for (size_t w = 0; w < dims.groups.size(); ++w) {
+  const std::string_view name = tree.groups[k].name;
+  for (const uint32_t w : AttentionAbove(name, tree.separator, blocks)) {
     const InferredDims& query = dims.groups[w];
     if (query.role != Role::kQuery || !query.IsMatrix() ||
         query.heads_unknown || query.units.size() != 1 || query.units[0] <= 1 ||
-        !weights[w].inner_sharded || query.by_name.block_path.empty()) {
+        !weights[w].inner_sharded) {
       continue;
     }
     const std::string block = query.by_name.block_path + tree.separator;
-    if (!tree.groups[k].name.starts_with(block)) continue;
-    const std::string_view rest =
-        std::string_view(tree.groups[k].name).substr(block.size());
+    const std::string_view rest = name.substr(block.size());
     const int64_t heads = query.units[0];
     const auto at = std::ranges::find_if(
         sides, [&](size_t d) { return own.dims[d].size == heads; });
-    if (at == sides.end() || SplitName(rest, tree.separator).size() > 2 ||
-        (heads * heads == query.inner_size &&
-         !NamesHeads(rest, tree.separator))) {
+    if (at == sides.end() || (heads * heads == query.inner_size &&
+                              !NamesHeads(rest, tree.separator))) {
       continue;
     }
     Choice out;
@@ -468,8 +532,10 @@ std::optional<Choice> ChooseByHeads(const Tree& tree, size_t k,
     if (!matrix) return out;
     const auto side = static_cast<size_t>(at - sides.begin());
     const size_t other = sides[1 - side];
+    // If another matrix of the block has this size on its other side, the size
+    // is the rank of two factors.
     if (own.dims[other].size == heads ||
-        IsRank(tree, dims, k, side, heads, block)) {
+        blocks.HasSide(block, 1 - side, heads)) {
       continue;
     }
     const size_t width = AsIndex(query.width);
@@ -530,12 +596,13 @@ Choices Choose(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
     if (IsCompanion(dims.groups[k].role)) continue;
     out.groups[k] = specs.Choose(k, strategies[k]);
   }
+  BlockIndex blocks(tree, dims);
   for (size_t k = 0; k < dims.groups.size(); ++k) {
     const InferredDims& one = dims.groups[k];
     if (IsHeadVector(one.role)) {
-      out.groups[k] = ChooseForHeadVector(k, dims, out.groups);
-    } else if (auto by_heads =
-                   ChooseByHeads(tree, k, dims, out.groups, specs.IsSmall(k))) {
+      out.groups[k] = ChooseForHeadVector(k, dims, out.groups, blocks);
+    } else if (auto by_heads = ChooseByHeads(tree, k, dims, out.groups, blocks,
+                                             specs.IsSmall(k))) {
       out.groups[k] = *std::move(by_heads);
     } else if (IsCompanion(one.role) && one.weight >= 0) {
       out.groups[k] = ChooseForCompanion(one, dims, out.groups);

@@ -26,6 +26,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -160,7 +161,9 @@ class SiblingRoles {
   }
 
   std::vector<Module> Modules() const {
-    std::map<std::string_view, int> matrices;
+    // Nearly all paths of names without numbers have one matrix.
+    std::unordered_map<std::string_view, int> matrices;
+    matrices.reserve(tree_.groups.size());
     const auto paths_of = [&](size_t k) {
       std::vector<std::string_view> out;
       std::string_view path = tree_.groups[k].name;
@@ -179,7 +182,8 @@ class SiblingRoles {
     std::map<std::string_view, Module> modules;
     for (size_t k = 0; k < tree_.groups.size(); ++k) {
       for (const std::string_view path : paths_of(k)) {
-        if (matrices[path] < 2) continue;
+        const auto count = matrices.find(path);
+        if (count == matrices.end() || count->second < 2) continue;
         Module& module = modules[path];
         module.path = path;
         const auto& parts = tree_.groups[k].parts;
