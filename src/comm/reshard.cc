@@ -230,10 +230,12 @@ bool IsPrefix(const Mesh& mesh, const AxisGroup& prefix,
 }
 
 bool SameSplit(const Mesh& mesh, const AxisGroup& a, const AxisGroup& b) {
+  if (a == b) return true;
   return SizedAxes(mesh, a) == SizedAxes(mesh, b);
 }
 
 bool SameSplit(const Mesh& mesh, const Spec& a, const Spec& b) {
+  if (a == b) return true;
   for (size_t dim = 0; dim < std::max(a.size(), b.size()); ++dim) {
     if (!SameSplit(mesh, AxesAt(a, dim), AxesAt(b, dim))) return false;
   }

@@ -180,19 +180,22 @@ std::vector<Counts> CountsOf(const ParameterTable& table, uint32_t group,
 
 std::vector<uint32_t> SplitWith(const ParameterTable& table) {
   std::unordered_map<std::string_view, uint32_t> weights;
-  std::vector<uint32_t> out;
+  std::vector<uint32_t> out, others;
   const auto is_weight = [](const ParameterRole& role) {
     return IsWeight(role) && !IsAdapter(role.role) &&
            role.role == role.module_role;
   };
   for (uint32_t g = 0; g < table.groups.size(); ++g) {
-    const ParameterRole& role = table.groups[g].role();
-    if (is_weight(role)) weights.try_emplace(role.module_path, g);
+    if (!is_weight(table.groups[g].role())) others.push_back(g);
     out.push_back(g);
   }
+  if (others.empty()) return out;
   for (uint32_t g = 0; g < table.groups.size(); ++g) {
     const ParameterRole& role = table.groups[g].role();
-    if (is_weight(role)) continue;
+    if (is_weight(role)) weights.try_emplace(role.module_path, g);
+  }
+  for (const uint32_t g : others) {
+    const ParameterRole& role = table.groups[g].role();
     std::string_view path = role.module_path;
     // An adapter is in modules of its own below that of the weight:
     // `q_proj.lora_A.default`.

@@ -223,6 +223,7 @@ class Finder {
   // evidence of a role shows no orientation.
   void OrientGroups() {
     std::vector<ShapedParameter> entries;
+    entries.reserve(out_.groups.size());
     std::vector<Shape> shapes(out_.groups.size());
     for (size_t g = 0; g < out_.groups.size(); ++g) {
       const Group& group = out_.groups[g];
@@ -241,10 +242,13 @@ class Finder {
     const Widths widths(
         entries, in_.config == nullptr ? std::nullopt : in_.config->hidden);
     const auto found = OrientationsOf(entries, widths);
+    // Of the names that have a number.
     std::unordered_map<std::string_view, int> matrices;
     for (const ShapedParameter& entry : entries) {
-      if (entry.shape != nullptr && entry.shape->size() > 1) {
-        ++matrices[StackOf(entry.name)];
+      const std::string_view stack = StackOf(entry.name);
+      if (entry.shape != nullptr && entry.shape->size() > 1 &&
+          stack.size() < entry.name.size()) {
+        ++matrices[stack];
       }
     }
     for (size_t g = 0; g < out_.groups.size(); ++g) {

@@ -92,6 +92,7 @@ char SeparatorOf(std::string_view name) {
 
 std::vector<std::string_view> SplitName(std::string_view name, char separator) {
   std::vector<std::string_view> out;
+  out.reserve(1 + static_cast<size_t>(std::ranges::count(name, separator)));
   size_t begin = 0;
   while (separator != 0) {
     const size_t end = name.find(separator, begin);

@@ -515,7 +515,9 @@ Role RoleBelow(std::string_view part) {
 std::vector<std::string_view> RoleParts(std::string_view name, char separator) {
   constexpr std::string_view kLora = "lora";
   std::vector<std::string_view> out;
-  for (const std::string_view part : SplitName(name, separator)) {
+  const std::vector<std::string_view> parts = SplitName(name, separator);
+  out.reserve(parts.size());
+  for (const std::string_view part : parts) {
     const bool side = part == "down" || part == "up";
     if (!side || out.empty() || !out.back().ends_with(kLora)) {
       out.push_back(part);

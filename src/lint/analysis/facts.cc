@@ -156,6 +156,8 @@ void Facts::FindGroups() {
   // The last group that each group of the facts was divided into. Most are not
   // divided.
   std::vector<uint32_t> last(table.groups.size(), kNoGroup);
+  groups_.reserve(table.groups.size());
+  ids.reserve(table.groups.size());
   for (size_t i = 0; i < plan().params.size(); ++i) {
     const GroupKey key = {table.group_of[i], plan().params[i].layout,
                           compiled().matches.first[i]};

@@ -669,6 +669,8 @@ bool Matrix::MayBe(size_t out) const {
 
 Blocks::Blocks(const Facts& facts)
     : first_(facts.groups().data()), separator_(facts.separator()) {
+  layers_.reserve(facts.groups().size());
+  blocks_.reserve(facts.groups().size());
   for (const ParameterGroup& group : facts.groups()) {
     layers_.push_back(LayersOf(facts, group));
     if (!IsOmitted(facts, group)) Add(facts, group);
@@ -756,6 +758,8 @@ void Blocks::Add(const Facts& facts, const ParameterGroup& group) {
   };
   for (const std::string_view path : PathsOf(group.name)) {
     Block& block = blocks_[path];
+    // Nothing reads more of a block than that it is not one.
+    if (!block.IsOne()) continue;
     append(block.matrices, one.matrices);
     append(block.vectors, one.vectors);
     append(block.convolutions, one.convolutions);

@@ -424,8 +424,9 @@ class MixerFinder {
   // inner size. The norm of a delta net has the size of a head, and the
   // projection out of the mixer then has no dimension of this size.
   bool IsGated(std::string_view path, int64_t inner) const {
-    if (inner <= 0) return false;
-    for (const Matrix& matrix : blocks_.At(path).matrices) {
+    const Block& block = blocks_.At(path);
+    if (inner <= 0 || !block.IsOne()) return false;
+    for (const Matrix& matrix : block.matrices) {
       if (PathTo(*matrix.group, "out_proj")) {
         return matrix.sizes[0] == inner || matrix.sizes[1] == inner;
       }

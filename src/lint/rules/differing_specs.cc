@@ -4,12 +4,14 @@
 //   up/kernel over [fsdp, tp] in layer 0, over [tp, fsdp] in the others
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "comm/reshard.h"
@@ -33,17 +35,29 @@ namespace shardc {
 //   up/kernel: one rule for layers 0 and 1, another for layers 2 to 31
 //     ->  layers 0 and 1 are reported
 void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
-  // Nearly all names are those of one group, which need not be sorted.
-  std::unordered_map<std::string_view, uint32_t> groups_of_name;
-  groups_of_name.reserve(facts.groups().size());
-  for (const ParameterGroup& group : facts.groups()) {
-    ++groups_of_name[group.name];
+  // Nearly all names are those of one group, and need not be sorted as texts.
+  const size_t count = facts.groups().size();
+  std::vector<std::pair<size_t, size_t>> hashes;
+  hashes.reserve(count);
+  for (size_t k = 0; k < count; ++k) {
+    hashes.emplace_back(std::hash<std::string_view>()(facts.groups()[k].name),
+                        k);
   }
+  std::ranges::sort(hashes);
+  std::vector<size_t> alike;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t hash = hashes[i].first;
+    if ((i > 0 && hashes[i - 1].first == hash) ||
+        (i + 1 < count && hashes[i + 1].first == hash)) {
+      alike.push_back(hashes[i].second);
+    }
+  }
+  std::ranges::sort(alike);
   std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>>
       of_one_type;
-  for (size_t k = 0; k < facts.groups().size(); ++k) {
+  for (const size_t k : alike) {
     const ParameterGroup& group = facts.groups()[k];
-    if (groups_of_name[group.name] < 2 || !facts.Judged(group)) continue;
+    if (!facts.Judged(group)) continue;
     of_one_type[{group.name, facts.LayoutOf(group).type}].push_back(k);
   }
   FindingSink found;
@@ -405,6 +419,13 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
 }  // namespace
 
 void CheckAdapterDiffers(const Facts& facts, FindingSink& sink) {
+  // Most models have no adapters, and then nothing is compared.
+  std::vector<std::pair<const ParameterGroup*, Adapter>> adapters;
+  for (const ParameterGroup& group : facts.groups()) {
+    auto adapter = AdapterOf(group.name, facts.separator());
+    if (adapter) adapters.emplace_back(&group, *std::move(adapter));
+  }
+  if (adapters.empty()) return;
   const std::string inner = std::string(1, facts.separator()) + "base_layer";
   std::map<std::string, const ParameterGroup*> bases;
   for (const ParameterGroup& group : facts.groups()) {
@@ -415,11 +436,10 @@ void CheckAdapterDiffers(const Facts& facts, FindingSink& sink) {
     if (module.ends_with(inner)) module.resize(module.size() - inner.size());
     bases.try_emplace(std::move(module), &group);
   }
-  for (const ParameterGroup& group : facts.groups()) {
-    const auto adapter = AdapterOf(group.name, facts.separator());
-    if (!adapter || !facts.Judged(group)) continue;
-    const auto base = bases.find(adapter->base);
-    Judge(facts, group, adapter->down,
+  for (const auto& [group, adapter] : adapters) {
+    if (!facts.Judged(*group)) continue;
+    const auto base = bases.find(adapter.base);
+    Judge(facts, *group, adapter.down,
           base == bases.end() ? nullptr : base->second, sink);
   }
 }
