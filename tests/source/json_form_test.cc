@@ -90,8 +90,8 @@ TEST_CASE("numbers that are out of range have the code number") {
         "number at 9223372036854775808" + message);
   CHECK(placement("\"1\"") == "schema at \"1\"" + message);
   CHECK(Misfits("param", Param(R"(, "parts": [2, 1])")) ==
-        "number at 1: `parts` of a parameter is not a list of integers of 2 or "
-        "more, or null\n");
+        "schema at 1: `parts` of a parameter is not a list with a number of 2 "
+        "or more, a list of sizes or null for each dimension\n");
 }
 
 TEST_CASE("a pattern is a text and a number of characters of a set") {
