@@ -583,6 +583,15 @@ Evaluator::Result Evaluator::Call(const Expression& expression) {
   const std::string& name = expression.text;
   const auto& parts = expression.parts;
   if (name == "has" && parts.size() == 1) {
+    // A key of the config may be there although its value is not known.
+    const std::string& key = parts[0].text;
+    const auto bound =
+        std::find_if(bound_.rbegin(), bound_.rend(),
+                     [&](const auto& one) { return one.first == key; });
+    if (parts[0].kind == Expression::Kind::kName && bound != bound_.rend() &&
+        bound->second.kind == Value::Kind::kUnknown && config_.Find(key)) {
+      return MakeBool(true);
+    }
     const auto value = Get(parts[0], true);
     if (!value) return std::nullopt;
     return MakeBool(value->kind != Value::Kind::kNull);

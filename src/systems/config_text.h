@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,6 +50,10 @@ struct Setting {
   bool conditional = false;
 };
 
+// Variables of the environment that the user gives, by their names. `1` is the
+// first argument of a script.
+using Environment = std::map<std::string, std::string>;
+
 enum class TextForm : uint8_t { kShell, kYaml, kJson, kToml, kPython };
 
 // One configuration of a file: a mapping, a function of Python, or a command of
@@ -65,11 +70,10 @@ struct ConfigText {
   // Expansions without a value that may have further flags: `$EXTRA_ARGS`.
   std::vector<Word> open = {};
   Place place;
+  // The variables of the script, which the files that it names may read: their
+  // values, or `${NAME}` for those that are not known. Null for other forms.
+  std::shared_ptr<const Environment> variables = nullptr;
 };
-
-// Variables of the environment that the user gives, by their names. `1` is the
-// first argument of a script.
-using Environment = std::map<std::string, std::string>;
 
 // Counts what is kept of a text before it is kept: variables, functions and
 // sections repeat others, so that few bytes can ask for much.

@@ -29,6 +29,7 @@
 #include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
+#include "systems/followed.h"
 #include "systems/values.h"
 #include "yaml/scan.h"
 
@@ -126,9 +127,13 @@ bool Runs(const ConfigText& text, const std::vector<std::string>& commands) {
 
 class Deployer {
  public:
-  Deployer(const System& system, const ConfigText& text,
+  Deployer(const System& system, const Followed& followed,
            const ConfigInputs& inputs, Findings& findings)
-      : system_(system), text_(text), inputs_(inputs), findings_(findings) {}
+      : system_(system),
+        text_(followed.text),
+        unshown_(followed.unshown),
+        inputs_(inputs),
+        findings_(findings) {}
 
   std::optional<Deployment> Run() {
     const size_t before = findings_.errors();
@@ -205,6 +210,26 @@ class Deployer {
     for (size_t i = 0; i + 1 < text_.words.size(); ++i) {
       if (text_.words[i] != "serve" || known_.contains("model_path")) continue;
       known_["model_path"] = {text_.words[i + 1], true, text_.place, "serve"};
+    }
+    HideUnshown();
+  }
+
+  // Makes the keys unknown that the configuration does not show.
+  void HideUnshown() {
+    for (const Unshown& one : unshown_) {
+      for (const SystemKey& key : system_.keys) {
+        if (known_.contains(key.name) || IsAmong(key.name, one.row->but)) {
+          continue;
+        }
+        KnownValue value;
+        value.unknown = value.maybe = true;
+        known_[key.name] = std::move(value);
+        hidden_.emplace(key.name, one.why);
+      }
+      if (out_.no_model.empty()) out_.no_model = one.why;
+      Report(code::kConfigUndetermined, one.place,
+             "keys that this configuration lacks are not known: " + one.why,
+             "give them as `--set KEY=VALUE`");
     }
   }
 
@@ -297,6 +322,12 @@ class Deployer {
   }
 
   void ReadSetting(const Setting& setting, std::set<std::string>& unknown) {
+    // A key of a mapping that is null is not given.
+    const bool null = text_.form != TextForm::kShell &&
+                      setting.values.size() == 1 &&
+                      setting.values[0].text == "null";
+    const SystemKey* const nulled = system_.FindKey(setting.key);
+    if (null && (nulled == nullptr || known_.contains(nulled->name))) return;
     for (const auto& [key, what, unless] : system_.unsupported) {
       if (!IsKey(key, setting.key)) continue;
       const std::vector<std::string> no = {"false", "False", "0",
@@ -357,6 +388,7 @@ class Deployer {
     const auto before = known_.find(key->name);
     const bool several = text_.form == TextForm::kYaml &&
                          before != known_.end() && !before->second.unknown &&
+                         before->second.text != "null" &&
                          before->second.text != value.text;
     if (several) {
       undetermined_.insert_or_assign(
@@ -379,7 +411,7 @@ class Deployer {
                            text_.form == TextForm::kShell ? "false" : "true");
     std::string path = inputs_.model;
     const auto named = known_.find("model_path");
-    if (path.empty() && named != known_.end()) {
+    if (path.empty() && named != known_.end() && !named->second.unknown) {
       const std::string there = PathIn(
           PathNextTo(text_.source->name(), named->second.text), "config.json");
       if (IsThere(there, nullptr)) path = there;
@@ -444,8 +476,9 @@ class Deployer {
       if (!*holds) continue;
       // A key may be given whose value is not known.
       const auto unknown = std::find_if(
-          check.at.begin(), check.at.end(),
-          [&](const std::string& key) { return undetermined_.contains(key); });
+          check.at.begin(), check.at.end(), [&](const std::string& key) {
+            return undetermined_.contains(key) || hidden_.contains(key);
+          });
       if (unknown != check.at.end()) {
         out_.not_checked.emplace_back(
             check.name, "the value of `" + *unknown + "` is not known");
@@ -1149,11 +1182,13 @@ class Deployer {
 
   const System& system_;
   const ConfigText& text_;
+  const std::vector<Unshown>& unshown_;
   const ConfigInputs& inputs_;
   Findings& findings_;
   Deployment out_;
   std::map<std::string, KnownValue> known_;
   std::map<std::string, std::pair<Setting, std::string>> undetermined_;
+  std::map<std::string, std::string> hidden_;  // keys that are elsewhere
   std::vector<const Setting*> unknown_;  // keys that the system does not have
   std::vector<std::pair<std::string, std::string>> sections_;
   std::unique_ptr<Values> values_;
@@ -1379,7 +1414,7 @@ std::optional<ConfigText> ReadConfig(const System& system,
 std::optional<Deployment> Deploy(const System& system, const ConfigText& text,
                                  const ConfigInputs& inputs,
                                  Findings& findings) {
-  return Deployer(system, text, inputs, findings).Run();
+  return Deployer(system, Follow(system, text), inputs, findings).Run();
 }
 
 std::optional<std::string> RulesOf(const Deployment& deployment,

@@ -10,6 +10,7 @@
 // `args` of a container.
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -26,6 +27,28 @@ namespace shardc::systems {
 namespace {
 
 constexpr int kDeepestNesting = 64;
+
+// Stands for the merge key `<<` in the text that is parsed, because the parser
+// of our own files refuses that key.
+constexpr std::string_view kMergeKey = "<<";
+constexpr std::string_view kMergedKey = "~~";
+
+// Replaces the merge keys of a YAML text. No other byte moves.
+std::string WithMergedKeys(std::string_view text) {
+  std::string out(text);
+  for (size_t at = text.find(kMergeKey); at != std::string_view::npos;
+       at = text.find(kMergeKey, at + kMergeKey.size())) {
+    const size_t before = text.find_last_not_of(" \t", at - 1);
+    const bool begins =
+        at == 0 || before == std::string_view::npos ||
+        std::string_view("\n{,-").find(text[before]) != std::string_view::npos;
+    const size_t after = text.find_first_not_of(" \t", at + kMergeKey.size());
+    if (begins && after != std::string_view::npos && text[after] == ':') {
+      out.replace(at, kMergedKey.size(), kMergedKey);
+    }
+  }
+  return out;
+}
 
 std::string JoinedKey(std::string_view path, std::string_view key) {
   const std::string normal = NormalKey(key);
@@ -165,7 +188,9 @@ class YamlConfigs {
     if (depth > kDeepestNesting || work_.exceeded()) return;
     if (node.IsMapping()) {
       Command(node);
+      Merge(node, path, depth);
       for (const YamlMember& member : node.members) {
+        if (member.key.text == kMergedKey) continue;
         Node(member.value, JoinedKey(path, member.key.text), &member.key,
              depth + 1);
       }
@@ -187,10 +212,36 @@ class YamlConfigs {
       }
       return;
     }
-    if (key == nullptr || node.IsNull()) return;
+    if (key == nullptr) return;
+    if (node.IsNull()) {
+      AddSetting(whole_, path, key->text, document_.PlaceOf(*key),
+                 {"null", document_.PlaceOf(*key), {}, false}, work_);
+      return;
+    }
     if (node.text.find(" --") != std::string::npos) Shell(node);
     AddSetting(whole_, path, key->text, document_.PlaceOf(*key),
                {node.text, document_.PlaceOf(node), {}, false}, work_);
+  }
+
+  // Adds the keys of the mappings that a mapping merges, `<<: *base`, but for
+  // those that it has itself.
+  void Merge(const YamlNode& node, const std::string& path, int depth) {
+    const YamlNode* const merged = MemberOf(node, kMergedKey);
+    if (merged == nullptr) return;
+    const size_t before = whole_.settings.size();
+    Node(*merged, path, nullptr, depth + 1);
+    for (const YamlMember& member : node.members) {
+      const std::string own = JoinedKey(path, member.key.text);
+      const auto begin =
+          whole_.settings.begin() + static_cast<std::ptrdiff_t>(before);
+      whole_.settings.erase(
+          std::remove_if(begin, whole_.settings.end(),
+                         [&](const Setting& setting) {
+                           return setting.key == own ||
+                                  setting.key.starts_with(own + ".");
+                         }),
+          whole_.settings.end());
+    }
   }
 
   // Returns whether a word of a container's command is a script of its own.
@@ -233,13 +284,28 @@ class YamlConfigs {
     }
   }
 
+  // Replaces `$(NAME)`, which a container's manager does before a shell reads
+  // the text.
+  std::string WithVariables(std::string text) {
+    for (const auto& [name, value] : environment_) {
+      const std::string reference = "$(" + name + ")";
+      for (size_t at = text.find(reference); at != std::string::npos;
+           at = text.find(reference, at + value.size())) {
+        if (!work_.Keeps(0, value.size())) return text;
+        text.replace(at, reference.size(), value);
+      }
+    }
+    return text;
+  }
+
   // Reads a scalar that is shell text. The places of its words are those of the
   // scalar.
   void Shell(const YamlNode& node) {
-    const SourceRef text = MakeSource(document_.source()->name(), node.text);
+    const SourceRef text =
+        MakeSource(document_.source()->name(), WithVariables(node.text));
     Found found;
     for (auto& command :
-         ShellCommands(text, 0, node.text.size(), work_, environment_)) {
+         ShellCommands(text, 0, text->text().size(), work_, environment_)) {
       for (Word& word : command) word.place = PlaceIn(node, word, found);
       ConfigText one = CommandOf(std::move(command));
       if (one.settings.empty()) continue;
@@ -346,9 +412,12 @@ std::vector<ConfigText> ReadYaml(const SourceRef& source, TextWork& work,
     const size_t end = i + 1 < begins.size() ? begins[i + 1] : text.size();
     const std::string_view part = text.substr(begins[i], end - begins[i]);
     if (begins.size() > 1 && Trim(part).size() < 5) continue;
-    const SourceRef one = begins.size() > 1
-                              ? MakeSource(source->name(), std::string(part))
-                              : source;
+    const bool merges = part.find(kMergeKey) != std::string_view::npos;
+    const SourceRef one =
+        begins.size() > 1 || merges
+            ? MakeSource(source->name(),
+                         merges ? WithMergedKeys(part) : std::string(part))
+            : source;
     const FilePart of_file{one, source, begins[i]};
     Findings own;
     const auto document = YamlDocument::Parse(one, own);

@@ -61,6 +61,33 @@ bool EndsCommand(char c) {
   return c == '\n' || c == ';' || c == '&' || c == '|' || c == ')' || c == '(';
 }
 
+// Returns whether a scheduler sets a variable: Slurm, or an operator that
+// starts the processes of a job.
+bool IsOfScheduler(std::string_view name) {
+  return name.starts_with("SLURM_") || name == "WORLD_SIZE" ||
+         name == "PET_NNODES";
+}
+
+// Returns what `eval` makes of a word: it removes the quotes and backslashes
+// that the first reading left.
+std::string Evaluated(std::string_view text) {
+  std::string out;
+  char quote = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '\\' && quote != '\'' && at + 1 < text.size()) {
+      out += text[++at];
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == quote) {
+      quote = 0;
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 // Returns whether a word, whose first `known` bytes are of a layout, is the
 // beginning of a pipeline's layout, such as `Ett|t`. People write it without
 // quotes where a program reads the script.
@@ -186,6 +213,7 @@ class Reader {
   std::vector<Word> Command() {
     std::vector<Word> words;
     bool assigns = false;
+    bool evaluates = false;
     std::string here;  // the delimiter of a text that follows the line
     for (;;) {
       Skip();
@@ -208,7 +236,10 @@ class Reader {
       AppendWord(words);
       const bool plain = words.size() == 1 && at_ > begin &&
                          words[0].text == text_.substr(begin, at_ - begin);
-      if (plain && branches_.Keyword(words[0].text)) words.clear();
+      if (plain && branches_.Keyword(words[0].text)) {
+        evaluates = evaluates || words[0].text == "eval";
+        words.clear();
+      }
       if (work_.exceeded()) break;
     }
     const bool printed =
@@ -218,6 +249,9 @@ class Reader {
     const bool test = branches_.Command(words, End(), assigns);
     if (test || live == Truth::kFalse) return {};
     if (Sources(words) || Reparses(words)) return {};
+    if (evaluates) {
+      for (Word& word : words) word.text = Evaluated(word.text);
+    }
     // A command that a condition guards is not in one branch of many.
     const bool has_flag = std::any_of(
         words.begin(), words.end(),
@@ -670,6 +704,13 @@ class Reader {
     if (known != variables_.end() && !known->second.text.empty()) {
       return Insert(name, word, out, joined);
     }
+    // A scheduler sets its variables, so that the value for one that is not set
+    // is not that of the job.
+    if (IsOfScheduler(name)) {
+      Unknown(word, "`$" + name + "` is set by the scheduler");
+      word.text += "${" + std::string(inner) + "}";
+      return true;
+    }
     // The value for a variable that is not set.
     if (++expansions_ > kDeepestExpansion) {
       --expansions_;
@@ -982,9 +1023,15 @@ std::vector<ConfigText> ReadShell(const SourceRef& source, TextWork& work,
   }
   // Variables of the environment and options of the scheduler hold for all
   // commands. Those that no system reads are left out: scripts have many.
+  auto variables = std::make_shared<Environment>();
   for (const Word& word : reader.Variables()) {
     const size_t equals =
         std::min(word.text.find_first_of("= "), word.text.size());
+    const std::string name = word.text.substr(0, equals);
+    if (!name.starts_with('-') && equals < word.text.size()) {
+      (*variables)[name] = word.unknown.empty() ? word.text.substr(equals + 1)
+                                                : "${" + name + "}";
+    }
     Setting setting;
     setting.written = word.text.substr(0, equals);
     setting.key = NormalKey(setting.written);
@@ -1000,13 +1047,18 @@ std::vector<ConfigText> ReadShell(const SourceRef& source, TextWork& work,
     }
     const bool read = std::any_of(
         Systems().begin(), Systems().end(), [&](const System& system) {
-          return system.FindKey(setting.key) != nullptr;
+          return system.FindKey(setting.key) != nullptr ||
+                 std::any_of(system.elsewhere.begin(), system.elsewhere.end(),
+                             [&](const Elsewhere& row) {
+                               return row.key == setting.key;
+                             });
         });
     if (!read || !work.Keeps(out.size(), out.size() * word.text.size())) {
       continue;
     }
     for (ConfigText& one : out) one.settings.push_back(setting);
   }
+  for (ConfigText& one : out) one.variables = variables;
   return out;
 }
 

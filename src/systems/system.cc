@@ -15,13 +15,15 @@
 
 namespace shardc::keys {
 namespace {
-constexpr std::array<std::string_view, 28> kSystemKeys = {
-    "schema",      "name",        "title",       "versions", "evidence",
-    "commands",    "marks",       "words",       "keys",     "other",
-    "unsupported", "model_files", "let",         "blocks",   "tree",
-    "dtype",       "grids",       "splits",      "pads",     "stages",
-    "checks",      "step",        "export",      "factors",  "launcher",
-    "opaque",      "any_command", "other_models"};
+constexpr std::array<std::string_view, 29> kSystemKeys = {
+    "schema",      "name",        "title",        "versions", "evidence",
+    "commands",    "marks",       "words",        "keys",     "other",
+    "unsupported", "model_files", "let",          "blocks",   "tree",
+    "dtype",       "grids",       "splits",       "pads",     "stages",
+    "checks",      "step",        "export",       "factors",  "launcher",
+    "opaque",      "any_command", "other_models", "elsewhere"};
+constexpr std::array<std::string_view, 3> kElsewhereKeys = {"does", "folders",
+                                                            "but"};
 constexpr std::array<std::string_view, 2> kUnsupportedKeys = {"does", "unless"};
 constexpr std::array<std::string_view, 11> kCheckKeys = {
     "name", "when",    "level",  "silent",  "says", "help",
@@ -54,6 +56,8 @@ const KeyTable kSystemStageRow{"system.stages.divide[]", "a division",
 const KeyTable kSystemExport{"system.export", "`export`", kExportKeys};
 const KeyTable kSystemUnsupported{"system.unsupported[]",
                                   "a key of `unsupported`", kUnsupportedKeys};
+const KeyTable kSystemElsewhere{"system.elsewhere[]", "a key of `elsewhere`",
+                                kElsewhereKeys};
 const KeyTable kSystemCannot{"system.export.cannot[]", "a row of `cannot`",
                              kCannotKeys};
 
@@ -263,6 +267,16 @@ class SystemReader {
         if (!row) continue;
         one.what = Text(*row, member.value, "does", true);
         one.unless = Texts(*row, "unless");
+      }
+    }
+    if (const YamlNode* node = fields.Find("elsewhere")) {
+      for (const YamlMember& member : node->members) {
+        const auto row =
+            Fields::Read(context_, member.value, keys::kSystemElsewhere);
+        if (!row) continue;
+        out.elsewhere.push_back({NormalKey(member.key.text),
+                                 Text(*row, member.value, "does", true),
+                                 Texts(*row, "folders"), Texts(*row, "but")});
       }
     }
     for (std::string& other : out.other) other = NormalKey(other);

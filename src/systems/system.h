@@ -160,6 +160,18 @@ struct ExportSection {
   std::vector<Check> cannot;
 };
 
+// A key by which a configuration names a file, or something else, with further
+// keys.
+struct Elsewhere {
+  std::string key;   // with `*` for any text
+  std::string does;  // what it does: "names a checkpoint"
+  // Folders that have the file: `.` is that of the configuration, and others
+  // are below any folder above it. Empty if it is no file that can be read.
+  std::vector<std::string> folders;
+  // The names of SystemKeys that it does not state.
+  std::vector<std::string> but;
+};
+
 struct System {
   std::string name, title, versions;
   std::vector<std::string> evidence;
@@ -186,6 +198,7 @@ struct System {
     std::vector<std::string> unless;
   };
   std::vector<Unsupported> unsupported;
+  std::vector<Elsewhere> elsewhere;
   // Names of files next to the configuration that have the model's sizes.
   std::vector<std::string> model_files;
   // What `let`, `blocks` and `tree` of the file state. The tree is empty if the
@@ -235,6 +248,7 @@ extern const KeyTable kSystemStageRow;
 extern const KeyTable kSystemExport;
 extern const KeyTable kSystemCannot;
 extern const KeyTable kSystemUnsupported;
+extern const KeyTable kSystemElsewhere;
 
 }  // namespace shardc::keys
 

@@ -240,6 +240,19 @@ std::optional<std::string> JsonOf(const KnownValue& value) {
   return JsonString(text);
 }
 
+namespace {
+
+// Returns whether a key has the layout of a pipeline.
+bool IsLayoutKey(const System& system, const std::string& name) {
+  return system.stages &&
+         std::ranges::any_of(system.stages->rows, [&](const StageRow& row) {
+           return row.method == StageMethod::kLayout && row.value &&
+                  row.value->text == name;
+         });
+}
+
+}  // namespace
+
 std::unique_ptr<Values> Values::Make(
     const System& system, std::map<std::string, KnownValue> known,
     const std::vector<std::pair<std::string, std::string>>& sections) {
@@ -251,11 +264,22 @@ std::unique_ptr<Values> Values::Make(
     json += JsonString(name) + ": " + std::string(value);
   };
   for (const auto& [name, value] : known) {
+    // A value that `let` computes from a key of its name is bound by `let`.
+    const bool defined = std::ranges::any_of(
+        system.tree.let, [&](const auto& let) { return let.first == name; });
+    if (value.unknown && !defined) out->unknown_.push_back(name);
+    if (value.maybe) continue;
     if (const auto text = JsonOf(value)) add(name, *text);
     // What a layout states is known to the expressions by these names.
     const auto layout = value.text.find_first_of("|t") == std::string::npos
                             ? std::nullopt
                             : ParseLayout(value.text);
+    if (!layout && IsLayoutKey(system, name) && value.text != "null") {
+      for (const std::string_view part :
+           {"_stages", "_layers", "_embeds", "_losses"}) {
+        out->unknown_.push_back(name + std::string(part));
+      }
+    }
     if (layout) {
       int64_t layers = 0;
       for (const int64_t one : layout->layers) layers += one;
@@ -280,9 +304,13 @@ auto Values::With(const Use& use, std::string* why) {
   Findings findings;
   families::Evaluator evaluator(system_->tree, document_->root(), "hf",
                                 findings);
+  for (const std::string& name : unknown_) {
+    evaluator.Bind(name, {families::Value::Kind::kUnknown, 0, {}, {}, {}});
+  }
   auto out = use(evaluator);
-  if (!out && why != nullptr && !findings.empty()) {
-    *why = findings.all().front().message;
+  if (!out && why != nullptr) {
+    *why = findings.empty() ? "it depends on a key whose value is not known"
+                            : findings.all().front().message;
   }
   return out;
 }

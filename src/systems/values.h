@@ -29,6 +29,8 @@ struct KnownValue {
   std::string written;  // the key as the file has it
   // Whether the file does not have the value. No expression can use it.
   bool unknown = false;
+  // Whether it is not known either if the key is given.
+  bool maybe = false;
 };
 
 // The layers of a pipeline as a text states them. `E` is the embedding, `t` a
@@ -84,6 +86,7 @@ class Values {
 
   const System* system_ = nullptr;
   std::map<std::string, KnownValue> known_;
+  std::vector<std::string> unknown_;  // keys whose values are not known
   std::unique_ptr<const JsonDocument> document_;
 };
 
