@@ -16,6 +16,7 @@
 #include "cli/config_report.h"
 #include "cli/cost_flags.h"
 #include "cli/fixes.h"
+#include "cli/found_rules.h"
 #include "cli/output.h"
 #include "cli/target_audit.h"
 #include "cli/version.h"
@@ -23,7 +24,6 @@
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
 #include "model/option_value.h"
-#include "source/config_codes.h"
 #include "source/file.h"
 #include "source/leftover.h"
 #include "source/list.h"
@@ -247,20 +247,7 @@ CheckedTarget CheckConfig(const FoundConfig& found, const ConfigOrigin& origin,
   out.main_file = Place{MakeSource(found.file, "")};
   Findings own;
   const auto deployment = DeployFound(found, origin, own);
-  for (const Finding& finding : own.all()) {
-    if (!selection.Selects(*finding.code)) continue;
-    Finding one = finding;
-    // A level that is lower than that of the code is that of this finding.
-    const bool of_config = IsAmong(finding.code, ConfigCodes()) ||
-                           finding.code == &code::kInexpressible;
-    if (!of_config) {
-      // A file that cannot be read is not understood, which is no fault of it.
-      one.level = Level::kNote;
-    } else if (finding.level == finding.code->level) {
-      one.level = selection.LevelOf(finding);
-    }
-    out.result.findings.push_back(std::move(one));
-  }
+  TakeFindings(own, selection, out);
   text += out.name + ": " + found.format;
   if (deployment) text += ": " + DeploymentLine(*deployment);
   if (deployment && !deployment->manifest) {
@@ -285,18 +272,23 @@ std::optional<FoundTargets> CheckFolder(const CheckFlags& flags,
   const FoundConfigs found = FindConfigs("");
   if (found.configs.empty() && found.unread.empty()) return std::nullopt;
   FoundTargets out;
+  int64_t without = 0;
   for (const FoundConfig& one : found.configs) {
-    if (one.format == "maxtext") {
-      out.text += one.file + ": rules of MaxText: `shardc import maxtext " +
-                  one.file + "` writes them as rules\n";
-    } else if (one.format == "python") {
-      out.text += one.file +
-                  ": rules in Python, which is not run: `python3 -m "
-                  "shardc.import_python " +
-                  one.file + "` writes them as rules\n";
+    if (systems::FindSystem(one.format) == nullptr) {
+      auto target = CheckFoundRules(one, selection, out.text);
+      if (target) {
+        out.targets.push_back(std::move(*target));
+      } else {
+        ++without;
+      }
     } else {
       out.targets.push_back(CheckConfig(one, origin, selection, out.text));
     }
+  }
+  if (without > 0) {
+    out.text += Counted(without, "file") +
+                " of Python named partition rules, without a list of "
+                "them: not checked\n";
   }
   for (const auto& [file, why] : found.unread) {
     out.text += file + ": not understood: " + why + "\n";

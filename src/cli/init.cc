@@ -651,7 +651,17 @@ int InitFromConfigs(const InitFlags& flags, const Common& common,
   std::set<std::string> names, files_of_commands;
   int64_t count = 0;
   for (const FoundConfig& one : found.configs) {
-    if (systems::FindSystem(one.format) == nullptr) continue;
+    if (systems::FindSystem(one.format) == nullptr) {
+      if (one.format == "maxtext") {
+        comments +=
+            "#   Not planned yet: the rules of " + Printable(one.file) +
+            " are over logical axes, which the parameters of a run have:\n"
+            "#     shardc import maxtext " +
+            Printable(ShellWord(one.file)) +
+            " --names logical_shardings.json --mesh MESH\n";
+      }
+      continue;
+    }
     // A target follows the first command of a file.
     if (one.line > 0 && !files_of_commands.insert(one.file).second) continue;
     ConfigOrigin origin;

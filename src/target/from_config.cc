@@ -77,7 +77,9 @@ bool HasText(std::string_view text, std::string_view word) {
 void AddRules(const std::string& file, std::string_view text,
               FoundConfigs& out) {
   const bool yaml = file.ends_with(".yaml") || file.ends_with(".yml");
-  if (yaml && HasText(text, "\nlogical_axis_rules:")) {
+  const bool sizes = HasText(text, "\nici_") || HasText(text, "\ndcn_");
+  if (yaml && (HasText(text, "\nlogical_axis_rules:") ||
+               (sizes && HasText(text, "_parallelism:")))) {
     out.configs.push_back({file, "maxtext", {}});
   }
   if (!file.ends_with(".py")) return;

@@ -633,12 +633,10 @@ class Targets(Case):
         self.assertEqual(got.rc, 0, got.err + got.out)
         for system in ("megatron", "torchtitan", "deepspeed", "accelerate",
                        "vllm", "sglang", "maxtext"):
-            self.assertIn(f": {system}" if system != "maxtext" else "MaxText",
-                          got.err)
+            self.assertIn(f": {system}", got.err)
         self.assertIn("rules in Python", got.err)
         self.assertIn("AutoTP divides attention", got.out)
         self.assertIn("splits nothing by itself", got.out)
-
 
     def test_commands_and_tests_of_a_folder(self):
         folder = tempfile.mkdtemp()
