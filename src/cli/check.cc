@@ -293,6 +293,11 @@ std::optional<FoundTargets> CheckFolder(const CheckFlags& flags,
   for (const auto& [file, why] : found.unread) {
     out.text += file + ": not understood: " + why + "\n";
   }
+  if (!out.targets.empty()) {
+    out.text +=
+        "note: the plans that follow from them are linted only in a project, "
+        "which `shardc init` writes\n";
+  }
   return out;
 }
 

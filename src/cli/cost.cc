@@ -1,6 +1,8 @@
 // `shardc cost`: prints the cost of a plan in one mode. The plan is compiled
 // from the inputs (mesh, rules, manifest) or read from a plan file.
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "cli/commands.h"
@@ -188,16 +190,29 @@ int RunServing(const CostCommand& command, const cost::CostInputs& work,
 int RunProgram(const CostCommand& command, const Common& common,
                Findings& findings);
 
+// Returns the mode whose cost is printed if none is given: train, or the first
+// mode of a target that is never trained, such as that of an engine.
+Mode DefaultMode(const Target& target) {
+  const bool trains =
+      target.modes.empty() ||
+      std::ranges::find(target.modes, Mode::kTrain) != target.modes.end();
+  return trains ? Mode::kTrain : target.modes.front();
+}
+
 int RunCost(const CostCommand& given, const Common& common,
             Findings& findings) {
   if (!given.program.empty()) return RunProgram(given, common, findings);
   if (!CheckDonate(given.donate, given.program, findings)) return kFailed;
   CostCommand command = given;
   if (command.profiles) return ListProfiles(command, common, findings);
-  const auto mode = ParseModeFlag(command.flags.mode, findings);
   const auto target =
       TargetOrPlan(command.flags.inputs, command.plan, findings);
-  if (!target || !mode) return kFailed;
+  if (!target) return kFailed;
+  if (command.flags.mode.empty()) {
+    command.flags.mode = ModeName(DefaultMode(*target));
+  }
+  const auto mode = ParseModeFlag(command.flags.mode, findings);
+  if (!mode) return kFailed;
   if (command.stages.Given() && !command.plan.empty()) {
     findings.Add(code::kUsage, FlagPlace("--stages", command.stages.axis),
                  "`--stages` divides the inputs of a plan: a plan file has its "
@@ -209,7 +224,7 @@ int RunCost(const CostCommand& given, const Common& common,
   if (!CheckServingFlags(command.serving, findings)) return kFailed;
   std::optional<cost::ServingRequest> serving;
   if (command.serving.Given()) {
-    serving = ServingRequestOf(command.serving, given.flags, *mode, findings);
+    serving = ServingRequestOf(command.serving, command.flags, *mode, findings);
     if (!serving) return kFailed;
     // An engine that replicates KV heads does so whatever the rules say.
     const auto& engine = serving->engine;
@@ -251,6 +266,7 @@ int RunCost(const CostCommand& given, const Common& common,
 }
 
 Options OptionsOf(CostCommand& command) {
+  command.flags.mode.clear();
   Options options = {
       {.name = "--plan",
        .need = HelpNeed::kMost,
@@ -277,7 +293,14 @@ Options OptionsOf(CostCommand& command) {
                     .help = "list the known accelerators; with the sources of "
                             "their figures"}});
   Append(options, {OutputOption(&command.output)});
-  Append(options, OptionsOfCost(command.flags));
+  Options costs = OptionsOfCost(command.flags);
+  for (Option& option : costs) {
+    if (option.name != "--mode") continue;
+    option.help =
+        "mode: train, prefill, decode or insert (default: train, or the first "
+        "of a target's modes if train is none of them)";
+  }
+  Append(options, std::move(costs));
   Append(options, Under("Pipeline", OptionsOf(command.stages)));
   Append(options, Under("Serving", OptionsOf(command.serving)));
   return options;
@@ -296,7 +319,9 @@ int RunProgram(const CostCommand& command, const Common& common,
                     findings)) {
     return kFailed;
   }
-  const auto mode = ParseModeFlag(command.flags.mode, findings);
+  const auto mode = command.flags.mode.empty()
+                        ? std::optional(Mode::kTrain)
+                        : ParseModeFlag(command.flags.mode, findings);
   const auto program = ReadTracedProgram(command.program, findings);
   if (!mode || !program) return kFailed;
   const auto plan =

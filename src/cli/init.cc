@@ -28,6 +28,7 @@
 #include "cli/program_plan.h"
 #include "cli/suggested.h"
 #include "cli/version.h"
+#include "devices/serving.h"
 #include "emit/emit.h"
 #include "emit/plans/input_text.h"
 #include "families/families.h"
@@ -676,6 +677,9 @@ int InitFromConfigs(const InitFlags& flags, const Common& common,
     Findings own;
     const auto deployment = DeployFile(origin, false, own);
     findings.NoteReadsOf(own);
+    // An engine serves, and its plan is that of decoding.
+    const std::string modes =
+        FindEngine(one.format) == nullptr ? "" : "    modes: [decode]\n";
     const bool planned = deployment && !own.HasErrors() &&
                          deployment->manifest &&
                          systems::RulesOf(*deployment, own).has_value();
@@ -698,7 +702,7 @@ int InitFromConfigs(const InitFlags& flags, const Common& common,
                             : ", symbol: " + JsonString(one.symbol)) +
         "}\n";
     if (planned || refused) {
-      targets += "  " + text + from;
+      targets += "  " + text + from + modes;
       ++count;
     }
     if (planned) continue;

@@ -80,6 +80,28 @@ class Configurations(FolderCase):
         self.write("bad.sh", SCRIPT.format(2))
         self.shardc("check")
 
+    def test_an_engine_decodes(self):
+        """Its target states so, and `cost` is that of a decode step."""
+        sample = os.path.join(TESTDATA, "systems", "vllm-tp4")
+        for name in ("serve.sh", "config.json"):
+            shutil.copy(os.path.join(sample, name),
+                        os.path.join(self.folder, name))
+        self.assertIn("linted only in a project, which `shardc init` writes",
+                      self.shardc("check").err)
+        self.shardc("init")
+        target = yaml.safe_load(self.read("shardc.yaml"))["targets"]["serve"]
+        self.assertEqual(target["modes"], ["decode"])
+        self.assertNotIn("linted only", self.shardc("check").err)
+        self.assertTrue(self.shardc("cost").out.startswith("decode on tp=4"))
+        self.assertTrue(self.shardc("cost", "--mode", "train").out.startswith(
+            "train on tp=4"))
+        self.write("good.sh", SCRIPT.format(2))
+        self.write("both.yaml", "version: 1\ntargets:\n  t:\n    from: "
+                   "{megatron: good.sh}\n    modes: [decode, train]\n")
+        done = self.shardc("cost", "--project", "both.yaml", "--batch", "8",
+                           "--seq", "64")
+        self.assertTrue(done.out.startswith("train on "), done)
+
     def test_the_workflow_checks_without_committed_plans(self):
         self.write("good.sh", SCRIPT.format(2))
         self.shardc("init")
