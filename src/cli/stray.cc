@@ -633,7 +633,8 @@ void NameMistakenFiles(std::span<const GivenFile> files,
       const bool of_file =
           one.place.source != nullptr && one.place.source->name() == file.path;
       // A reader may recognise the file itself.
-      if (of_file && !one.message.starts_with("this is a ")) {
+      if (of_file && !one.message.starts_with("this is a ") &&
+          !one.help.starts_with("this is a ")) {
         ++removed;
       } else {
         kept.Add(one);

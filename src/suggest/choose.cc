@@ -377,7 +377,7 @@ class BlockIndex {
   const ModelDims& dims_;
   std::vector<uint32_t> attention_;     // by the path of the block
   std::vector<uint32_t> names_;         // all groups by name; empty until used
-  std::map<std::string, Sides> sides_;  // of the blocks that were asked for
+  std::map<std::string, Sides> sides_;  // of the blocks that were needed
 };
 
 // Returns whether the queries of a block are normalised head by head: the query

@@ -46,8 +46,9 @@ class CountedLayers(CostCase):
                            "fsdp:1", "--batch", "1", "--seq", "64"])
         layers = [(one["name"], one["layers"])
                   for one in shown["activations"]["tensors"]]
-        self.assertEqual(layers[:4], [("layer_input", 61), ("norm", 61),
-                                      ("norm", 61), ("residual", 61)])
+        # The layer that predicts a further token is one more.
+        self.assertEqual(layers[:4], [("layer_input", 62), ("norm", 62),
+                                      ("norm", 62), ("residual", 62)])
         # 64 tokens of the latents of queries and of keys and values, and of
         # what 128 heads compute from them.
         for name, widths in (("latent_down", [512 + 64, 1536]),

@@ -68,7 +68,7 @@ class Progress(Case):
     def test_a_search_counts_what_it_did_and_erases_its_line(self):
         err, out, status = on_terminal(BIN, *SEARCH)
         self.assertIn(status, (0, 1))
-        self.assertIn("fsdp", out)
+        self.assertIn("winner", out)
         shown = frames(err)
         counts = [list(map(int, found.groups())) for found in (
             re.search(r"\[[# ]{30}\] (\d+)/(\d+) shardings", frame)

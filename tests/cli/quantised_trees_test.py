@@ -67,7 +67,7 @@ class QuantisedTrees(Folder):
                            "--select", "SHD104", "--format", "json")
         return [one["message"] for one in done.json()]
 
-    def test_a_scale_beside_a_weight_needs_no_rule(self):
+    def test_a_scale_next_to_a_weight_needs_no_rule(self):
         for scales in ({"weight_scale": lambda shape: [shape[0], 1]},
                        {"weight_scale": lambda _: [1],
                         "input_scale": lambda _: [1]}):

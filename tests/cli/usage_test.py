@@ -189,7 +189,7 @@ class Usage(Case):
         helps = run("--help").out
         options = "".join(run(*command.split(), "--help").out
                           for command in ("plan", "cost", "search", "check",
-                                          "checkpoint split"))
+                                          "schedule", "checkpoint split"))
         for other, own in rows:
             with self.subTest(other=other):
                 if own.startswith("--"):

@@ -9,7 +9,6 @@
 #include "importers/rules/maxtext_config.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdint>
 #include <iterator>
@@ -35,23 +34,28 @@ constexpr int64_t kLongestFile = int64_t{1} << 20;
 
 // The mesh axes that MaxText knows, and the word of the keys with their sizes:
 // `ici_tensor_parallelism`. Some axes have no key.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kAxes =
-    {{{"diloco", "diloco"},
-      {"data", "data"},
-      {"stage", "pipeline"},
-      {"fsdp", "fsdp"},
-      {"fsdp_transpose", "fsdp_transpose"},
-      {"sequence", "sequence"},
-      {"context", "context"},
-      {"context_usp_ulysses", "context_usp_ulysses"},
-      {"context_autoregressive", "context_autoregressive"},
-      {"tensor", "tensor"},
-      {"tensor_sequence", "tensor_sequence"},
-      {"model", "tensor"},
-      {"expert", "expert"},
-      {"autoregressive", "autoregressive"},
-      {"attn_dp", ""},
-      {"attn_dp_expert", ""}}};
+// Texts are stored as characters, because pointers are relocated at each start.
+struct MaxTextAxis {
+  char axis[24], key[24];
+};
+constexpr MaxTextAxis kAxes[] = {
+    {"diloco", "diloco"},
+    {"data", "data"},
+    {"stage", "pipeline"},
+    {"fsdp", "fsdp"},
+    {"fsdp_transpose", "fsdp_transpose"},
+    {"sequence", "sequence"},
+    {"context", "context"},
+    {"context_usp_ulysses", "context_usp_ulysses"},
+    {"context_autoregressive", "context_autoregressive"},
+    {"tensor", "tensor"},
+    {"tensor_sequence", "tensor_sequence"},
+    {"model", "tensor"},
+    {"expert", "expert"},
+    {"autoregressive", "autoregressive"},
+    {"attn_dp", ""},
+    {"attn_dp_expert", ""},
+};
 
 struct PlacedRule {
   std::string name;
@@ -260,7 +264,7 @@ class Checker {
 
   static bool IsKnown(std::string_view axis) {
     return std::ranges::any_of(
-        kAxes, [&](const auto& one) { return one.first == axis; });
+        kAxes, [&](const MaxTextAxis& one) { return axis == one.axis; });
   }
 
   static bool HasAxis(const Config& config, std::string_view axis) {
@@ -272,7 +276,7 @@ class Checker {
   void CheckMesh(const Config& config) {
     std::set<std::string> seen;
     std::vector<std::string> known;
-    for (const auto& axis : kAxes) known.emplace_back(axis.first);
+    for (const MaxTextAxis& axis : kAxes) known.emplace_back(axis.axis);
     for (const PlacedText& axis : config.mesh_axes) {
       if (!IsKnown(axis.text)) {
         Add(code::kConfigRefused, axis.place,
@@ -338,10 +342,11 @@ class Checker {
         word.remove_prefix(network.size());
         word.remove_suffix(std::string_view("_parallelism").size());
         const bool known = std::ranges::any_of(
-            kAxes, [&](const auto& axis) { return axis.second == word; });
-        const bool there = std::ranges::any_of(kAxes, [&](const auto& axis) {
-          return axis.second == word && HasAxis(config, axis.first);
-        });
+            kAxes, [&](const MaxTextAxis& axis) { return word == axis.key; });
+        const bool there =
+            std::ranges::any_of(kAxes, [&](const MaxTextAxis& axis) {
+              return word == axis.key && HasAxis(config, axis.axis);
+            });
         int64_t size = 1;
         const auto read = std::from_chars(
             value.text.data(), value.text.data() + value.text.size(), size);

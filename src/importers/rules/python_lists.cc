@@ -7,13 +7,12 @@
 #include "importers/rules/python_lists.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <variant>
 
-#include "source/list.h"
 #include "source/utf8.h"
 
 namespace shardc::imports {
@@ -22,11 +21,16 @@ namespace {
 constexpr int kDeepest = 64;
 constexpr size_t kMostRules = 10'000;
 
-constexpr std::array<std::string_view, 4> kSpecs = {"PartitionSpec", "P", "PS",
-                                                    "Ps"};
-constexpr std::array<std::string_view, 6> kWays = {
-    "ColumnWise", "RowWise",     "Replicated",
-    "SRowWise",   "SColumnWise", "ExpertColumnWise"};
+// Texts are stored as characters, because pointers are relocated at each start.
+using Word = char[20];
+constexpr Word kSpecs[] = {"PartitionSpec", "P", "PS", "Ps"};
+constexpr Word kWays[] = {"ColumnWise", "RowWise",     "Replicated",
+                          "SRowWise",   "SColumnWise", "ExpertColumnWise"};
+
+bool IsOneOf(std::string_view name, std::span<const Word> words) {
+  return std::ranges::any_of(words,
+                             [&](const Word& word) { return name == word; });
+}
 
 class Reader {
  public:
@@ -177,7 +181,7 @@ class Reader {
   // Reads `PartitionSpec(...)`. Returns nullopt for an expression that is no
   // literal; the cursor is then anywhere in it.
   std::optional<SpecList> Spec() {
-    if (!IsAmong(Name(), kSpecs) || !Take('(')) return std::nullopt;
+    if (!IsOneOf(Name(), kSpecs) || !Take('(')) return std::nullopt;
     SpecList out;
     while (!Take(')')) {
       if (!Entry(out)) return std::nullopt;
@@ -211,7 +215,7 @@ class Reader {
       }
       if (IsWordByte(c)) {
         const std::string_view name = Name();
-        shards = shards || IsAmong(name, kSpecs) || IsAmong(name, kWays);
+        shards = shards || IsOneOf(name, kSpecs) || IsOneOf(name, kWays);
         if (name.empty()) ++at_;
         continue;
       }

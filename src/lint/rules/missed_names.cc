@@ -84,7 +84,7 @@ void CheckOtherNaming(const Facts& facts, FindingSink& sink) {
 //
 //   q_proj.qweight, q_proj.scales   rules for q_proj.weight  ->  one finding
 //
-// A scale beside a weight that a rule matches has no finding if it has at most
+// A scale next to a weight that a rule matches has no finding if it has at most
 // one number for each output. Every device can hold it, as a norm:
 //
 //   q_proj.weight [4096, 4096], q_proj.weight_scale [4096, 1]  ->  none
@@ -162,8 +162,8 @@ QuantisedTensors QuantisedTensorsOf(const Facts& facts) {
 }
 
 // Returns whether the tensors are scales with at most one number for each
-// output of the weight beside them, which a rule matches. llm-compressor writes
-// such scales beside weights in 8 bits.
+// output of the weight next to them, which a rule matches. llm-compressor
+// writes such scales next to weights in 8 bits.
 bool AreScalesOfWeights(const Facts& facts, const ParameterGroup& group) {
   constexpr std::array<std::string_view, 2> kScales = {"weight_scale",
                                                        "input_scale"};
