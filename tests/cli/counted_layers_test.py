@@ -54,7 +54,7 @@ class CountedLayers(CostCase):
         for name, widths in (("latent_down", [512 + 64, 1536]),
                              ("latent_up", [128 * 192, 128 * 256])):
             self.assertEqual(
-                [(128 * width, 61, True) for width in widths],
+                [(128 * width, 62, True) for width in widths],
                 sorted((one["bytes"], one["layers"], one["kept"])
                        for one in shown["activations"]["tensors"]
                        if one["name"] == name))
