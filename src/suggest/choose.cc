@@ -335,9 +335,12 @@ class BlockIndex {
   // Returns the projections of an attention block and the norms of its queries,
   // in the order of the tree.
   std::span<const uint32_t> Attention(std::string_view block) const {
-    return std::ranges::equal_range(attention_, block, {}, [&](uint32_t k) {
+    const auto path = [&](uint32_t k) {
       return std::string_view(dims_.groups[k].by_name.block_path);
-    });
+    };
+    const auto begin = std::ranges::lower_bound(attention_, block, {}, path);
+    return {begin,
+            std::ranges::upper_bound(begin, attention_.end(), block, {}, path)};
   }
 
   // Returns whether the name of a matrix begins with `block`, and its first or

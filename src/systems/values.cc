@@ -266,7 +266,8 @@ std::unique_ptr<Values> Values::Make(
   for (const auto& [name, value] : known) {
     // A value that `let` computes from a key of its name is bound by `let`.
     const bool defined = std::ranges::any_of(
-        system.tree.let, [&](const auto& let) { return let.first == name; });
+        system.tree.let,
+        [&name = name](const auto& let) { return let.first == name; });
     if (value.unknown && !defined) out->unknown_.push_back(name);
     if (value.maybe) continue;
     if (const auto text = JsonOf(value)) add(name, *text);
