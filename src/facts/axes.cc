@@ -193,7 +193,8 @@ Way WayOf(Role role) {
 struct Shown {
   int inner = 0, stream = 0;  // number of pairs
   std::vector<const Pair*> contradictory;
-  bool norm = false;  // shards a norm or a bias of the stream
+  bool norm = false;         // shards a norm of the stream
+  bool output_bias = false;  // shards a bias of a projection to the stream
   bool column_bias = false;
   bool head_stream = false, head_vocabulary = false;
   bool carried = false;  // whether a spec or a placement has it
@@ -260,7 +261,8 @@ class AxisFinder {
       }
       const bool into = HasAxisAt(*group.spec, group.in, axis);
       const bool out_of = HasAxisAt(*group.spec, group.out, axis);
-      if (group.norm || group.output_bias) out.norm |= has;
+      if (group.norm) out.norm |= has;
+      if (group.output_bias) out.output_bias |= has;
       if (group.column_bias) out.column_bias |= has;
       if (group.role == Role::kHead) {
         out.head_stream |= into;
@@ -351,7 +353,7 @@ class AxisFinder {
     } else if (one.stored_norms) {
       one.use = AxisUse::kGathered;
     } else if (one.inner > 0 && one.stream == 0 && !one.norm &&
-               !one.head_stream &&
+               !one.output_bias && !one.head_stream &&
                (faults == 0 || (faults == 1 && one.inner > 1 &&
                                 one.contradictory[0]->IsInnerButOne()))) {
       one.use = AxisUse::kKept;
@@ -366,12 +368,15 @@ class AxisFinder {
 
   // Decides by a second axis that is gathered. Where it shards the other side
   // of all matrices, an axis is kept although one of its pairs disagrees, and
-  // although it shards the largest dimension of each matrix.
+  // although it shards the largest dimension of each matrix. It is also kept
+  // although it shards the bias of an output projection, which is a fault then.
   void DecideByOther(size_t index, std::vector<Shown>& shown) {
     Shown& one = shown[index];
-    const bool undecided = one.use == AxisUse::kNotKnown &&
-                           !one.contradictory.empty() && !one.norm &&
-                           !one.stored_first_or_last;
+    const bool pairs = one.inner > 0 && one.stream == 0;
+    const bool undecided =
+        one.use == AxisUse::kNotKnown &&
+        (!one.contradictory.empty() || (pairs && one.output_bias)) &&
+        !one.norm && !one.stored_first_or_last;
     const bool by_size = one.use == AxisUse::kKept && one.stored_dimension;
     if (!undecided && !by_size) return;
     const std::string& axis = in_.mesh->axes[index].name;

@@ -349,6 +349,72 @@ class CorpusTest(Case):
         self.assertGreater(compared, 5)
 
 
+    # What the authors of the rules use each axis for.
+    PURPOSES = {"tp": "kept", "mp": "kept", "fsdp": "gathered",
+                "dp": "gathered", "sp": "gathered", "ep": "experts"}
+
+    def uses(self, mesh, text, manifest):
+        """What each axis is for, and whether its name denies the specs."""
+        self.write("r.yaml", text)
+        got = run("explain", "--facts", "--no-project", "--mesh",
+                  ",".join(f"{axis}:2" for axis in mesh), "--rules", "r.yaml",
+                  "--manifest", manifest, "--format", "json",
+                  cwd=self.folder)
+        self.assertEqual(got.rc, 0, got.err)
+        return {one["axis"]: (one["weights"]["use"], "denial" in one)
+                for one in got.json()["axes"]}
+
+    def test_purposes_with_names_and_without(self):
+        draw = random.Random(8)
+        counts = {"shown": {}, "hidden": {}}
+        wrong = {"shown": set(), "hidden": set()}
+        for pair in corpus.some_pairs():
+            params = corpus.load(pair["manifest"])["params"]
+            sets = corpus.Rules(corpus.load(pair["ruleset"]), params)
+            if any(not param["shape"] for param in params):
+                continue
+            # In plans of transformers, `tp` shards experts as well.
+            used = {axis for index in {sets.first(param["name"])
+                                       for param in params} - {-1}
+                    for dim in sets.spec(index) for axis in dim}
+            if sets.hf and any(spec == ["tp"] for _, spec in sets.rules):
+                continue
+            mesh = sorted(used | {"dp", "fsdp", "ep", "sp"})
+            draw.shuffle(mesh)
+            random_names = {axis: "".join(draw.choices("bcghjkmnrvwz", k=6))
+                            for axis in mesh}
+            sets.rules = [
+                (match, [dim or None for dim in sets.spec(index)])
+                for index, (match, _) in enumerate(sets.rules)]
+            for kind, names in (("shown", {axis: axis for axis in mesh}),
+                                ("hidden", random_names)):
+                text = re.sub(
+                    r"(?m)^    spec: .*$",
+                    lambda line, names=names: re.sub(
+                        r'"(\w+)"', lambda axis: f'"{names[axis[1]]}"'
+                        if axis[1] in names else axis[0], line[0]),
+                    sets._text())
+                got = self.uses([names[axis] for axis in mesh], text,
+                                corpus.find(pair["manifest"]))
+                for axis in used:
+                    use, denied = got[names[axis]]
+                    result = ("right" if use == self.PURPOSES[axis] else
+                              "denied" if denied else
+                              "not known" if use == "not_known" else "wrong")
+                    counts[kind][result] = counts[kind].get(result, 0) + 1
+                    if result == "wrong":
+                        wrong[kind].add((pair["ruleset"], axis, use))
+        self.assertEqual(set(counts["shown"]) - {"denied"}, {"right"})
+        # Two rule sets shard the widths of heads and of feed-forward blocks over
+        # an axis of data, as those of tensor parallelism do.
+        for rules_file, axis, use in wrong["hidden"]:
+            self.assertIn(axis, ("dp", "sp"))
+            self.assertEqual(use, "kept")
+            self.assertRegex(rules_file, "2024-03-mi[sx]tral")
+        total = sum(counts["hidden"].values())
+        self.assertGreaterEqual(counts["hidden"]["right"], 0.7 * total)
+
+
 class BatchTest(Case):
     """The axes of the batch of a traced program."""
 
