@@ -2,7 +2,7 @@
 // exit codes. Only parser.cc uses CLI11.
 // Its files include headers of these directories: source, model, devices,
 // parse, stored, hlo, importers/rules, match, match/proof, program, families,
-// resolve, legalize, systems, schedule, step, facts, plan, plan/difference,
+// resolve, legalize, schedule, step, facts, systems, plan, plan/difference,
 // lint/analysis, lint/rules, lint, checkpoint, target, exec/machine,
 // exec/operations, eval, verify/cases, verify, verify/step, verify/program,
 // cost, suggest, search, audit, kv, verify/kv, picture, emit, emit/findings,

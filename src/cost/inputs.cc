@@ -1,10 +1,7 @@
 // Groups the parameters of a plan for the cost model. Parameters that have the
 // same type and sharding, and whose names differ only in numbers, form one
-// class. A class of weights also has an input and an output dimension. Whether
-// a weight is stored as [out, in] or as [in, out] follows from the last part of
-// its name (`weight` or `kernel`). The sizes take precedence: the input of a q,
-// k or v projection has the hidden size, and so has the output of an output
-// projection. For example:
+// class. A class of weights also has an input and an output dimension, by the
+// facts about the parameters. For example:
 //
 //   layers.0.q_proj.weight, layers.1.q_proj.weight, both [4096, 4096]
 //     -> one class of 2 tensors, output dimension 0, input dimension 1
@@ -35,7 +32,6 @@
 #include "plan/placement.h"
 #include "plan/plan_parameters.h"
 #include "resolve/resolve.h"
-#include "roles/layer_stacks.h"
 #include "roles/role.h"
 #include "source/list.h"
 #include "source/size.h"
@@ -46,33 +42,9 @@
 namespace shardc::cost {
 namespace {
 
-// Assigns the role of an up projection to `w2` of the first Qwen, whose down
-// projection is `c_proj`. In other models, `w2` is the down projection.
-void FindSecondUps(CostInputs& work, char separator) {
-  const std::string ending = {separator, 'w', '2'};
-  // Maps the path of each MLP to its first down projection, and to whether it
-  // has a second down projection.
-  std::unordered_map<std::string, std::pair<std::string, bool>> outs;
-  for (const ParamClass& param : work.params) {
-    const ParameterRole& role = param.role;
-    if (role.module_role != Role::kDown) continue;
-    const auto at =
-        outs.try_emplace(role.sibling_path, role.module_path, false).first;
-    if (at->second.first != role.module_path) at->second.second = true;
-  }
-  for (ParamClass& param : work.params) {
-    ParameterRole& role = param.role;
-    if (role.module_role == Role::kDown && role.module_path.ends_with(ending) &&
-        outs.at(role.sibling_path).second) {
-      role.module_role = role.role = Role::kUp;
-    }
-  }
-}
-
-// Finds the output and the input dimension of a projection by its name. The
-// input of a query projection, for example, has the hidden size. If only its
-// output dimension has this size, the two dimensions are swapped.
-void Orient(ParamClass& param, std::optional<int64_t> hidden) {
+// Sets the output and the input dimension of a weight that a step multiplies
+// with.
+void SetSides(ParamClass& param) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
                      role.leaf == Leaf::kZeroPoint;
@@ -87,7 +59,6 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
                         module_role == Role::kLatentUp || param.mixes ||
                         IsAdapter(module_role) || IsUnnamedMatrix(param);
   if (!param.type.shape || !projects || other) return;
-  const Shape& shape = *param.type.shape;
   const int rank = param.Rank();
   if (rank < 2) return;
   if (role.packed_blocks) {
@@ -103,12 +74,6 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
     // weight is stored as [in, out].
     param.out_dim = rank - 1;
     param.in_dim = rank - 2;
-  }
-  if (!hidden || (!takes && !GivesWidth(module_role))) return;
-  const int wanted = takes ? param.in_dim : param.out_dim;
-  const int there = wanted == param.in_dim ? param.out_dim : param.in_dim;
-  if (shape[AsIndex(wanted)] != *hidden && shape[AsIndex(there)] == *hidden) {
-    std::swap(param.in_dim, param.out_dim);
   }
 }
 
@@ -129,22 +94,35 @@ class ClassBuilder {
   std::vector<ParamClass> classes_;
 };
 
-void Finish(ParamClass& param, const facts::Group& group, std::string_view name,
-            const TensorType& type, const Spec& spec, char separator,
-            const step::RoleUse* use, const DescribedRoles& family) {
+void Finish(ParamClass& param, const facts::ParameterTable& table, size_t index,
+            std::string_view name, const TensorType& type, const Spec& spec,
+            char separator, const step::RoleUse* use,
+            const DescribedRoles& family) {
+  const facts::Group& group = table.Of(index);
   param.name = group.name;
   param.type = type;
   param.spec = spec;
   if (type.shape) {
     param.spec.resize(type.shape->size());
+    param.scanned = table.ScannedDims(table.group_of[index]);
     param.facts = family.Find(name, *type.shape);
     param.weight = param.facts != nullptr
                        ? param.facts
                        : family.FindUnquantised(name, separator);
   }
   // Roles by weak evidence are used too, because a missing matmul is a larger
-  // error than a wrong role.
+  // error than a wrong role. A word of no published model next to the words
+  // that give the role may make the parameter another one than they say.
   param.role = group.role();
+  param.mixes = group.mixes;
+  param.strange = group.strange;
+  if (group.strange) {
+    ParameterRole unknown;
+    unknown.sibling_path = std::move(param.role.sibling_path);
+    unknown.module_path = std::move(param.role.module_path);
+    unknown.block_path = std::move(param.role.block_path);
+    param.role = std::move(unknown);
+  }
   param.described = group.evidence == facts::Evidence::kSection;
   if (group.skipped) param.stream = Stream::kNone;
   if (use != nullptr && !use->skipped) {
@@ -170,68 +148,28 @@ void TakeSlice(const StackSlice& slice, ParamClass& param) {
   param.spec.erase(param.spec.begin() + slice.dim, param.spec.begin() + end);
   shape.insert(shape.begin(), slice.layers);
   param.spec.insert(param.spec.begin(), std::move(axes));
+  std::vector<int> scanned = {0};
+  for (const int dim : param.scanned) {
+    if (dim < slice.dim) scanned.push_back(dim + 1);
+    if (dim >= end) scanned.push_back(dim + 1 - (three ? 3 : 1));
+  }
+  param.scanned = std::move(scanned);
 }
 
-// Moves the dimension of scanned layers to the front, if the dimension is
-// known. The cost model expects dimensions that count matrices, such as layers
-// and experts, before the dimensions of a matrix. Returns the number of leading
-// dimensions of each parameter that count layers.
-std::vector<int> MoveStacksFirst(CostInputs& work, char separator) {
-  std::vector<int> layer_dims(work.params.size(), 0);
-  std::vector<StackCandidate> candidates;
-  bool stacked = false;
-  for (const ParamClass& param : work.params) {
-    candidates.push_back(
-        {.name = param.name,
-         .shape = param.type.shape ? &*param.type.shape : nullptr});
-    stacked = stacked || (param.type.shape && param.type.shape->size() > 2);
-  }
-  if (!stacked) return layer_dims;
-  const LayerStacks stacks = FindLayerStacks(
-      candidates, separator,
-      work.model ? work.model->layers : std::optional<int64_t>());
-  for (size_t i = 0; i < work.params.size(); ++i) {
-    ParamClass& param = work.params[i];
-    const std::vector<ScannedDim>& scanned = stacks.dims[i];
-    const bool known = std::none_of(
-        scanned.begin(), scanned.end(), [&](const ScannedDim& one) {
-          return stacks.stacks[one.stack].confidence ==
-                 StackConfidence::kUndecided;
-        });
-    if (scanned.empty() || !known) continue;
-    const auto count = static_cast<int>(scanned.size());
-    const int last = scanned.back().dim;
-    if (count == 1 || last == count - 1) layer_dims[i] = count;
-    if (count > 1 || last == 0) continue;
-    const auto to_front = [&](auto& dims) {
-      std::rotate(dims.begin(), dims.begin() + last, dims.begin() + last + 1);
-    };
-    to_front(*param.type.shape);
-    to_front(param.spec);
-  }
-  return layer_dims;
-}
-
-// Removes the role of a head from square matrices that only have a head's name,
-// such as RoBERTa's `lm_head.dense`. A square matrix is a head only if the
-// vocabulary is as large as the hidden size. The vocabulary is read from the
-// embedding or else from the configuration: XLM-RoBERTa stores its embedding
-// only under the head's name.
-void KeepHeadsOnly(CostInputs& work) {
-  const ParamClass* const table = work.Find(Role::kEmbedding);
-  if (table != nullptr && table->type.shape->size() != 2) return;
-  std::optional<int64_t> known;
-  if (work.model) known = work.model->vocab;
-  if (table != nullptr) known = table->SizeAt(0);
-  if (!known) return;
-  const int64_t vocabulary = *known;
-  for (ParamClass& param : work.params) {
-    if (param.role.module_role != Role::kHead || !param.IsWeight()) continue;
-    const int64_t out = param.SizeAt(param.out_dim);
-    if (out == param.SizeAt(param.in_dim) && out != vocabulary) {
-      param.role.module_role = param.role.role = Role::kOther;
-    }
-  }
+// Moves the dimension of scanned layers to the front, if there is one. The cost
+// model expects dimensions that count matrices, such as layers and experts,
+// before the dimensions of a matrix.
+void MoveStackFirst(ParamClass& param) {
+  const auto count = static_cast<int>(param.scanned.size());
+  if (count == 0) return;
+  const int last = param.scanned.back();
+  if (count == 1 || last == count - 1) param.layer_dims = count;
+  if (count > 1 || last == 0) return;
+  const auto to_front = [&](auto& dims) {
+    std::rotate(dims.begin(), dims.begin() + last, dims.begin() + last + 1);
+  };
+  to_front(*param.type.shape);
+  to_front(param.spec);
 }
 
 // Marks fused matrices whose parts are interleaved, as those of GPT-NeoX are.
@@ -249,52 +187,13 @@ void FindInterleaved(CostInputs& work, char separator) {
   }
 }
 
-// Gives parameters the roles that the description of their family shows, where
-// their names show none or others.
-void UseFamily(CostInputs& work) {
-  for (ParamClass& param : work.params) {
-    ParameterRole& role = param.role;
-    if (param.facts == nullptr || param.described) continue;
-    const Role named = role.role == role.module_role ? role.role : Role::kOther;
-    if (named == Role::kOther && role.role != Role::kOther &&
-        role.role != Role::kVector) {
-      continue;
-    }
-    const Role shown = work.family->RoleOf(*param.facts, named);
-    const bool vector = shown == Role::kNorm || shown == Role::kBias;
-    if (shown == named || (vector && !param.strange)) continue;
-    param.strange = false;
-    if (shown == Role::kBias) {
-      role.role = shown;
-      role.leaf = Leaf::kBias;
-      continue;
-    }
-    role.role = role.module_role = shown;
-    role.confidence = Confidence::kSure;
-    role.attention = IsAttention(shown);
-    role.expert = role.expert || (!IsNorm(shown) && param.Rank() > 2);
-    role.shared_expert = work.family->IsShared(*param.facts);
-  }
-}
-
-void OrientAll(CostInputs& work, char separator) {
-  SetAsideStrangeNames(work, separator);
-  UseFamily(work);
-  const std::vector<int> layer_dims = MoveStacksFirst(work, separator);
-  FindSecondUps(work, separator);
-  FindGates(work);
-  FindExperts(work);
-  FindSharedExperts(work, separator);
-  FindMatrixDims(work, layer_dims);
-  const auto width = work.Hidden();
-  FindMixers(work, separator);
-  for (ParamClass& param : work.params) Orient(param, width);
-  FindOrientation(work, separator);
-  FindNorms(work, separator, layer_dims);
-  FindPacking(work, width);
+void FindSides(CostInputs& work, char separator) {
+  for (ParamClass& param : work.params) MoveStackFirst(param);
+  FindMatrixDims(work);
+  for (ParamClass& param : work.params) SetSides(param);
+  FindPacking(work, work.Hidden());
   FindInterleaved(work, separator);
   SetStreams(work, separator);
-  KeepHeadsOnly(work);
   FindSharedBlocks(work, separator);
   std::erase_if(work.hidden, [&](const std::string& axis) {
     return work.mesh.SizeOf(axis) == 1 || IsAmong(axis, work.Batch()) ||
@@ -302,7 +201,7 @@ void OrientAll(CostInputs& work, char separator) {
   });
   const auto hidden = work.Hidden();
   if (!hidden || *hidden % work.Parts(work.hidden) != 0) work.hidden.clear();
-  work.not_known = UnknownRoles(work, layer_dims);
+  work.not_known = UnknownRoles(work);
   if (auto experts = UnfoundExperts(work)) {
     work.not_known.push_back(std::move(*experts));
   }
@@ -653,7 +552,7 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator,
     bool fresh = false;
     ParamClass& one = folder.At(key, fresh);
     if (fresh) {
-      Finish(one, group, plan.names[i], plan.types[layout.type],
+      Finish(one, *work.parameters, i, plan.names[i], plan.types[layout.type],
              LayoutIn(layout, work.mode).spec, separator,
              uses == nullptr || uses->empty() ? nullptr : &(*uses)[i],
              *work.family);
@@ -803,7 +702,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   const std::vector<std::string>& notes = compiled.manifest.notes;
   out.before_quantisation = IsAmong(kBeforeQuantisation, notes);
   Refine(compiled.step_mesh, out);
-  OrientAll(out, separator);
+  FindSides(out, separator);
   FreezeBesideAdapters(out);
   AddNextTokenLayers(out);
   for (const std::string& note : notes) {
@@ -826,7 +725,7 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
   for (ParamClass& param : out.params) {
     param.spec = RefinedSpec(out.mesh, param.spec);
   }
-  OrientAll(out, separator);
+  FindSides(out, separator);
   ShareBlocksAs(whole, out);
   return out;
 }
@@ -878,8 +777,8 @@ CostInputs MakeCostInputs(const ReadPlan& plan,
     bool fresh = false;
     ParamClass& one = folder.At(group.name + Key(param.type, spec), fresh);
     if (fresh) {
-      Finish(one, group, param.name, param.type, spec, separator, nullptr,
-             *out.family);
+      Finish(one, *out.parameters, i, param.name, param.type, spec, separator,
+             nullptr, *out.family);
       one.by_part = !param.parts.empty();
     }
     ++one.count;
@@ -921,7 +820,7 @@ CostInputs MakeCostInputs(const ReadPlan& plan,
   }
   NoteIdleAxes(plan.stages ? plan.stages->axis : "", out);
   DropUnevenHeadsOfFile(out);
-  OrientAll(out, separator);
+  FindSides(out, separator);
   NoteExpertAxes(out);
   FreezeBesideAdapters(out);
   AddNextTokenLayers(out);

@@ -74,6 +74,11 @@ struct ParamClass {
   // without such a rule. `placed` has the number of tensors at each coordinate.
   std::string placed_along;
   std::map<int64_t, int64_t> placed;
+  // The dimensions that count scanned layers, as the parameter is stored or, if
+  // it is a slice of a stack, with the slice's layers first.
+  std::vector<int> scanned = {};
+  // The number of leading dimensions that count layers.
+  int layer_dims = 0;
   // The output and input dimension of a weight; -1 for other parameters.
   int out_dim = -1, in_dim = -1;
   // The heads of a query or output projection that is stored with a dimension
@@ -95,7 +100,7 @@ struct ParamClass {
   const program::ParamFacts* facts = nullptr;
   const program::ParamFacts* weight = nullptr;
   // Whether the name has a word of no published model, so that its other words
-  // are no evidence of a role (SetAsideStrangeNames()).
+  // are no evidence of a role (facts/strange_names.h).
   bool strange = false;
   // True if the parameter is a projection into or out of a mixer. A mixer is a
   // state-space block, or linear attention whose projections have names such as
@@ -346,14 +351,8 @@ CostInputs MakeCostInputs(const ReadPlan& plan,
 // fused gate and up projections with a dimension of size 2, and weights that
 // hold all experts in one matrix. The number of elements stays the same, in
 // total and on a device. If only the sizes of a weight show that it belongs to
-// experts, and not its name, ParameterRole::expert is set. `layer_dims` has the
-// number of leading dimensions of each parameter that count layers.
-void FindMatrixDims(CostInputs& work, const std::vector<int>& layer_dims);
-
-// Sets ParamClass::mixes, and the roles of projections out of mixers. Some
-// models call their attention `mixer`; its projections get the roles of
-// attention.
-void FindMixers(CostInputs& work, char separator);
+// experts, and not its name, ParameterRole::expert is set.
+void FindMatrixDims(CostInputs& work);
 
 // Sets ParamClass::packing, the number of weights in one stored number, for
 // each quantised matrix. The output and input dimensions of the matrices must
@@ -367,29 +366,6 @@ void FindSharedBlocks(CostInputs& work, char separator);
 // of `whole`. All layers that share a block are assumed to be in the stage that
 // has the block's tensors, because the checkpoint has these tensors only once.
 void ShareBlocksAs(const CostInputs& whole, CostInputs& chosen);
-
-// Gives the role of a gate to a parameter named `gate` that has the shape of
-// the up projection next to it. Without such a neighbour, it is a router.
-void FindGates(CostInputs& work);
-
-// Marks the numbered feed-forward blocks of a layer as experts if no word of
-// any name is one for experts, and if there are as many blocks as experts. Must
-// be called after FindGates().
-void FindExperts(CostInputs& work);
-
-// Marks feed-forward blocks next to the container of routed experts as shared
-// experts, whatever their name is.
-void FindSharedExperts(CostInputs& work, char separator);
-
-// Finds the norms among vectors of the model's width in layers: no module of a
-// matrix has them. `layer_dims` has the number of dimensions that count layers
-// of each parameter.
-void FindNorms(CostInputs& work, char separator,
-               std::span<const int> layer_dims);
-
-// Finds the orientation of weights whose last part of the name is unknown, from
-// other weights with the same last part whose sizes show it.
-void FindOrientation(CostInputs& work, char separator);
 
 // Returns the missing fact if the configuration states experts, the names and
 // sizes show none, and a layer has several feed-forward blocks. These are then

@@ -77,13 +77,7 @@ class MatrixFinder {
     } else if (IsHeads(role) && !param.role.expert && stored > 2) {
       JoinHeads(param, layers);
     } else if (IsFeedForward(role) && !param.role.expert && stored == 3) {
-      const bool counts = SizeOf(param, layers) == experts_ && experts_ > 1 &&
-                          !param.role.shared_expert;
-      if (counts) {
-        param.role.expert = true;
-      } else {
-        JoinHalves(param, layers);
-      }
+      JoinHalves(param, layers);
     } else if (IsFeedForward(role) && param.role.expert && stored == 2) {
       SplitExperts(param, layers);
     }
@@ -254,7 +248,7 @@ class MatrixFinder {
 
 }  // namespace
 
-void FindMatrixDims(CostInputs& work, const std::vector<int>& layer_dims) {
+void FindMatrixDims(CostInputs& work) {
   // A checkpoint may have dimensions of size 0. If the hidden size is 0,
   // nothing is changed, because JoinHeads divides by the hidden size.
   const auto hidden = work.Hidden();
@@ -266,13 +260,11 @@ void FindMatrixDims(CostInputs& work, const std::vector<int>& layer_dims) {
            param.role.leaf != Leaf::kBias && param.role.leaf != Leaf::kScale &&
            param.role.leaf != Leaf::kZeroPoint;
   };
-  for (size_t i = 0; i < work.params.size(); ++i) {
-    if (applies(work.params[i])) {
-      finder.LookForHeads(work.params[i], layer_dims[i]);
-    }
+  for (const ParamClass& param : work.params) {
+    if (applies(param)) finder.LookForHeads(param, param.layer_dims);
   }
-  for (size_t i = 0; i < work.params.size(); ++i) {
-    if (applies(work.params[i])) finder.Find(work.params[i], layer_dims[i]);
+  for (ParamClass& param : work.params) {
+    if (applies(param)) finder.Find(param, param.layer_dims);
   }
 }
 
@@ -356,132 +348,6 @@ std::optional<double> CostInputs::LayersWithAttention() const {
 double CostInputs::LayersWithWindow() const {
   if (windowed_layers) return *windowed_layers;
   return model ? Real(model->windowed_layers.value_or(0)) : 0;
-}
-
-// Recognises mixers: the state-space blocks and linear attention that some
-// models have in place of attention. Some models call their attention `mixer`
-// too. A mixer is therefore recognised by the names of its projections. For
-// example:
-//
-//   layers.*.mixer.in_proj, layers.*.mixer.out_proj   ->  a state-space mixer
-//   h.*.mixer.Wqkv, h.*.mixer.out_proj                ->  attention (Phi-2)
-
-namespace {
-
-// The module names of projections into a state-space mixer, and of projections
-// into linear attention to which Classify gives no role.
-constexpr std::array<std::string_view, 8> kMixerInputs = {
-    "in_proj",    "x_proj",    "dt_proj",   "in_proj_qkvz",
-    "in_proj_ba", "in_proj_z", "in_proj_b", "in_proj_a"};
-
-// Returns the path of a weight's parent module: `h.*.mixer` for
-// `h.*.mixer.Wqkv.weight`.
-std::string_view ParentPath(const ParameterRole& role, char separator) {
-  const std::string_view path = role.module_path;
-  const size_t end = path.rfind(separator);
-  return end == path.npos ? std::string_view() : path.substr(0, end);
-}
-
-// The number of weights of each module with a projection of queries, keys,
-// values or a latent that is not one of them. Such a module is attention,
-// whatever its name. For example, the first checkpoints of Phi-2 have
-// `h.*.mixer.Wqkv` and `h.*.mixer.out_proj`, and so have models of the library
-// flash-attn.
-using Attentions = std::map<std::string, int, std::less<>>;
-
-bool IsMixerInput(const ParamClass& param, char separator) {
-  const std::vector<std::string_view> parts = SplitName(param.name, separator);
-  return parts.size() >= 2 && IsWeight(param.role) &&
-         IsAmong(parts[parts.size() - 2], kMixerInputs);
-}
-
-bool ReadsHeads(const ParamClass& param) {
-  const Role role = param.role.module_role;
-  return role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
-         role == Role::kFusedQkv || role == Role::kFusedKeyValue ||
-         role == Role::kLatentDown || role == Role::kLatentUp;
-}
-
-Attentions FindAttentions(const CostInputs& work, char separator) {
-  Attentions out;
-  for (const ParamClass& param : work.params) {
-    if (ReadsHeads(param) && IsWeight(param.role)) {
-      out.emplace(ParentPath(param.role, separator), 0);
-    }
-  }
-  for (const ParamClass& param : work.params) {
-    if (ReadsHeads(param) || !IsWeight(param.role)) continue;
-    const auto at = out.find(ParentPath(param.role, separator));
-    if (at != out.end() && param.type.shape && param.Rank() > 1) ++at->second;
-  }
-  return out;
-}
-
-// Returns the paths of modules that are attention in some layers and a
-// state-space mixer in others, as in Nemotron-H: `layers.*.mixer` has both
-// `q_proj` and `in_proj`.
-std::set<std::string, std::less<>> FindHybrids(const CostInputs& work,
-                                               char separator,
-                                               const Attentions& attention) {
-  std::set<std::string, std::less<>> out;
-  for (const ParamClass& param : work.params) {
-    const std::string_view path = ParentPath(param.role, separator);
-    if (IsMixerInput(param, separator) && attention.contains(path)) {
-      out.emplace(path);
-    }
-  }
-  return out;
-}
-
-// Recognises a projection into or out of a mixer, and sets ParamClass::mixes. A
-// projection out of a mixer, such as `layers.*.mamba.out_proj.weight`, gets the
-// role of an output projection. If the mixer is attention (its path is in
-// `attention`), its projections get the roles of attention, and `mixes` is
-// false.
-void FindMixer(ParamClass& param, char separator, const Attentions& attention,
-               const std::set<std::string, std::less<>>& hybrids) {
-  ParameterRole& role = param.role;
-  if (!IsWeight(role)) return;
-  const std::vector<std::string_view> parts = SplitName(param.name, separator);
-  if (parts.size() < 2) return;
-  const std::string_view module = parts[parts.size() - 2];
-  const bool inside = std::any_of(parts.begin(), parts.end(), NamesMixer);
-  const auto block = attention.find(ParentPath(role, separator));
-  const bool hybrid = hybrids.contains(ParentPath(role, separator));
-  const bool attends = block != attention.end() && !hybrid;
-  if (hybrid && (ReadsHeads(param) ||
-                 (role.module_role == Role::kOutput && module != "out_proj"))) {
-    role.attention = true;
-    return;
-  }
-  if (attends && !role.attention && !param.described) {
-    // The only other weight next to queries, keys and values computes the
-    // output of attention, also where its word alone would be that of another
-    // block.
-    const bool output = block->second == 1 && !ReadsHeads(param) &&
-                        param.type.shape && param.Rank() > 1;
-    role.attention = output || ReadsHeads(param);
-    if (output) role.role = role.module_role = Role::kOutput;
-    if (output) return;
-  }
-  if (role.module_role != Role::kOther) return;
-  const bool out = module == "out_proj" && inside;
-  param.mixes = !attends && (out || IsMixerInput(param, separator));
-  if (!out) return;
-  role.module_role = Role::kOutput;
-  if (!attends) return;
-  role.role = Role::kOutput;
-  role.attention = true;
-}
-
-}  // namespace
-
-void FindMixers(CostInputs& work, char separator) {
-  const Attentions attention = FindAttentions(work, separator);
-  const auto hybrids = FindHybrids(work, separator, attention);
-  for (ParamClass& param : work.params) {
-    FindMixer(param, separator, attention, hybrids);
-  }
 }
 
 // Finds how many weights are packed into one stored number of a quantised
@@ -633,208 +499,12 @@ void ShareBlocksAs(const CostInputs& whole, CostInputs& chosen) {
   }
 }
 
-// Finds gates, experts and norms, and the orientation of weights, by their
-// neighbours. The word `gate` names a router
-// in most models with experts, and a projection in others. An expert is a
-// feed-forward block below a number that is not the number of the layer. Unlike
-// the number of a layer, it has nothing but feed-forward matrices below it. For
-// example, with 8 experts in the configuration:
-//
-//   mlp.gate [14336, 4096], mlp.up [14336, 4096]     ->  a gate
-//   mlp.gate [8, 4096], no up projection of 8 rows   ->  a router
-//   layers.*.moe.ffns.*.up_proj, 8 for each router   ->  experts
-//   block.*.layer.*.mlp.up_proj, next to attention   ->  no experts
-//   layers.*.moe.all.up_proj, next to moe.ffns       ->  a shared expert
-//   layers.*.scaler.w [4096], no matrix in scaler    ->  a norm
-//   q.w [4096, 4096], down.w [4096, 14336]           ->  both are [out, in]
-
-namespace {
-
-bool IsRouter(const ParamClass& param) {
-  return param.role.module_role == Role::kRouter && !param.role.shared_expert &&
-         param.role.leaf != Leaf::kBias && param.type.shape &&
-         param.type.shape->size() == 2;
-}
-
-bool IsExpert(const ParamClass& param) { return param.role.expert; }
-
-// Returns the name up to its last number, if this is the second number or a
-// later one: `layers.*.moe.ffns.*`. Returns an empty text otherwise.
-std::string_view NumberedBlock(std::string_view name) {
-  const size_t last = name.rfind('*');
-  if (last == name.npos || last + 1 == name.size() || name.find('*') == last) {
-    return {};
-  }
-  return name.substr(0, last + 1);
-}
-
-// Returns the path without its last `count` parts; empty if it has no more.
-std::string_view Above(std::string_view path, char separator, int count) {
-  for (; count > 0; --count) {
-    const size_t end = path.rfind(separator);
-    path = end == path.npos ? std::string_view() : path.substr(0, end);
-  }
-  return path;
-}
-
-// Returns the path of the module that holds the block of a projection:
-// `layers.*.mlp` for `layers.*.mlp.shared.up_proj.weight`.
-std::string_view AboveBlock(const ParamClass& param, char separator) {
-  const std::string_view path = param.role.sibling_path;
-  return Above(path.substr(0, path.find('?')), separator, 2);
-}
-
-// The parameters below the second number of a name.
-struct Blocks {
-  int64_t count = 0;  // the number of blocks
-  bool only_mlp = true;
-  std::map<std::string_view, int64_t> downs;  // by name
-};
-
-}  // namespace
-
-void FindGates(CostInputs& work) {
-  std::set<std::pair<std::string_view, Shape>> ups;
-  for (const ParamClass& param : work.params) {
-    if (param.role.module_role == Role::kUp && param.type.shape) {
-      ups.emplace(param.role.sibling_path, *param.type.shape);
-    }
-  }
-  for (ParamClass& param : work.params) {
-    ParameterRole& role = param.role;
-    if (role.module_role != Role::kRouter || param.described ||
-        !param.type.shape ||
-        !ups.contains({role.sibling_path, *param.type.shape})) {
-      continue;
-    }
-    if (role.role == Role::kRouter) role.role = Role::kGate;
-    role.module_role = Role::kGate;
-  }
-}
-
-void FindExperts(CostInputs& work) {
-  if (std::any_of(work.params.begin(), work.params.end(), IsExpert)) return;
-  int64_t experts = work.model ? work.model->experts.value_or(0) : 0;
-  int64_t routers = 0;
-  std::map<std::string_view, Blocks> found;
-  for (const ParamClass& param : work.params) {
-    if (IsRouter(param)) {
-      routers += param.count;
-      const Shape& shape = *param.type.shape;
-      if (experts == 0) experts = std::min(shape[0], shape[1]);
-    }
-    const std::string_view path = NumberedBlock(param.name);
-    if (path.empty()) continue;
-    Blocks& blocks = found[path];
-    const Role role = param.role.module_role;
-    blocks.only_mlp = blocks.only_mlp && IsMlp(role) && !param.described &&
-                      !param.role.shared_expert;
-    if (role == Role::kDown) {
-      int64_t& downs = blocks.downs[param.name];
-      downs += param.count;
-      blocks.count = std::max(blocks.count, downs);
-    }
-  }
-  if (experts < 2 || routers == 0) return;
-  for (const auto& [path, blocks] : found) {
-    if (!blocks.only_mlp || CheckedMul(experts, routers) != blocks.count) {
-      continue;
-    }
-    for (ParamClass& param : work.params) {
-      if (NumberedBlock(param.name) != path) continue;
-      param.role.expert = param.role.counted_expert = true;
-    }
-  }
-}
-
-void FindSharedExperts(CostInputs& work, char separator) {
-  // The modules that hold a container of experts.
-  std::set<std::string_view> above;
-  for (const ParamClass& param : work.params) {
-    if (!param.role.expert) continue;
-    const std::string_view numbered = NumberedBlock(param.name);
-    const bool counted = param.role.counted_expert && !numbered.empty();
-    const std::string_view path =
-        counted ? Above(numbered, separator, 2) : AboveBlock(param, separator);
-    if (!path.empty() && !path.ends_with('*')) above.insert(path);
-  }
-  for (ParamClass& param : work.params) {
-    ParameterRole& role = param.role;
-    if (role.expert || param.described || !IsMlp(role.module_role)) continue;
-    role.shared_expert |= above.contains(AboveBlock(param, separator));
-  }
-}
-
-void FindNorms(CostInputs& work, char separator,
-               std::span<const int> layer_dims) {
-  const auto width = work.Hidden();
-  if (!width) return;
-  std::set<std::string_view> of_matrices;
-  for (size_t i = 0; i < work.params.size(); ++i) {
-    const ParamClass& param = work.params[i];
-    if (param.type.shape && std::ssize(*param.type.shape) > layer_dims[i] + 1) {
-      of_matrices.insert(Above(param.name, separator, 1));
-    }
-  }
-  for (size_t i = 0; i < work.params.size(); ++i) {
-    ParamClass& param = work.params[i];
-    const bool layered =
-        layer_dims[i] > 0 || param.name.find('*') != std::string::npos;
-    if (param.role.module_role != Role::kOther || param.described || !layered ||
-        param.role.leaf == Leaf::kBias || !param.type.shape ||
-        std::ssize(*param.type.shape) != layer_dims[i] + 1 ||
-        param.type.shape->back() != *width ||
-        of_matrices.contains(Above(param.name, separator, 1))) {
-      continue;
-    }
-    param.role.module_role = param.role.role = Role::kNorm;
-  }
-}
-
-void FindOrientation(CostInputs& work, char separator) {
-  const auto width = work.Hidden();
-  const auto leaf = [&](const ParamClass& param) {
-    const std::string_view name = param.name;
-    const size_t at = name.rfind(separator);
-    return at == name.npos ? name : name.substr(at + 1);
-  };
-  // Square matrices have the orientation of the others with their last part,
-  // also where the last part's name shows another one.
-  const auto square = [&](const ParamClass& param) {
-    return width && param.SizeAt(param.in_dim) == *width &&
-           param.SizeAt(param.out_dim) == *width;
-  };
-  const auto open = [&](const ParamClass& param) {
-    return param.IsWeight() && !param.role.packed_blocks &&
-           (!param.role.in_first || square(param));
-  };
-  // Whether weights with this last part are stored as [in, out].
-  std::map<std::string_view, std::set<bool>> shown;
-  for (const ParamClass& param : work.params) {
-    const Role role = param.role.module_role;
-    if (!param.IsWeight() || param.role.packed_blocks || !width ||
-        (!TakesWidth(role) && !GivesWidth(role)) ||
-        (param.SizeAt(param.in_dim) == *width) ==
-            (param.SizeAt(param.out_dim) == *width)) {
-      continue;
-    }
-    shown[leaf(param)].insert(param.in_dim < param.out_dim);
-  }
-  for (ParamClass& param : work.params) {
-    if (!open(param)) continue;
-    const auto at = shown.find(leaf(param));
-    if (at == shown.end() || at->second.size() != 1) continue;
-    param.role.in_first = *at->second.begin();
-    if ((param.in_dim < param.out_dim) != *param.role.in_first) {
-      std::swap(param.in_dim, param.out_dim);
-    }
-  }
-}
-
 std::optional<NotKnown> UnfoundExperts(const CostInputs& work) {
   if (!work.model || work.model->experts.value_or(0) < 2 ||
       !work.model->layers ||
-      std::any_of(work.params.begin(), work.params.end(), IsExpert)) {
+      std::ranges::any_of(work.params, [](const ParamClass& param) {
+        return param.role.expert;
+      })) {
     return std::nullopt;
   }
   NotKnown out{.what = "which feed-forward blocks are experts",

@@ -93,10 +93,10 @@ bool IsKnown(const CostInputs& work, const ParamClass& param) {
 
 // Returns the number of dimensions of more than one element, without those that
 // count layers.
-int DimsOf(const ParamClass& param, int layer_dims) {
+int DimsOf(const ParamClass& param) {
   const Shape& shape = *param.type.shape;
   const auto first =
-      shape.begin() + std::min<ptrdiff_t>(layer_dims, std::ssize(shape));
+      shape.begin() + std::min<ptrdiff_t>(param.layer_dims, std::ssize(shape));
   return static_cast<int>(
       std::count_if(first, shape.end(), [](int64_t size) { return size > 1; }));
 }
@@ -132,84 +132,16 @@ class Collected {
   std::set<std::string, std::less<>> seen_;
 };
 
-// The parts of a name, divided where the layers begin.
-struct DividedName {
-  std::vector<std::string_view> around;  // those before the number of a layer
-  std::vector<std::string_view> own;     // those that say what a parameter is
-};
-
-// Divides a name before its first number. If the name has none, the parameter's
-// own parts are its last two or, in a stack of layers, those after the word for
-// layers or else the last three.
-DividedName Divide(const ParamClass& param, char separator) {
-  DividedName out;
-  out.around = SplitName(param.name, separator);
-  const auto first = out.around.begin(), end = out.around.end();
-  auto at = std::find_if(first, end, [](std::string_view part) {
-    return part.find('*') != part.npos;
-  });
-  if (at != end) {
-    // A word with the number: `layers_*`.
-    ++at;
-  } else {
-    at = std::find_if(first, end, IsLayerWord);
-    const ptrdiff_t last = param.type.shape->size() > 2 ? 3 : 2;
-    at = at != end ? at + 1 : end - std::min(last, end - first);
-  }
-  out.own.assign(at, end);
-  out.around.erase(at, end);
-  return out;
-}
-
-bool IsStrange(const std::vector<std::string_view>& parts) {
-  for (size_t i = 0; i < parts.size(); ++i) {
-    // The name that PEFT gives an adapter is free: `lora_A.default.weight`.
-    const bool free = i > 0 && IsAdapter(RoleBelow(parts[i - 1]));
-    if (!free && !IsPublishedWord(parts[i])) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
-void SetAsideStrangeNames(CostInputs& work, char separator) {
-  // The modules that hold layers. Where there is one, its words do not matter.
-  std::set<std::vector<std::string_view>> holders;
-  std::vector<DividedName> names;
-  for (ParamClass& param : work.params) {
-    names.emplace_back();
-    if (!param.type.shape || DimsOf(param, 0) < 1) continue;
-    names.back() = Divide(param, separator);
-    if (param.name.find('*') != param.name.npos) {
-      holders.insert(names.back().around);
-    }
-  }
-  const bool one_holder = holders.size() < 2;
-  for (size_t i = 0; i < names.size(); ++i) {
-    ParamClass& param = work.params[i];
-    const bool strange = IsStrange(names[i].own) ||
-                         (!one_holder && holders.contains(names[i].around) &&
-                          IsStrange(names[i].around));
-    if (param.described || !strange) continue;
-    param.strange = true;
-    ParameterRole unknown;
-    unknown.sibling_path = std::move(param.role.sibling_path);
-    unknown.module_path = std::move(param.role.module_path);
-    unknown.block_path = std::move(param.role.block_path);
-    param.role = std::move(unknown);
-  }
-}
-
-std::vector<NotKnown> UnknownRoles(const CostInputs& work,
-                                   std::span<const int> layer_dims) {
+std::vector<NotKnown> UnknownRoles(const CostInputs& work) {
   const auto hidden = work.Hidden();
   Collected matrices, vectors, strange_vectors;
   bool has_norm = false;
-  for (size_t i = 0; i < work.params.size(); ++i) {
-    const ParamClass& param = work.params[i];
+  for (const ParamClass& param : work.params) {
     has_norm = has_norm || param.role.module_role == Role::kNorm;
     if (!param.type.shape || IsKnown(work, param)) continue;
-    const int dims = DimsOf(param, layer_dims[i]);
+    const int dims = DimsOf(param);
     if (dims > 1) {
       matrices.Add(param);
     } else if (dims == 1 && hidden && param.type.shape->back() == *hidden &&

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "cost/inputs.h"
@@ -14,18 +13,7 @@
 namespace shardc::cost {
 
 // Returns the facts that are missing; empty if all roles are known.
-// `layer_dims` has, for each parameter, the number of its leading dimensions
-// that count layers.
-std::vector<NotKnown> UnknownRoles(const CostInputs& work,
-                                   std::span<const int> layer_dims);
-
-// Takes the role from each matrix whose name has a word of no published model
-// (IsPublishedWord()) next to the words that give the role, unless a section
-// describes it, and sets ParamClass::strange. One such word may make the
-// parameter another one than its other words say: `q_proj.drosk` may be a scale
-// of quantised weights, and `mlp.drosk.up_proj` an expert that all tokens
-// share.
-void SetAsideStrangeNames(CostInputs& work, char separator);
+std::vector<NotKnown> UnknownRoles(const CostInputs& work);
 
 // Returns the missing fact if a matrix of unknown role may be an adapter of
 // LoRA, in training: next to adapters that are known, and where two such

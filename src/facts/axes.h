@@ -114,7 +114,7 @@ const AxisName* FindAxisName(std::string_view name);
 
 // A parameter group as evidence of what axes are for.
 struct ShardedGroup {
-  std::string block;  // a text that the projections of a block share
+  std::string block = {};  // a text that the projections of a block share
   Role role = Role::kOther;
   // Whether the group has projections of the model, and not of an adapter, a
   // quantised weight's scale, a router or an unknown module.

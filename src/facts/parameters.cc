@@ -17,7 +17,9 @@
 
 #include "facts/family_words.h"
 #include "facts/name_groups.h"
+#include "facts/neighbours.h"
 #include "facts/siblings.h"
+#include "facts/strange_names.h"
 #include "model/name.h"
 #include "roles/orientation.h"
 #include "source/list.h"
@@ -35,6 +37,9 @@ class Finder {
     FindRoles();
     FindDownProjections();
     UseSection();
+    FindStrangeNames();
+    UseFamily();
+    UseNeighbours();
     OrientGroups();
     return std::move(out_);
   }
@@ -96,12 +101,12 @@ class Finder {
   }
 
   void FindStacks() {
-    std::vector<StackCandidate> candidates;
+    std::vector<NamedGroup> groups;
     for (const Group& group : out_.groups) {
-      candidates.push_back({.name = group.name, .shape = ShapeOf(group)});
+      groups.push_back({.name = group.name, .shape = ShapeOf(group)});
     }
-    out_.stacks = FindLayerStacks(
-        candidates, in_.separator,
+    out_.stacks = facts::FindStacks(
+        groups, in_.separator,
         in_.config == nullptr ? std::optional<int64_t>() : in_.config->layers);
   }
 
@@ -282,6 +287,117 @@ class Finder {
     return name.substr(0, std::min(name.find('*'), name.size()));
   }
 
+  void FindStrangeNames() {
+    std::vector<NamedShape> names;
+    names.reserve(out_.groups.size());
+    for (const Group& group : out_.groups) {
+      names.push_back({group.name, ShapeOf(group)});
+    }
+    const std::vector<bool> strange = StrangeNames(names, in_.separator);
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      Group& group = out_.groups[g];
+      group.strange = strange[g] && group.evidence != Evidence::kSection;
+    }
+  }
+
+  // Takes the roles that the description of the family shows, where names show
+  // none or others.
+  void UseFamily() {
+    if (in_.family == nullptr) return;
+    for (Group& group : out_.groups) {
+      const Shape* const shape = ShapeOf(group);
+      if (shape == nullptr || group.evidence == Evidence::kSection) continue;
+      const auto* const param =
+          in_.family->Find(in_.tensors[group.first].name, *shape);
+      if (param == nullptr) continue;
+      const Role words = group.strange ? Role::kOther : group.role_.role;
+      const Role named =
+          words == group.role_.module_role ? words : Role::kOther;
+      // An adapter, a bias or a scale is not the weight of its module.
+      if (named == Role::kOther && words != Role::kOther &&
+          words != Role::kVector) {
+        continue;
+      }
+      const Role shown = in_.family->RoleOf(*param, named);
+      const bool vector = shown == Role::kNorm || shown == Role::kBias;
+      if (shown == named || (vector && !group.strange)) continue;
+      ParameterRole& role = group.role_;
+      if (group.strange) ForgetWords(role);
+      group.strange = false;
+      group.evidence = Evidence::kFamily;
+      group.sure_.reset();
+      if (shown == Role::kBias) {
+        role.role = shown;
+        role.leaf = Leaf::kBias;
+        continue;
+      }
+      role.role = role.module_role = shown;
+      role.confidence = Confidence::kSure;
+      role.attention = IsAttention(shown);
+      role.expert = role.expert || (!IsNorm(shown) && shape->size() > 2);
+      role.shared_expert = in_.family->IsShared(*param);
+    }
+  }
+
+  // Takes from a role what words of the name show, and keeps the paths.
+  static void ForgetWords(ParameterRole& role) {
+    ParameterRole unknown;
+    unknown.sibling_path = std::move(role.sibling_path);
+    unknown.module_path = std::move(role.module_path);
+    unknown.block_path = std::move(role.block_path);
+    role = std::move(unknown);
+  }
+
+  // Corrects the roles by all evidence. A role by sure words, where there is
+  // one of its own, is corrected as well if it was the same.
+  void UseNeighbours() {
+    std::vector<Neighbour> groups;
+    groups.reserve(out_.groups.size());
+    std::vector<std::pair<Group*, ParameterRole>> by_words;
+    // The roles of adapters, which are no projections of their modules.
+    std::unordered_map<size_t, ParameterRole> unknown;
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      Group& group = out_.groups[g];
+      const bool silent = IsAdapter(group.role_.role);
+      Neighbour one{.name = group.name,
+                    .shape = ShapeOf(group),
+                    .count = group.count,
+                    .stated = group.evidence == Evidence::kSection,
+                    .role = silent ? &unknown[g] : &group.role_,
+                    .mixes = &group.mixes};
+      for (const int dim : Unscanned(g)) {
+        one.sizes.push_back((*one.shape)[AsIndex(dim)]);
+      }
+      groups.push_back(std::move(one));
+      if (group.sure_ && !silent) by_words.emplace_back(&group, group.role_);
+    }
+    StatedSizes stated;
+    if (in_.config != nullptr) {
+      stated = {.hidden = in_.config->hidden,
+                .vocabulary = in_.config->vocab,
+                .experts = in_.config->experts};
+    }
+    CorrectByNeighbours(groups, in_.separator, stated);
+    for (Group& group : out_.groups) {
+      if (group.evidence == Evidence::kNone &&
+          group.role_.module_role != Role::kOther) {
+        group.evidence = Evidence::kShapes;
+      }
+    }
+    for (auto& [group, before] : by_words) {
+      const ParameterRole& now = group->role_;
+      ParameterRole& sure = *group->sure_;
+      if (sure.module_role == before.module_role) {
+        sure.role = now.role;
+        sure.module_role = now.module_role;
+        sure.attention = now.attention;
+      }
+      sure.expert = now.expert;
+      sure.counted_expert = now.counted_expert;
+      sure.shared_expert = now.shared_expert;
+    }
+  }
+
   // Takes the roles that the section shows. They take precedence over names.
   void UseSection() {
     if (in_.uses.empty()) return;
@@ -347,6 +463,8 @@ std::string_view EvidenceText(Evidence evidence) {
       return "by its name and the shapes of its block";
     case Evidence::kSureWord:
       return "by its name";
+    case Evidence::kFamily:
+      return "by the description of the model's family";
     case Evidence::kSection:
       return "by the `model:` section";
   }
@@ -363,6 +481,8 @@ std::string_view EvidenceWord(Evidence evidence) {
       return "shapes";
     case Evidence::kSureWord:
       return "word";
+    case Evidence::kFamily:
+      return "family";
     case Evidence::kSection:
       return "section";
   }
@@ -371,6 +491,37 @@ std::string_view EvidenceWord(Evidence evidence) {
 
 ParameterTable FindParameters(const ParameterInputs& inputs) {
   return Finder(inputs).Find();
+}
+
+LayerStacks FindStacks(std::span<const NamedGroup> groups, char separator,
+                       std::optional<int64_t> layers, const ScanAxis& axis) {
+  std::vector<StackCandidate> candidates;
+  candidates.reserve(groups.size());
+  for (const NamedGroup& group : groups) {
+    StackCandidate one{.name = group.name, .shape = group.shape};
+    if (group.shape != nullptr && !group.shape->empty()) {
+      one.role = Classify(group.name, separator, Confidence::kLikely,
+                          static_cast<int>(group.shape->size()));
+    }
+    candidates.push_back(std::move(one));
+  }
+  return FindLayerStacks(candidates, separator, layers, axis);
+}
+
+ParameterRole RoleOfModule(std::string_view name, char separator) {
+  const std::string weight = std::string(name) + separator + "weight";
+  return Classify(weight, separator);
+}
+
+std::vector<int> ParameterTable::ScannedDims(uint32_t group) const {
+  std::vector<int> out;
+  for (const ScannedDim& one : stacks.dims[group]) {
+    if (stacks.stacks[one.stack].confidence == StackConfidence::kUndecided) {
+      return {};
+    }
+    out.push_back(one.dim);
+  }
+  return out;
 }
 
 std::vector<int> UnscannedDims(const Shape& shape, const LayerStacks& stacks,
@@ -406,6 +557,7 @@ TargetParameters::TargetParameters(const ParameterTable& whole, Texts names,
 
 const ParameterTable& TargetParameters::Of(const Manifest& manifest,
                                            const ModelConfig* config,
+                                           const DescribedRoles* family,
                                            const ModelDescription* section,
                                            step::ParameterUses& uses) {
   std::call_once(once_, [&] {
@@ -417,6 +569,7 @@ const ParameterTable& TargetParameters::Of(const Manifest& manifest,
                              .types = manifest.types,
                              .separator = manifest.separator,
                              .config = config,
+                             .family = family,
                              .uses = used});
   });
   return table_;

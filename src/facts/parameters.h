@@ -21,6 +21,7 @@
 #include "model/model_description.h"
 #include "model/project.h"
 #include "roles/classify.h"
+#include "roles/described.h"
 #include "roles/layer_stacks.h"
 #include "source/text_order.h"
 #include "step/role_uses.h"
@@ -37,6 +38,8 @@ enum class Evidence : uint8_t {
   kShapes,
   // A word of the name with one meaning in every framework.
   kSureWord,
+  // The factors that the description of the model's family states.
+  kFamily,
   // The ops of the `model:` section of the rules that use the parameter.
   kSection
 };
@@ -54,6 +57,14 @@ struct Group {
   Evidence evidence = Evidence::kNone;  // of ParameterRole::module_role
   // Whether the section states that the step does not use the parameters.
   bool skipped = false;
+  // Whether the name has a word of no published model, so that its other words
+  // are weak evidence of the role (facts/strange_names.h).
+  bool strange = false;
+  // Whether the parameters project into or out of a mixer: a state-space block,
+  // or linear attention with names such as `in_proj_qkvz` in place of `q_proj`.
+  // The module of a projection out of a mixer has the role of an output
+  // projection.
+  bool mixes = false;
 
   // Returns the role that evidence of at least this strength shows. If only
   // weaker evidence shows a role, returns what else the name shows, such as the
@@ -77,6 +88,8 @@ struct ParameterInputs {
   std::span<const TensorType> types;
   char separator = 0;
   const ModelConfig* config = nullptr;  // null if there is none
+  // What the description of the model's family shows; null if there is none.
+  const DescribedRoles* family = nullptr;
   // Indexed by parameter: the uses that the `model:` section of the rules
   // shows; empty if there is no section, or if it is invalid.
   std::span<const step::RoleUse> uses = {};
@@ -93,9 +106,29 @@ struct ParameterTable {
   const Group& Of(size_t parameter) const {
     return groups[group_of[parameter]];
   }
+  // Returns the dimensions of a group that count scanned layers, in ascending
+  // order; none if one of them is undecided.
+  std::vector<int> ScannedDims(uint32_t group) const;
 };
 
 ParameterTable FindParameters(const ParameterInputs& inputs);
+
+// A parameter group whose layers are to be found.
+struct NamedGroup {
+  std::string_view name;         // has `*` in place of each number
+  const Shape* shape = nullptr;  // null if unknown
+};
+
+// Finds the layer stacks of a model that has no table yet, or where the user
+// states the dimension that counts layers. `layers` is the number of layers in
+// the configuration; nullopt if it is unknown.
+LayerStacks FindStacks(std::span<const NamedGroup> groups, char separator,
+                       std::optional<int64_t> layers = std::nullopt,
+                       const ScanAxis& axis = {});
+
+// Returns what words with one meaning show about the weight of a module, also
+// of a module without parameters of its own, such as a list of heads.
+ParameterRole RoleOfModule(std::string_view name, char separator);
 
 // Returns the dimensions of a shape that do not count scanned layers, in
 // ascending order: 1 and 2 for [layers, in, out]. `scanned` is an entry of
@@ -114,6 +147,7 @@ class TargetParameters {
   // parameters, such as the number of parameters in a group.
   TargetParameters(const ParameterTable& whole, Texts names, Texts chosen);
   const ParameterTable& Of(const Manifest& manifest, const ModelConfig* config,
+                           const DescribedRoles* family,
                            const ModelDescription* section,
                            step::ParameterUses& uses);
 

@@ -56,6 +56,23 @@ std::vector<AxisFacts> AxisFactsOf(const Compiled& compiled,
        .groups = groups});
 }
 
+std::vector<AxisFacts> AxisFactsOf(const ReadPlan& plan) {
+  if (plan.axes && !plan.axes->facts.empty()) return plan.axes->facts;
+  const AxisRules none;
+  std::vector<ShardedGroup> groups;
+  for (const ReadParam& param : plan.params) {
+    if (param.type.shape) {
+      groups.push_back({.spec = &param.spec, .shape = &*param.type.shape});
+    }
+  }
+  return FindAxisFacts({.mesh = &plan.mesh,
+                        .rules = plan.axes ? &plan.axes->rules : &none,
+                        .stage_axis = plan.stages
+                                          ? std::string_view(plan.stages->axis)
+                                          : std::string_view(),
+                        .groups = groups});
+}
+
 namespace {
 
 // Returns whether an axis rule of the target has each axis of the mesh, or the

@@ -13,6 +13,7 @@
 #include "model/rules.h"
 #include "plan/compile.h"
 #include "plan/plan_axes.h"
+#include "plan/read.h"
 #include "program/facts.h"
 #include "resolve/resolve.h"
 
@@ -30,6 +31,10 @@ struct TracedParams {
 // in train, and the names of the axes.
 std::vector<AxisFacts> AxisFactsOf(const Compiled& compiled,
                                    const TracedParams& traced = {});
+
+// Those of a plan that was read from a file: what it states or, if its axis
+// rules name all axes, what these and the names of the axes show.
+std::vector<AxisFacts> AxisFactsOf(const ReadPlan& plan);
 
 // Returns what the plan states about the axes of its mesh.
 PlanAxes PlanAxesOf(const Compiled& compiled);

@@ -611,8 +611,8 @@ bool Compiled::HasIllegal() const {
 }
 
 const facts::ParameterTable& Compiled::Parameters() const {
-  return parameters->Of(manifest, options.config.get(), rules.model.get(),
-                        *uses);
+  return parameters->Of(manifest, options.config.get(), family.get(),
+                        rules.model.get(), *uses);
 }
 
 const FigureAxes& Compiled::Axes() const { return axes->Of(*this); }

@@ -3,10 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "model/manifest.h"
+#include "program/facts.h"
+#include "roles/described.h"
 
 namespace shardc {
 namespace {
@@ -24,11 +28,17 @@ class Tensors {
     if (fresh) types_.push_back(type);
     return at->second;
   }
-  facts::ParameterTable Find(char separator, const ModelConfig* config) const {
+  // `described` is null if the plan has no description of the model's family.
+  facts::ParameterTable Find(
+      char separator, const ModelConfig* config,
+      const std::shared_ptr<const program::Facts>& described) const {
+    std::optional<DescribedRoles> family;
+    if (described != nullptr) family.emplace(described);
     return facts::FindParameters({.tensors = tensors_,
                                   .types = types_,
                                   .separator = separator,
-                                  .config = config});
+                                  .config = config,
+                                  .family = family ? &*family : nullptr});
   }
 
  private:
@@ -45,7 +55,7 @@ facts::ParameterTable ParametersOf(const ReadPlan& plan, char separator,
   for (const ReadParam& param : plan.params) {
     tensors.Add(param.name, tensors.Number(param.type));
   }
-  return tensors.Find(separator, config);
+  return tensors.Find(separator, config, plan.described);
 }
 
 facts::ParameterTable ParametersOf(const PlanTable& table, char separator) {
@@ -57,7 +67,7 @@ facts::ParameterTable ParametersOf(const PlanTable& table, char separator) {
   for (size_t i = 0; i < table.names.size(); ++i) {
     tensors.Add(table.names[i], types[table.class_of[i]]);
   }
-  return tensors.Find(separator, nullptr);
+  return tensors.Find(separator, nullptr, nullptr);
 }
 
 }  // namespace shardc

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "facts/parameters.h"
 #include "match/match.h"
 #include "model/project.h"
 #include "plan/compile.h"
@@ -426,7 +427,7 @@ class UnitReader {
       return;
     }
     const std::string_view name = Name(param);
-    ParameterRole role = RoleOfEnd(name, separator_);
+    ParameterRole role = compiled_.Parameters().Of(param).role();
     bool before = IsBeforeLayers(role, name);
     bool after = IsAfterLayers(role, name);
     if (const step::RoleUse* use = UseOf(param)) {

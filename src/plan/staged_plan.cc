@@ -9,6 +9,7 @@
 //   "lm_head.weight": {"stages": [3]}, stage 3 with the part `last`
 //     ->  the last unit
 #include "plan/staged_plan.h"
+#include "plan/plan_parameters.h"
 
 #include <algorithm>
 #include <map>
@@ -158,9 +159,11 @@ class PlanStager {
     units.layers = stages_.of.back().layers.end;
     const auto& params = view_.params;
     bool has_head = false, stacked = false;
-    for (const ReadParam& param : params) {
+    const facts::ParameterTable table = ParametersOf(view_, out_.separator);
+    for (size_t i = 0; i < params.size(); ++i) {
+      const ReadParam& param = params[i];
       stacked = stacked || param.stages.dim;
-      const ParameterRole role = RoleOfEnd(param.name, out_.separator);
+      const ParameterRole& role = table.Of(i).role();
       if (param.stages.dim) {
         AddStack(param.stages);
       } else {

@@ -267,8 +267,7 @@ class StackFinder {
         for (size_t i = 0; i < member.shape.size(); ++i) {
           member.dims.push_back(static_cast<int>(i));
         }
-        member.role = Classify(one.name, separator, Confidence::kLikely,
-                               static_cast<int>(member.shape.size()));
+        member.role = one.role;
       }
       members_.push_back(std::move(member));
     }
@@ -687,17 +686,6 @@ std::optional<LayerName> LayerOf(std::string_view name, char separator) {
     return LayerName{name.substr(0, before - 1), name.substr(0, end), *number};
   }
   return std::nullopt;
-}
-
-ParameterRole RoleOfEnd(std::string_view name, char separator) {
-  ParameterRole out = Classify(name, separator, Confidence::kLikely);
-  const std::string_view path = out.module_path;
-  const bool output =
-      path == "output" || path.ends_with(std::string(1, separator) + "output");
-  if (out.module_role == Role::kDown && output) {
-    out.role = out.module_role = Role::kHead;
-  }
-  return out;
 }
 
 bool IsBeforeLayers(const ParameterRole& role, std::string_view name) {

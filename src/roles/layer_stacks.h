@@ -55,6 +55,7 @@ struct LayerStacks {
 struct StackCandidate {
   std::string_view name;         // has `*` in place of each number
   const Shape* shape = nullptr;  // null if unknown
+  ParameterRole role = {};       // by the name
 };
 
 // Finds the layer stacks of a model. `layers` is the number of layers in the
@@ -82,14 +83,10 @@ struct LayerName {
 // this part is not a layer. Returns nullopt if no part has a layer number.
 std::optional<LayerName> LayerOf(std::string_view name, char separator);
 
-// Returns the role of a parameter outside of layers by its name. There,
-// `output.weight` is the output head, and not a projection of a layer.
-ParameterRole RoleOfEnd(std::string_view name, char separator);
-
 // For a parameter outside of layers, IsBeforeLayers() returns whether it is a
 // token or position embedding. IsAfterLayers() returns whether it is a norm or
-// an output head. Both use the role of the parameter (RoleOfEnd). The words in
-// its name decide only where the role does not: `embed_out` is a head, although
+// an output head. Both use the role of the parameter. The words in its name
+// decide only where the role does not: `embed_out` is a head, although
 // it has the word `embed`.
 bool IsBeforeLayers(const ParameterRole& role, std::string_view name);
 bool IsAfterLayers(const ParameterRole& role, std::string_view name);

@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "facts/parameters.h"
 #include "model/project.h"
 #include "roles/classify.h"
 #include "roles/described.h"
@@ -439,67 +440,45 @@ constexpr int64_t kLargestHead = 256;
 // of a convolution.
 constexpr int64_t kLeastSide = 16;
 
-ModelDims NameRoles(const Tree& tree) {
+// Takes the roles that the facts about the parameters show. Where the
+// description of the model's family shows the role of a matrix, its block is
+// the layer.
+ModelDims TakeRoles(const Tree& tree, const ModelConfig* model) {
+  const Manifest& manifest = *tree.manifest;
+  const DescribedRoles family(manifest.described);
+  const facts::ParameterTable table = facts::FindParameters(
+      {.tensors = manifest.tensors,
+       .types = manifest.types,
+       .separator = tree.separator,
+       .config = model,
+       .family = manifest.described == nullptr ? nullptr : &family});
   ModelDims out;
   out.facts.unknown_names = true;
   for (const ParameterGroup& group : tree.groups) {
+    const facts::Group& known = table.Of(tree.Members(group)[0]);
     InferredDims inferred;
-    inferred.by_name =
-        Classify(group.name, tree.separator, Confidence::kLikely, group.rank());
+    inferred.by_name = known.role();
     inferred.role = inferred.by_name.role;
-    for (const int64_t size : group.shape)
+    if (known.evidence == facts::Evidence::kFamily && group.rank() > 1) {
+      inferred.described = true;
+      const size_t layer = group.name.rfind('*');
+      inferred.by_name.block_path =
+          layer == group.name.npos ? "" : group.name.substr(0, layer + 1);
+    }
+    const bool by_block = known.evidence == facts::Evidence::kShapes &&
+                          inferred.by_name.confidence == Confidence::kNone;
+    if (by_block && inferred.role != Role::kOther && group.rank() > 1) {
+      inferred.siblings = Siblings::kNames;
+    }
+    for (const int64_t size : group.shape) {
       inferred.dims.push_back({.size = size});
+    }
     if (inferred.by_name.confidence != Confidence::kNone) {
       out.facts.unknown_names = false;
     }
     out.groups.push_back(std::move(inferred));
   }
   return out;
-}
-
-// Sets roles that the description of the model's family shows where names show
-// none, or others.
-void UseDescribedRoles(const Tree& tree, ModelDims& dims) {
-  if (tree.manifest->described == nullptr) return;
-  const DescribedRoles roles(tree.manifest->described);
-  for (size_t k = 0; k < tree.groups.size(); ++k) {
-    const ParameterGroup& group = tree.groups[k];
-    InferredDims& inferred = dims.groups[k];
-    const auto* const param =
-        roles.Find(tree.NameOf(tree.Members(group)[0]), group.shape);
-    if (param == nullptr || group.rank() < 2) continue;
-    const Role shown = roles.RoleOf(*param, inferred.role);
-    if (shown == inferred.role) continue;
-    inferred.role = inferred.by_name.role = inferred.by_name.module_role =
-        shown;
-    inferred.by_name.confidence = Confidence::kSure;
-    inferred.described = true;
-    const size_t layer = group.name.rfind('*');
-    inferred.by_name.block_path =
-        layer == group.name.npos ? "" : group.name.substr(0, layer + 1);
-    dims.facts.unknown_names = false;
-  }
-}
-
-// Corrects the role of gates. A parameter named `gate` may be a router or the
-// gate of an MLP. It is the gate of an MLP if it has the same shape as an up
-// projection of its block. An example is `gate` [1024, 4096] next to `up`
-// [1024, 4096].
-void NameGates(const Tree& tree, ModelDims& dims) {
-  std::set<std::pair<std::string_view, Shape>> inward;
-  for (size_t k = 0; k < tree.groups.size(); ++k) {
-    if (dims.groups[k].role == Role::kUp) {
-      inward.emplace(dims.groups[k].by_name.sibling_path, tree.groups[k].shape);
-    }
-  }
-  for (size_t k = 0; k < tree.groups.size(); ++k) {
-    InferredDims& inferred = dims.groups[k];
-    if (inferred.role == Role::kRouter &&
-        inward.contains(
-            {inferred.by_name.sibling_path, tree.groups[k].shape})) {
-      inferred.role = Role::kGate;
-    }
-  }
 }
 
 void ForgetRole(InferredDims& inferred) {
@@ -958,12 +937,10 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   const bool scanned = !stacks.stacks.empty();
   const Tree one_layer = scanned ? WithoutLayers(stored, stacks) : Tree();
   const Tree& tree = scanned ? one_layer : stored;
-  ModelDims out = NameRoles(tree);
+  ModelDims out = TakeRoles(tree, model);
   out.facts.has_config = model != nullptr;
-  NameGates(tree, out);
   ForgetCompanions(tree, out);
   ForgetDownProjections(tree, out);
-  UseDescribedRoles(tree, out);
   NameBySiblings(tree, model, out);
   MarkExperts(tree, model, out);
   const Matrices matrices = FindMatrices(tree, model, out);

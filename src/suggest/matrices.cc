@@ -24,6 +24,7 @@
 #include <string_view>
 #include <utility>
 
+#include "facts/parameters.h"
 #include "model/manifest.h"
 #include "model/name.h"
 #include "plan/representatives.h"
@@ -439,12 +440,13 @@ bool InLayers(const ParameterGroup& group) {
 
 LayerStacks StacksOf(const Tree& tree, const ModelConfig* model,
                      const ScanAxis& axis) {
-  std::vector<StackCandidate> candidates;
+  std::vector<facts::NamedGroup> groups;
   for (const ParameterGroup& group : tree.groups) {
-    candidates.push_back({.name = group.name, .shape = &group.shape});
+    groups.push_back({.name = group.name, .shape = &group.shape});
   }
-  return FindLayerStacks(candidates, tree.separator,
-                         model == nullptr ? std::nullopt : model->layers, axis);
+  return facts::FindStacks(groups, tree.separator,
+                           model == nullptr ? std::nullopt : model->layers,
+                           axis);
 }
 
 Tree WithoutLayers(const Tree& tree, const LayerStacks& stacks) {

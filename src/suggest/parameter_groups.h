@@ -2,7 +2,7 @@
 // parameters, infers their roles and dimensions, chooses specs for a mesh, and
 // makes patterns that are proven to match.
 // Its files include headers of these directories: source, model, match,
-// program, roles, plan.
+// program, roles, facts, plan.
 //
 // The stages run in this order: parameter_groups, dims, choose, patterns,
 // write. If the user gives only a number of devices, the stage `mesh` first

@@ -3,7 +3,7 @@
 // what the system makes of them: its mesh, its stages, and what each rank
 // holds. Each system is described by a file of the folder systems/.
 // Its files include headers of these directories: source, model, yaml, parse,
-// match, families, roles.
+// match, families, roles, facts.
 //
 // This header reads the texts in which teams keep these configurations: shell
 // scripts, YAML, TOML, JSON and Python. All of them become one list of

@@ -17,6 +17,7 @@
 #include <set>
 #include <utility>
 
+#include "facts/parameters.h"
 #include "families/families.h"
 #include "match/match.h"
 #include "parse/config_fields.h"
@@ -791,7 +792,7 @@ class Deployer {
     }
     FindRoles();
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const ParameterRole& role = roles_[i];
+      const ParameterRole& role = RoleOf(i);
       const bool routed = role.expert && !role.shared_expert;
       if (!selector.roles.empty() &&
           !IsAmong(role.module_role, selector.roles)) {
@@ -804,21 +805,13 @@ class Deployer {
   }
 
   void FindRoles() {
-    if (!roles_.empty()) return;
-    std::map<std::string, ParameterRole> known;
-    for (const Tensor& tensor : out_.manifest->tensors) {
-      const auto& shape = out_.manifest->TypeOf(tensor).shape;
-      const int rank = shape ? static_cast<int>(shape->size()) : -1;
-      const std::string name = FoldNumbers(tensor.name, "*");
-      const auto found = known.find(name);
-      if (found != known.end()) {
-        roles_.push_back(found->second);
-        continue;
-      }
-      ParameterRole role = Classify(name, '.', Confidence::kLikely, rank);
-      known.emplace(name, role);
-      roles_.push_back(std::move(role));
-    }
+    if (parameters_) return;
+    parameters_ = facts::FindParameters({.tensors = out_.manifest->tensors,
+                                         .types = out_.manifest->types,
+                                         .separator = '.'});
+  }
+  const ParameterRole& RoleOf(size_t tensor) const {
+    return parameters_->Of(tensor).role();
   }
 
   bool Pad() {
@@ -912,11 +905,11 @@ class Deployer {
   // The output dimension of a tensor of experts whose leaf does not show it.
   int OutOf(size_t tensor, const Shape& shape) const {
     const int rank = static_cast<int>(shape.size());
-    const int known = OutDim(roles_[tensor], rank);
+    const int known = OutDim(RoleOf(tensor), rank);
     if (known >= 0 || rank < 2) return known;
     const auto hidden = values_->root().Find("model");
     const auto size = hidden ? hidden->Find("hidden") : std::nullopt;
-    const bool down = roles_[tensor].module_role == Role::kDown;
+    const bool down = RoleOf(tensor).module_role == Role::kDown;
     const auto at = AsIndex(rank);
     if (size && size->kind() == JsonKind::kInteger) {
       const bool last = shape[at - 1] == size->integer();
@@ -964,7 +957,7 @@ class Deployer {
       placement.dims[0] = *SharesOf(row.count, units);
     }
     // The bias of a module whose input is sharded is replicated.
-    const bool bias = roles_[tensor].leaf == Leaf::kBias;
+    const bool bias = RoleOf(tensor).leaf == Leaf::kBias;
     const int of_out = rank == 1 ? (bias ? 0 : -1) : out;
     if (of_out >= 0) placement.parts_dim = AsIndex(of_out);
     if (!row.out.empty() && of_out >= 0) {
@@ -1192,7 +1185,8 @@ class Deployer {
   std::vector<const Setting*> unknown_;  // keys that the system does not have
   std::vector<std::pair<std::string, std::string>> sections_;
   std::unique_ptr<Values> values_;
-  std::vector<ParameterRole> roles_;
+  // What the tensors of the model do; found at the first use.
+  std::optional<facts::ParameterTable> parameters_;
   bool refused_ = false;
   bool reported_ = false;  // whether values that are not known are reported
 };

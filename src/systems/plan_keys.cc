@@ -3,15 +3,17 @@
 //   pp:2, edp:2, dp_ep:2, tp:2; experts [[dp_ep, tp]], linear_qkv [tp]
 //     ->  pp 2, tp 2, ep 4, etp 1, dp 4
 //
-// An axis that shards weights and whose name is that of data parallelism
-// (fsdp, dp_shard, zero) shards parameters over data parallel ranks.
+// An axis over which weights are gathered before use (facts/axes.h) shards
+// parameters over data parallel ranks.
 #include "systems/plan_keys.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 #include <string_view>
 
+#include "facts/parameters.h"
 #include "roles/classify.h"
 #include "source/config_codes.h"
 #include "source/json_writer.h"
@@ -27,61 +29,59 @@ namespace {
 
 using Names = std::set<std::string>;
 
-bool HasWord(const std::string& name, std::span<const std::string_view> words) {
-  const std::string folded = FoldCase(name);
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return folded.find(word) != std::string::npos;
-  });
-}
-
-bool IsDataName(const std::string& name) {
-  constexpr std::string_view kWords[] = {"fsdp", "shard", "zero", "data", "dp"};
-  return HasWord(name, kWords);
-}
-bool IsSequenceName(const std::string& name) {
-  constexpr std::string_view kWords[] = {"cp", "sp", "seq", "context"};
-  return HasWord(name, kWords) && !IsDataName(name);
-}
-
 // The axes of a plan by what they do.
 struct Uses {
   Names tensor, shard, expert, expert_tensor, replica, sequence;
+  // Axes of which it is not known whether weights are gathered over them.
+  Names not_known;
 };
 
-std::string StarNumbers(std::string_view name) {
-  std::string out;
-  for (size_t at = 0; at <= name.size();) {
-    const size_t end = std::min(name.find('.', at), name.size());
-    const std::string_view part = name.substr(at, end - at);
-    const bool number =
-        !part.empty() && std::all_of(part.begin(), part.end(), IsDigit);
-    if (at > 0) out += '.';
-    out += number ? "*" : part;
-    at = end + 1;
+facts::ParameterTable ParametersOf(const PlanFacts& facts) {
+  std::vector<Tensor> tensors;
+  std::vector<TensorType> types;
+  std::map<Shape, uint32_t> numbers;
+  for (const PlanFacts::Param& param : facts.params) {
+    const auto next = static_cast<uint32_t>(types.size());
+    const auto [at, fresh] = numbers.try_emplace(param.shape, next);
+    if (fresh) types.push_back({param.shape, std::nullopt});
+    tensors.push_back({param.name, at->second});
   }
-  return out;
+  return facts::FindParameters(
+      {.tensors = tensors,
+       .types = types,
+       .separator = '.',
+       .config = facts.model ? &*facts.model : nullptr});
+}
+
+const AxisFacts& FactsOf(const PlanFacts& facts, const std::string& axis) {
+  static const AxisFacts kNothing;
+  const auto at = std::ranges::find(facts.axes, axis, &AxisFacts::axis);
+  return at == facts.axes.end() ? kNothing : *at;
 }
 
 Uses UsesOf(const PlanFacts& facts) {
   Uses out;
-  for (const PlanFacts::Param& param : facts.params) {
-    const ParameterRole role =
-        Classify(StarNumbers(param.name), '.', Confidence::kLikely,
-                 static_cast<int>(param.shape.size()));
+  const facts::ParameterTable table = ParametersOf(facts);
+  for (size_t i = 0; i < facts.params.size(); ++i) {
+    const PlanFacts::Param& param = facts.params[i];
+    const ParameterRole& role = table.Of(i).role();
     const bool routed =
         role.expert && !role.shared_expert && param.shape.size() == 3;
     for (size_t d = 0; d < param.spec.size(); ++d) {
       for (const std::string& name : param.spec[d]) {
         // A factor of an axis, such as `tp:(1)8`, stands for the axis.
         const std::string axis = name.substr(0, name.find(':'));
-        const std::string folded = FoldCase(axis);
-        const bool whole = folded.find("fsdp") != std::string::npos;
-        if (routed && d == 0 && !whole) {
+        const AxisUse use = FactsOf(facts, axis).use;
+        if (use == AxisUse::kNotKnown) {
+          out.not_known.insert(axis);
+        } else if (use == AxisUse::kGathered ||
+                   (use == AxisUse::kExperts && !routed)) {
+          // Weights that all tokens use are gathered over an axis of experts.
+          if (!routed) out.shard.insert(axis);
+        } else if (routed && d == 0) {
           out.expert.insert(axis);
-        } else if (routed && !IsDataName(axis)) {
-          out.expert_tensor.insert(axis);
-        } else if (!routed) {
-          (IsDataName(axis) ? out.shard : out.tensor).insert(axis);
+        } else {
+          (routed ? out.expert_tensor : out.tensor).insert(axis);
         }
       }
     }
@@ -91,7 +91,9 @@ Uses UsesOf(const PlanFacts& facts) {
     if (out.tensor.contains(axis.name) || out.shard.contains(axis.name)) {
       continue;
     }
-    (IsSequenceName(axis.name) ? out.sequence : out.replica).insert(axis.name);
+    const bool sequence =
+        FactsOf(facts, axis.name).tokens == AxisTokens::kSequence;
+    (sequence ? out.sequence : out.replica).insert(axis.name);
   }
   return out;
 }
@@ -194,6 +196,17 @@ std::optional<std::vector<std::pair<std::string, std::string>>> KeysOfPlan(
   const auto values = Values::Make(system, {}, SectionsOf(facts));
   if (values == nullptr) return std::nullopt;
   const size_t before = findings.errors();
+  for (const std::string& axis : UsesOf(facts).not_known) {
+    findings.Add(code::kInexpressible, {},
+                 "`" + system.name +
+                     "`: it is not known whether weights are "
+                     "gathered over " +
+                     ShortQuote(axis) + " before use",
+                 "write `axes: {tensor_parallel: " + axis +
+                     "}` in the rules if devices compute with their shards, or "
+                     "`axes: {fully_sharded_data_parallel: " +
+                     axis + "}` if weights are gathered before use");
+  }
   for (const Check& cannot : system.exported->cannot) {
     if (!values->Condition(cannot.when).value_or(false)) continue;
     findings.Add(code::kInexpressible, {},

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "facts/axes.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/project.h"
@@ -23,7 +24,8 @@ namespace shardc::systems {
 // What a plan states, in the terms of systems.
 struct PlanFacts {
   Mesh mesh;
-  std::string stage_axis;  // empty without stages
+  std::vector<AxisFacts> axes;  // what the axes of the mesh are for
+  std::string stage_axis;       // empty without stages
   int64_t virtual_stages = 1;
   std::vector<int64_t> layers;  // of each stage
   bool folded = false;          // whether stages are placed as a V

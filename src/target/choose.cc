@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "facts/parameters.h"
 #include "match/match.h"
 #include "model/axis_rules.h"
 #include "model/name.h"
@@ -565,12 +566,11 @@ Groups GroupsOf(const Manifest& manifest) {
 }
 
 LayerStacks StacksOf(const Groups& groups, char separator) {
-  std::vector<StackCandidate> candidates;
+  std::vector<facts::NamedGroup> named;
   for (size_t i = 0; i < groups.names.size(); ++i) {
-    candidates.push_back(
-        {.name = groups.templates[i], .shape = groups.shapes[i]});
+    named.push_back({.name = groups.templates[i], .shape = groups.shapes[i]});
   }
-  return FindLayerStacks(candidates, separator);
+  return facts::FindStacks(named, separator);
 }
 
 // The dimensions of a parameter that count layers, in ascending order, and the

@@ -2,7 +2,7 @@
 // them: a project's target, rules and packs, a mesh, a manifest, and a model's
 // config.
 // Its files include headers of these directories: source, model, parse,
-// importers, match, program, families, resolve, roles, systems, plan.
+// importers, match, program, families, resolve, roles, facts, systems, plan.
 //
 // This header finds the project file and chooses among its targets.
 #ifndef SHARDC_TARGET_CHOOSE_H_

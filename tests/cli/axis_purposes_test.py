@@ -415,6 +415,33 @@ class CorpusTest(Case):
         self.assertGreaterEqual(counts["hidden"]["right"], 0.7 * total)
 
 
+class ExportTest(Case):
+    """Sizes of systems do not depend on the names of axes."""
+
+    def export(self, tensor, batch, entries=None):
+        self.write("r.yaml", rules(entries or SOUND, tensor, batch))
+        return run("export", "torchtitan", "--no-project", "--mesh",
+                   f"{tensor}:4,{batch}:2", "--rules", "r.yaml", "--manifest",
+                   "m.json", cwd=self.folder)
+
+    def test_sizes_are_equal_under_all_names(self):
+        self.write("m.json", json.dumps(tree()))
+        want = self.export("tp", "fsdp")
+        self.assertEqual(want.rc, 0, want.err)
+        self.assertIn("tensor_parallel_degree = 4", want.out)
+        self.assertIn("data_parallel_shard_degree = 2", want.out)
+        for tensor in ("x", "model", "q7"):
+            for batch in ("z", "data", "dp_shard", "rows"):
+                with self.subTest(tensor=tensor, batch=batch):
+                    self.assertEqual(self.export(tensor, batch).out, want.out)
+
+    def test_a_use_that_is_not_known_is_asked_for(self):
+        self.write("m.json", json.dumps(tree()))
+        got = self.export("x", "z", [(r"q_proj", "[T, null]"), (".*", "[]")])
+        self.assertEqual((got.rc, got.out), (2, ""))
+        self.assertIn("axes: {tensor_parallel: x}", got.err)
+
+
 class BatchTest(Case):
     """The axes of the batch of a traced program."""
 

@@ -24,62 +24,21 @@ ParamClass Matrix(const std::string& name, Shape shape, int64_t count = 2) {
   return ClassOf(name, std::move(shape), Dtype::kBF16, {}, count);
 }
 
-TEST_CASE("a gate of the shape of the up projection next to it is no router") {
-  const struct {
-    std::string gate;
-    Shape shape;
-    Role role;
-  } kCases[] = {
-      {"layers.*.mlp.gate.weight", {96, 64}, Role::kGate},
-      {"layers.*.mlp.gate.weight", {8, 64}, Role::kRouter},
-      {"layers.*.moe.gate.weight", {96, 64}, Role::kRouter},
-      {"layers.*.mlp.router.weight", {8, 64}, Role::kRouter},
-  };
-  for (const auto& [name, shape, role] : kCases) {
-    const std::string gate = name;
-    CAPTURE(gate);
+TEST_CASE("blocks of which nothing shows that they are experts are named") {
+  const auto work_of = [&](bool expert) {
     CostInputs work =
-        WorkOf({Matrix(name, shape), Matrix("layers.*.mlp.up.weight", {96, 64}),
-                Matrix("layers.*.mlp.down.weight", {64, 96})});
-    FindGates(work);
-    CHECK(work.params[0].role.module_role == role);
-    CHECK(work.params[0].role.role == role);
-  }
-}
-
-TEST_CASE("numbered blocks are experts if there are as many as experts") {
-  const ParamClass router = Matrix("l.*.moe.router.weight", {4, 64});
-  const auto work_of = [&](int64_t blocks, int64_t experts, bool attends) {
-    CostInputs work = WorkOf(
-        {router, Matrix("l.*.moe.ffns.*.up_proj.weight", {96, 64}, blocks),
-         Matrix("l.*.moe.ffns.*.down_proj.weight", {64, 96}, blocks)},
-        experts);
-    if (attends) {
-      work.params.push_back(
-          Matrix("l.*.moe.ffns.*.q_proj.weight", {64, 64}, blocks));
-    }
-    FindExperts(work);
+        WorkOf({Matrix("l.*.moe.router.weight", {4, 64}),
+                Matrix("l.*.moe.ffns.*.down_proj.weight", {64, 96}, 6)},
+               4);
+    work.params[1].role.expert = expert;
     return work;
   };
-  for (const int64_t stated : {0, 4}) {
-    const CostInputs work = work_of(8, stated, false);
-    CHECK_FALSE(work.params[0].role.expert);
-    CHECK(work.params[1].role.expert);
-    CHECK(work.params[1].role.counted_expert);
-    CHECK(work.params[2].role.expert);
-    CHECK_FALSE(UnfoundExperts(work));
-  }
-  // Six blocks are not four experts for each of two routers, and a block with
-  // attention is a layer. What the blocks are is then not known.
-  for (const bool attends : {false, true}) {
-    const CostInputs work = work_of(attends ? 8 : 6, 4, attends);
-    CHECK_FALSE(work.params[1].role.expert);
-    const auto fact = UnfoundExperts(work);
-    REQUIRE(fact);
-    CHECK(fact->params ==
-          std::vector<std::string>{"l.*.moe.ffns.*.down_proj.weight"});
-    CHECK_FALSE(fact->settled_by.empty());
-  }
+  CHECK_FALSE(UnfoundExperts(work_of(true)));
+  const auto fact = UnfoundExperts(work_of(false));
+  REQUIRE(fact);
+  CHECK(fact->params ==
+        std::vector<std::string>{"l.*.moe.ffns.*.down_proj.weight"});
+  CHECK_FALSE(fact->settled_by.empty());
 }
 
 TEST_CASE("one feed-forward block in each layer is no missing expert") {

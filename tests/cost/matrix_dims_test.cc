@@ -38,8 +38,10 @@ ParamClass Found(const Stored& one, std::optional<ModelConfig> model,
   ParamClass param = ClassOf(one.name, one.shape, Dtype::kBF16, one.spec);
   param.role = Classify(one.name, '.', Confidence::kLikely,
                         static_cast<int>(one.shape.size()));
+  param.role.expert |= one.expert;
+  param.layer_dims = one.layers;
   work.params.push_back(std::move(param));
-  FindMatrixDims(work, {one.layers});
+  FindMatrixDims(work);
   return work.params.front();
 }
 

@@ -193,5 +193,37 @@ TEST_CASE("facts: a section takes precedence over names") {
   CHECK(table.Of(2).role().module_role == Role::kQuery);
 }
 
+TEST_CASE("facts: the role of a parameter outside of layers decides its end") {
+  const struct {
+    std::string_view name;
+    bool before, after;
+  } kNames[] = {
+      {"model.embed_tokens.weight", true, false},
+      {"gpt_neox.embed_in.weight", true, false},
+      {"transformer.wpe.weight", true, false},
+      {"token_type_embeddings.weight", true, false},
+      {"word_embeddings_layernorm.weight", true, true},
+      {"embed_out.weight", false, true},
+      {"unembed.weight", false, true},
+      {"lm_head.weight", false, true},
+      {"output.weight", false, true},
+      {"classification_head.dense.weight", false, true},
+      {"model.norm.weight", false, true},
+      // No word of these names shows what the parameter does.
+      {"unembedding.weight", false, false},
+      {"head_table.weight", false, false},
+      {"pooler.output.dense.weight", false, false},
+  };
+  for (const auto& [whole, first, last] : kNames) {
+    const std::string_view name = whole;
+    const bool before = first, after = last;
+    CAPTURE(name);
+    const Tree tree({{std::string(name), {4096, 1024}}});
+    const ParameterRole& role = tree.Of(name).role();
+    CHECK(IsBeforeLayers(role, name) == before);
+    CHECK(IsAfterLayers(role, name) == after);
+  }
+}
+
 }  // namespace
 }  // namespace shardc::facts

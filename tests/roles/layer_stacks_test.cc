@@ -51,7 +51,9 @@ LayerStacks Find(const std::vector<Parameter>& parameters,
                  const ScanAxis& axis = {}) {
   std::vector<StackCandidate> candidates;
   for (const Parameter& one : parameters) {
-    candidates.push_back({one.name, &one.shape});
+    candidates.push_back({one.name, &one.shape,
+                          Classify(one.name, '/', Confidence::kLikely,
+                                   static_cast<int>(one.shape.size()))});
   }
   return FindLayerStacks(candidates, '/', layers, axis);
 }

@@ -1,6 +1,6 @@
 // Directory: emit/exports. Writes plans in other systems' formats.
 // Its files include headers of these directories: source, model, devices,
-// program, roles, systems, schedule, facts, plan.
+// program, roles, schedule, facts, systems, plan.
 //
 // Exports a plan to the formats of other systems. Each format has a file and a
 // line in table.h; the formats of pipelines share one file. If a format cannot

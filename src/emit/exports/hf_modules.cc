@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "emit/exports/exporter.h"
+#include "facts/parameters.h"
 #include "model/name.h"
 #include "plan/read.h"
 #include "source/list.h"
@@ -313,7 +314,7 @@ std::string_view ParentOf(std::string_view name) {
 }
 
 Role RoleOfModule(const std::string& name) {
-  return Classify(name + ".weight", '.').module_role;
+  return facts::RoleOfModule(name, '.').module_role;
 }
 
 bool HasChildren(const HfModules& modules, std::string_view name) {

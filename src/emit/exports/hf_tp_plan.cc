@@ -28,6 +28,7 @@
 
 #include "emit/exports/exporter.h"
 #include "emit/exports/hf_modules.h"
+#include "facts/parameters.h"
 #include "model/name.h"
 #include "roles/classify.h"
 #include "source/json_writer.h"
@@ -372,7 +373,7 @@ class TpPlanWriter {
   // weight's first dimension and not of the second.
   static bool IsConv1d(const std::string& name, const HfTensor& weight,
                        const HfTensor* bias) {
-    if (!Classify(name + ".weight", '.').conv1d) return false;
+    if (!facts::RoleOfModule(name, '.').conv1d) return false;
     if (bias == nullptr || bias->shapes.size() != 1 ||
         weight.shapes.size() != 1) {
       return true;
@@ -397,7 +398,7 @@ class TpPlanWriter {
       }
       return {"packed_colwise", ""};
     }
-    const ParameterRole role = Classify(name + ".weight", '.');
+    const ParameterRole role = facts::RoleOfModule(name, '.');
     if (role.module_role == Role::kRouter) {
       return {"", "each device needs the router's scores of all experts"};
     }

@@ -60,9 +60,10 @@ class StageReader {
     }
     const auto layers = CountLayers();
     if (!layers || !Divide(*layers)) return std::nullopt;
+    parameters_ = ParametersOf(request_.plan, separator_);
     has_head_ = HasHead();
-    for (const ReadParam& param : request_.plan.params) {
-      if (!Add(param)) return std::nullopt;
+    for (size_t i = 0; i < request_.plan.params.size(); ++i) {
+      if (!Add(i)) return std::nullopt;
     }
     return std::move(stages_);
   }
@@ -195,13 +196,18 @@ class StageReader {
   // outside of layers. If not, the head uses the embedding's weight.
   bool HasHead() const {
     const auto& params = request_.plan.params;
-    return std::any_of(params.begin(), params.end(), [&](const auto& param) {
-      return !LayerOf(param.name, separator_) &&
-             RoleOfEnd(param.name, separator_).module_role == Role::kHead;
-    });
+    for (size_t i = 0; i < params.size(); ++i) {
+      if (!LayerOf(params[i].name, separator_) &&
+          parameters_.Of(i).role().module_role == Role::kHead) {
+        return true;
+      }
+    }
+    return false;
   }
 
-  bool Add(const ReadParam& param) {
+  // `index` is that of the plan's parameter.
+  bool Add(size_t index) {
+    const ReadParam& param = request_.plan.params[index];
     ExportedStage* stage = nullptr;
     if (const auto layer = LayerOf(param.name, separator_)) {
       stage = &*std::find_if(
@@ -209,7 +215,7 @@ class StageReader {
             return layer->layer < one.first_layer + one.layers;
           });
     } else {
-      const ParameterRole role = RoleOfEnd(param.name, separator_);
+      const ParameterRole& role = parameters_.Of(index).role();
       if (IsBeforeLayers(role, param.name)) {
         stage = &stages_.front();
         if (!has_head_ && role.module_role == Role::kEmbedding) {
@@ -232,6 +238,8 @@ class StageReader {
   std::string_view format_;
   Findings& findings_;
   char separator_ = '.';
+  // What the plan's parameters do.
+  facts::ParameterTable parameters_;
   bool has_head_ = false;
   std::vector<ExportedStage> stages_;
 };

@@ -5,6 +5,7 @@
 #include "emit/exports/system_keys.h"
 
 #include "emit/exports/exporter.h"
+#include "plan/axis_facts.h"
 #include "systems/system.h"
 
 namespace shardc::exports {
@@ -13,6 +14,7 @@ systems::PlanFacts FactsOfPlan(const ReadPlan& plan, Mode mode,
                                const std::optional<ModelConfig>& model) {
   systems::PlanFacts out;
   out.mesh = plan.mesh;
+  out.axes = AxisFactsOf(plan);
   out.model = model;
   if (plan.stages) {
     out.stage_axis = plan.stages->axis;
