@@ -435,10 +435,12 @@ class ExportTest(Case):
                 with self.subTest(tensor=tensor, batch=batch):
                     self.assertEqual(self.export(tensor, batch).out, want.out)
 
-    def test_a_use_that_is_not_known_is_asked_for(self):
+    def test_a_use_that_is_not_known_is_refused(self):
         self.write("m.json", json.dumps(tree()))
         got = self.export("x", "z", [(r"q_proj", "[T, null]"), (".*", "[]")])
         self.assertEqual((got.rc, got.out), (2, ""))
+        self.assertIn("`torchtitan`: it is not known whether weights are gathered "
+                      "over `x`", got.err)
         self.assertIn("axes: {tensor_parallel: x}", got.err)
 
 

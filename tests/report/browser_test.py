@@ -294,7 +294,7 @@ class Browser(unittest.TestCase):
         page, _ = self.open("llama")
         self.assertFalse(page.locator("#rows").is_visible())
         page.click("nav a[href='#parameters']")
-        self.assertTrue(page.locator("#rows").is_visible())
+        page.locator("#rows").wait_for(state="visible", timeout=5000)
         page.click("#all")
         self.assertEqual(page.locator(".fold>details:not([open])").count(), 0)
         page.click("#all")
