@@ -21,6 +21,7 @@
 
 #include "source/encoding.h"
 #include "source/input_file.h"
+#include "source/process.h"
 #include "source/size.h"
 #include "source/utf8.h"
 #include "source/wording.h"
@@ -192,6 +193,7 @@ SourceRef ReadOpen(const std::string& path, int fd, int64_t expected,
               : "");
       return nullptr;
     }
+    if (std::ssize(inflated) >= kLargeInputBytes) PreferLargePages();
     return MakeSource(path, std::move(inflated));
   }
   return MakeSource(path, std::move(text), size);

@@ -231,6 +231,7 @@ std::optional<InputFile> InputFile::Open(const std::string& path,
   file.size_ = status.st_size;
   findings.NoteRead(FileIdOf(status));
   NoteFileRead(path);
+  if (file.size_ >= kLargeInputBytes) PreferLargePages();
   return file;
 }
 

@@ -2,6 +2,7 @@
 // the processes that a launcher started.
 #include "source/process.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <charconv>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>  // defines __GLIBC__
 #include <exception>
 #include <fstream>
@@ -53,6 +55,38 @@ void KeepFreedMemory() {
   // Small freed pieces are joined at once. Joining all of them when a large one
   // is freed visits each again, when none of them is in the caches any more.
   mallopt(M_MXFAST, 0);
+#endif
+}
+
+void PreferLargePages() {
+#if defined(__GLIBC__) && defined(MADV_HUGEPAGE)
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // Address space for the blocks of any input, of which only the pages that
+    // are written take memory.
+    constexpr int kReserved = 1 << 29;
+    // A block that does not fit into what the allocator holds makes it extend
+    // the address space.
+    constexpr size_t kBlock = size_t{1} << 21, kPage = size_t{1} << 21;
+    struct rlimit space = {};
+    if (::getrlimit(RLIMIT_AS, &space) != 0 ||
+        space.rlim_cur != RLIM_INFINITY) {
+      return;
+    }
+    auto* const before = static_cast<char*>(::sbrk(0));
+    mallopt(M_TOP_PAD, kReserved);
+    // Volatile, so that the compiler keeps the calls.
+    void* volatile const block = std::malloc(kBlock);
+    std::free(block);
+    mallopt(M_TOP_PAD, 1 << 20);
+    auto* const after = static_cast<char*>(::sbrk(0));
+    const size_t skipped =
+        (kPage - reinterpret_cast<uintptr_t>(before) % kPage) % kPage;
+    if (after - before < std::ptrdiff_t{kReserved}) return;
+    (void)::madvise(before + skipped,
+                    static_cast<size_t>(after - before) - skipped,
+                    MADV_HUGEPAGE);
+  });
 #endif
 }
 
