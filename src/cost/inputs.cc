@@ -81,7 +81,14 @@ void SetSides(ParamClass& param) {
 // parameters.
 class ClassBuilder {
  public:
-  ParamClass& At(const std::string& key, bool& fresh) {
+  struct Key {
+    uint32_t group = 0;   // index into ParameterTable::groups
+    uint32_t layout = 0;  // the number of the spec and its type
+    int64_t layers = 0;   // of a slice of a stack; 0 for a complete tensor
+    bool operator==(const Key&) const = default;
+  };
+
+  ParamClass& At(const Key& key, bool& fresh) {
     const auto [at, is_new] = index_.try_emplace(key, classes_.size());
     fresh = is_new;
     if (is_new) classes_.emplace_back();
@@ -90,15 +97,23 @@ class ClassBuilder {
   std::vector<ParamClass> Take() { return std::move(classes_); }
 
  private:
-  std::unordered_map<std::string, size_t> index_;
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      const size_t both = (size_t{key.group} << 32U) | key.layout;
+      return std::hash<size_t>()(both) * 31 + std::hash<int64_t>()(key.layers);
+    }
+  };
+  std::unordered_map<Key, size_t, Hash> index_;
   std::vector<ParamClass> classes_;
 };
 
-void Finish(ParamClass& param, const facts::ParameterTable& table, size_t index,
+void Finish(ParamClass& param, const CostInputs& work, size_t index,
             std::string_view name, const TensorType& type, const Spec& spec,
-            char separator, const step::RoleUse* use,
-            const DescribedRoles& family) {
+            char separator, const step::RoleUse* use) {
+  const facts::ParameterTable& table = *work.parameters;
+  const DescribedRoles& family = *work.family;
   const facts::Group& group = table.Of(index);
+  const bool strange = (*work.strange)[table.group_of[index]];
   param.name = group.name;
   param.type = type;
   param.spec = spec;
@@ -115,8 +130,8 @@ void Finish(ParamClass& param, const facts::ParameterTable& table, size_t index,
   // that give the role may make the parameter another one than they say.
   param.role = group.role();
   param.mixes = group.mixes;
-  param.strange = group.strange;
-  if (group.strange) {
+  param.strange = strange;
+  if (strange) {
     ParameterRole unknown;
     unknown.sibling_path = std::move(param.role.sibling_path);
     unknown.module_path = std::move(param.role.module_path);
@@ -523,13 +538,6 @@ void AddNextTokenLayers(CostInputs& work) {
                           : "; their parameters are those of such a layer"));
 }
 
-std::string Key(const TensorType& type, const Spec& spec) {
-  std::string out = "\n";
-  if (type.shape) out += ShapeText(*type.shape);
-  if (type.dtype) out += DtypeName(*type.dtype);
-  return out + SpecText(spec);
-}
-
 // Takes the facts about the parameters from `work`. `work.uses` is null without
 // a `model:` section, and empty if it is invalid.
 std::vector<ParamClass> ClassesOf(const Plan& plan, char separator,
@@ -544,18 +552,18 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator,
     if (count == 0) continue;
     const PlannedParam& param = plan.params[i];
     const ParamLayout& layout = plan.layouts[param.layout];
-    const facts::Group& group = work.parameters->Of(i);
     const StackSlice* slice =
         slices != nullptr && (*slices)[i] ? &*(*slices)[i] : nullptr;
-    std::string key = group.name + "\n" + std::to_string(param.layout);
-    if (slice != nullptr) key += "\n" + std::to_string(slice->layers);
     bool fresh = false;
-    ParamClass& one = folder.At(key, fresh);
+    ParamClass& one =
+        folder.At({.group = work.parameters->group_of[i],
+                   .layout = param.layout,
+                   .layers = slice == nullptr ? 0 : slice->layers},
+                  fresh);
     if (fresh) {
-      Finish(one, *work.parameters, i, plan.names[i], plan.types[layout.type],
+      Finish(one, work, i, plan.names[i], plan.types[layout.type],
              LayoutIn(layout, work.mode).spec, separator,
-             uses == nullptr || uses->empty() ? nullptr : &(*uses)[i],
-             *work.family);
+             uses == nullptr || uses->empty() ? nullptr : &(*uses)[i]);
       one.by_part = !layout.parts.empty();
       if (slice != nullptr) TakeSlice(*slice, one);
       if (param.IsPlaced() && layout.rule >= 0) {
@@ -655,6 +663,8 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   out.uses = UsesIn(compiled);
   out.family = compiled.family;
   out.parameters = {compiled.parameters, &compiled.Parameters()};
+  out.strange = {compiled.parameters,
+                 &compiled.parameters->Strange(compiled.manifest)};
   out.params =
       ClassesOf(compiled.plan, separator, out, representatives, slices);
   const FigureAxes& axes = compiled.Axes();
@@ -769,16 +779,21 @@ CostInputs MakeCostInputs(const ReadPlan& plan,
   const char separator = SeparatorOf(plan);
   out.parameters = std::make_shared<const facts::ParameterTable>(
       ParametersOf(plan, separator, out.model ? &*out.model : nullptr));
+  out.strange = std::make_shared<const std::vector<bool>>(
+      StrangeGroupsOf(plan, *out.parameters, separator));
   ClassBuilder folder;
+  std::unordered_map<std::string, uint32_t> layouts;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const ReadParam& param = plan.params[i];
-    const facts::Group& group = out.parameters->Of(i);
     const Spec& spec = param.SpecOf(mode);
+    const auto layout = layouts.try_emplace(
+        SpecText(spec), static_cast<uint32_t>(layouts.size()));
     bool fresh = false;
-    ParamClass& one = folder.At(group.name + Key(param.type, spec), fresh);
+    ParamClass& one = folder.At(
+        {.group = out.parameters->group_of[i], .layout = layout.first->second},
+        fresh);
     if (fresh) {
-      Finish(one, *out.parameters, i, param.name, param.type, spec, separator,
-             nullptr, *out.family);
+      Finish(one, out, i, param.name, param.type, spec, separator, nullptr);
       one.by_part = !param.parts.empty();
     }
     ++one.count;

@@ -210,6 +210,8 @@ struct CostInputs {
   std::shared_ptr<const DescribedRoles> family;
   // The facts about the parameters of the plan, by which their roles are known.
   std::shared_ptr<const facts::ParameterTable> parameters;
+  // StrangeGroups() of `parameters` (facts/parameters.h).
+  std::shared_ptr<const std::vector<bool>> strange;
 
   // Returns whether the bytes of the weights are not those of the tree.
   bool ServesQuantised() const {

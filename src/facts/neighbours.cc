@@ -22,6 +22,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,14 @@ bool ReadsHeads(const ParameterRole& role) {
   }
 }
 
+// Orders paths with shapes by their values.
+struct ByShape {
+  using Value = std::pair<std::string_view, const Shape*>;
+  bool operator()(const Value& a, const Value& b) const {
+    return a.first != b.first ? a.first < b.first : *a.second < *b.second;
+  }
+};
+
 class Corrector {
  public:
   Corrector(std::span<Neighbour> groups, char separator,
@@ -129,16 +138,19 @@ class Corrector {
   // Gives the role of a gate to a parameter named `gate` that has the shape of
   // the up projection next to it. Without such a neighbour, it is a router.
   void FindGates() {
-    std::set<std::pair<std::string_view, Shape>> ups;
+    const auto may_be = [&](const Neighbour& one) {
+      return one.role->module_role == Role::kRouter && !one.stated &&
+             one.shape != nullptr && WordOf(one) == "gate";
+    };
+    if (std::ranges::none_of(groups_, may_be)) return;
+    std::set<std::pair<std::string_view, const Shape*>, ByShape> ups;
     for (const Neighbour& one : groups_) {
       if (one.role->module_role == Role::kUp && one.shape != nullptr) {
-        ups.emplace(one.role->sibling_path, *one.shape);
+        ups.emplace(one.role->sibling_path, one.shape);
       }
     }
     for (const Neighbour& one : groups_) {
-      if (one.role->module_role != Role::kRouter || one.stated ||
-          one.shape == nullptr || WordOf(one) != "gate" ||
-          !ups.contains({one.role->sibling_path, *one.shape})) {
+      if (!may_be(one) || !ups.contains({one.role->sibling_path, one.shape})) {
         continue;
       }
       if (one.role->role == Role::kRouter) one.role->role = Role::kGate;
@@ -216,7 +228,7 @@ class Corrector {
   // experts, whatever their name is.
   void FindSharedExperts() {
     // The modules that hold a container of experts.
-    std::set<std::string_view> above;
+    std::unordered_set<std::string_view> above;
     for (const Neighbour& one : groups_) {
       if (!one.role->expert) continue;
       const std::string_view numbered = NumberedBlock(one.name);
@@ -225,6 +237,7 @@ class Corrector {
           counted ? Above(numbered, separator_, 2) : AboveBlock(*one.role);
       if (!path.empty() && !path.ends_with('*')) above.insert(path);
     }
+    if (above.empty()) return;
     for (const Neighbour& one : groups_) {
       ParameterRole& role = *one.role;
       if (role.expert || one.stated || !IsMlp(role.module_role)) continue;
@@ -298,7 +311,7 @@ class Corrector {
     // whatever its name. For example, the first checkpoints of Phi-2 have
     // `h.*.mixer.Wqkv` and `h.*.mixer.out_proj`, and so have models of the
     // library flash-attn.
-    std::map<std::string, int, std::less<>> attention;
+    std::unordered_map<std::string_view, int> attention;
     for (const Neighbour& one : groups_) {
       if (ReadsHeads(*one.role) && IsWeight(*one.role)) {
         attention.emplace(Parent(*one.role), 0);
@@ -307,7 +320,7 @@ class Corrector {
     // Modules that are attention in some layers and a state-space mixer in
     // others, as in Nemotron-H: `layers.*.mixer` has both `q_proj` and
     // `in_proj`.
-    std::set<std::string, std::less<>> hybrids;
+    std::unordered_set<std::string_view> hybrids;
     for (const Neighbour& one : groups_) {
       const auto at = attention.find(Parent(*one.role));
       if (at == attention.end()) continue;
@@ -366,26 +379,24 @@ class Corrector {
   // a matrix has them.
   void FindNorms() {
     const auto width = Hidden();
-    if (!width) return;
-    std::set<std::string_view> of_matrices;
+    const auto may_be = [&](const Neighbour& one) {
+      return one.role->module_role == Role::kOther && !one.stated &&
+             one.role->leaf != Leaf::kBias && one.rank == 1 &&
+             one.sizes[0] == *width &&
+             (one.name.find('*') != one.name.npos ||
+              std::ssize(*one.shape) > one.rank);
+    };
+    if (!width || std::ranges::none_of(groups_, may_be)) return;
+    std::unordered_set<std::string_view> of_matrices;
     for (const Neighbour& one : groups_) {
-      if (one.sizes.size() > 1) {
-        of_matrices.insert(Above(one.name, separator_, 1));
-      }
+      if (one.rank > 1) of_matrices.insert(Above(one.name, separator_, 1));
     }
     for (const Neighbour& one : groups_) {
-      ParameterRole& role = *one.role;
-      if (role.module_role != Role::kOther || one.stated ||
-          role.leaf == Leaf::kBias || one.sizes.size() != 1 ||
-          one.sizes[0] != *width) {
+      if (!may_be(one) ||
+          of_matrices.contains(Above(one.name, separator_, 1))) {
         continue;
       }
-      const bool layered = one.name.find('*') != one.name.npos ||
-                           one.shape->size() > one.sizes.size();
-      if (!layered || of_matrices.contains(Above(one.name, separator_, 1))) {
-        continue;
-      }
-      role.module_role = role.role = Role::kNorm;
+      one.role->module_role = one.role->role = Role::kNorm;
     }
   }
 
@@ -409,7 +420,7 @@ class Corrector {
     for (const Neighbour& one : groups_) {
       ParameterRole& role = *one.role;
       if (role.module_role == Role::kHead && IsOfWeight(role) &&
-          one.sizes.size() == 2 && one.sizes[0] == one.sizes[1] &&
+          one.rank == 2 && one.sizes[0] == one.sizes[1] &&
           one.sizes[0] != *vocabulary) {
         role.module_role = role.role = Role::kOther;
       }

@@ -4,6 +4,7 @@
 #ifndef SHARDC_FACTS_NEIGHBOURS_H_
 #define SHARDC_FACTS_NEIGHBOURS_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -18,8 +19,10 @@ namespace shardc::facts {
 struct Neighbour {
   std::string_view name;         // with `*` in place of the numbers
   const Shape* shape = nullptr;  // null if unknown
-  // The sizes of the dimensions that do not count scanned layers.
-  Shape sizes = {};
+  // The number of dimensions that do not count scanned layers, and the sizes of
+  // the first three of them.
+  int rank = 0;
+  std::array<int64_t, 3> sizes = {};
   int64_t count = 0;
   // Whether a `model:` section of the rules gives the role. It is not changed.
   bool stated = false;

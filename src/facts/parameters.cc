@@ -37,7 +37,6 @@ class Finder {
     FindRoles();
     FindDownProjections();
     UseSection();
-    FindStrangeNames();
     UseFamily();
     UseNeighbours();
     OrientGroups();
@@ -55,20 +54,12 @@ class Finder {
 
   void FindGroups() {
     // `kind` is a number for the type and the use in the section.
-    struct Key {
-      std::string name;
-      uint32_t kind = 0;
-      bool operator==(const Key&) const = default;
-    };
-    struct Hash {
-      size_t operator()(const Key& key) const {
-        return std::hash<std::string>()(key.name) * 31 + key.kind;
-      }
-    };
     std::map<std::pair<uint32_t, step::RoleUse>, uint32_t> kinds;
     LastGroups last(in_.separator);
-    std::unordered_map<Key, uint32_t, Hash> ids;
-    Key key;
+    // The groups by the hash of the name, and the kind of each group.
+    std::unordered_multimap<size_t, uint32_t> ids;
+    std::vector<uint32_t> kind_of;
+    std::string folded;
     out_.group_of.resize(in_.tensors.size());
     for (size_t i = 0; i < in_.tensors.size(); ++i) {
       const auto& [name, type] = in_.tensors[i];
@@ -82,17 +73,22 @@ class Finder {
         ++out_.groups[*known].count;
         continue;
       }
-      key.name.clear();
-      AppendTemplate(name, in_.separator, key.name);
-      key.kind = kind;
-      const auto [at, fresh] =
-          ids.try_emplace(key, static_cast<uint32_t>(out_.groups.size()));
-      if (fresh) {
+      folded.clear();
+      AppendTemplate(name, in_.separator, folded);
+      const size_t hash = std::hash<std::string>()(folded);
+      auto [at, end] = ids.equal_range(hash);
+      at = std::find_if(at, end, [&](const auto& one) {
+        return kind_of[one.second] == kind &&
+               out_.groups[one.second].name == folded;
+      });
+      if (at == end) {
+        at = ids.emplace(hash, static_cast<uint32_t>(out_.groups.size()));
         Group group;
-        group.name = key.name;
+        group.name = folded;
         group.type = type;
         group.first = static_cast<uint32_t>(i);
         out_.groups.push_back(std::move(group));
+        kind_of.push_back(kind);
       }
       out_.group_of[i] = at->second;
       ++out_.groups[at->second].count;
@@ -100,13 +96,20 @@ class Finder {
     }
   }
 
+  // Classifies the names, and finds the dimensions that count layers by them.
   void FindStacks() {
-    std::vector<NamedGroup> groups;
-    for (const Group& group : out_.groups) {
-      groups.push_back({.name = group.name, .shape = ShapeOf(group)});
+    std::vector<StackCandidate> candidates;
+    candidates.reserve(out_.groups.size());
+    for (Group& group : out_.groups) {
+      const Shape* const shape = ShapeOf(group);
+      group.role_ =
+          Classify(group.name, in_.separator, Confidence::kLikely,
+                   shape == nullptr ? -1 : static_cast<int>(shape->size()));
+      candidates.push_back(
+          {.name = group.name, .shape = shape, .role = &group.role_});
     }
-    out_.stacks = facts::FindStacks(
-        groups, in_.separator,
+    out_.stacks = FindLayerStacks(
+        candidates, in_.separator,
         in_.config == nullptr ? std::optional<int64_t>() : in_.config->layers);
   }
 
@@ -126,9 +129,10 @@ class Finder {
       Shape sizes;
       for (const int dim : dims) sizes.push_back((*shape)[AsIndex(dim)]);
       group.sure_ = Classify(group.name, in_.separator);
-      group.role_ =
-          Classify(group.name, in_.separator, Confidence::kLikely,
-                   shape == nullptr ? -1 : static_cast<int>(dims.size()));
+      if (shape != nullptr && dims.size() < shape->size()) {
+        group.role_ = Classify(group.name, in_.separator, Confidence::kLikely,
+                               static_cast<int>(dims.size()));
+      }
       const bool sure = group.sure_->module_role != Role::kOther;
       const bool layered = group.name.find('*') != group.name.npos ||
                            (shape != nullptr && dims.size() < shape->size());
@@ -183,22 +187,30 @@ class Finder {
              shape != nullptr && shape->size() >= 2;
     };
     if (!std::ranges::any_of(out_.groups, may_be)) return;
-    std::unordered_map<std::string_view, std::vector<const Group*>> blocks;
-    for (const Group& group : out_.groups) {
-      if (IsWeight(group.role_)) {
-        blocks[group.role_.block_path].push_back(&group);
-      }
+    // The last weight of each block, and the weight before each in its block.
+    constexpr uint32_t kNone = UINT32_MAX;
+    std::unordered_map<std::string_view, uint32_t> last;
+    std::vector<uint32_t> before(out_.groups.size(), kNone);
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      const ParameterRole& role = out_.groups[g].role_;
+      if (!IsWeight(role)) continue;
+      const auto [at, fresh] =
+          last.try_emplace(role.block_path, static_cast<uint32_t>(g));
+      if (fresh) continue;
+      before[g] = std::exchange(at->second, static_cast<uint32_t>(g));
     }
     for (Group& group : out_.groups) {
       if (!may_be(group)) continue;
       const Shape* const shape = ShapeOf(group);
-      const auto& block = blocks[group.role_.block_path];
-      if (!std::ranges::any_of(block, [&](const Group* other) {
-            return other != &group && ShapeOf(*other) != nullptr &&
-                   HoldsGateAndUp(*ShapeOf(*other), *shape);
-          })) {
-        continue;
+      bool follows = false;
+      for (uint32_t other = last.at(group.role_.block_path); other != kNone;
+           other = before[other]) {
+        const Shape* const matrix = ShapeOf(out_.groups[other]);
+        follows =
+            follows || (&out_.groups[other] != &group && matrix != nullptr &&
+                        HoldsGateAndUp(*matrix, *shape));
       }
+      if (!follows) continue;
       ForRoles(group, [](ParameterRole& role) {
         if (role.module_role != Role::kUp) return;
         if (role.role == role.module_role) role.role = Role::kDown;
@@ -287,30 +299,20 @@ class Finder {
     return name.substr(0, std::min(name.find('*'), name.size()));
   }
 
-  void FindStrangeNames() {
-    std::vector<NamedShape> names;
-    names.reserve(out_.groups.size());
-    for (const Group& group : out_.groups) {
-      names.push_back({group.name, ShapeOf(group)});
-    }
-    const std::vector<bool> strange = StrangeNames(names, in_.separator);
-    for (size_t g = 0; g < out_.groups.size(); ++g) {
-      Group& group = out_.groups[g];
-      group.strange = strange[g] && group.evidence != Evidence::kSection;
-    }
-  }
-
   // Takes the roles that the description of the family shows, where names show
   // none or others.
   void UseFamily() {
     if (in_.family == nullptr) return;
-    for (Group& group : out_.groups) {
+    const std::vector<bool> strange =
+        StrangeGroups(out_, in_.types, in_.separator);
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      Group& group = out_.groups[g];
       const Shape* const shape = ShapeOf(group);
       if (shape == nullptr || group.evidence == Evidence::kSection) continue;
       const auto* const param =
           in_.family->Find(in_.tensors[group.first].name, *shape);
       if (param == nullptr) continue;
-      const Role words = group.strange ? Role::kOther : group.role_.role;
+      const Role words = strange[g] ? Role::kOther : group.role_.role;
       const Role named =
           words == group.role_.module_role ? words : Role::kOther;
       // An adapter, a bias or a scale is not the weight of its module.
@@ -320,10 +322,9 @@ class Finder {
       }
       const Role shown = in_.family->RoleOf(*param, named);
       const bool vector = shown == Role::kNorm || shown == Role::kBias;
-      if (shown == named || (vector && !group.strange)) continue;
+      if (shown == named || (vector && !strange[g])) continue;
       ParameterRole& role = group.role_;
-      if (group.strange) ForgetWords(role);
-      group.strange = false;
+      if (strange[g]) ForgetWords(role);
       group.evidence = Evidence::kFamily;
       group.sure_.reset();
       if (shown == Role::kBias) {
@@ -353,23 +354,22 @@ class Finder {
   void UseNeighbours() {
     std::vector<Neighbour> groups;
     groups.reserve(out_.groups.size());
-    std::vector<std::pair<Group*, ParameterRole>> by_words;
-    // The roles of adapters, which are no projections of their modules.
-    std::unordered_map<size_t, ParameterRole> unknown;
+    std::vector<Role> before;
+    before.reserve(out_.groups.size());
+    // The role of adapters, which are no projections of their modules.
+    ParameterRole unknown;
     for (size_t g = 0; g < out_.groups.size(); ++g) {
       Group& group = out_.groups[g];
-      const bool silent = IsAdapter(group.role_.role);
-      Neighbour one{.name = group.name,
-                    .shape = ShapeOf(group),
-                    .count = group.count,
-                    .stated = group.evidence == Evidence::kSection,
-                    .role = silent ? &unknown[g] : &group.role_,
-                    .mixes = &group.mixes};
-      for (const int dim : Unscanned(g)) {
-        one.sizes.push_back((*one.shape)[AsIndex(dim)]);
-      }
-      groups.push_back(std::move(one));
-      if (group.sure_ && !silent) by_words.emplace_back(&group, group.role_);
+      const bool adapter = IsAdapter(group.role_.role);
+      before.push_back(group.role_.module_role);
+      Neighbour& one = groups.emplace_back();
+      one.name = group.name;
+      one.shape = ShapeOf(group);
+      one.count = group.count;
+      one.stated = group.evidence == Evidence::kSection;
+      one.role = adapter ? &unknown : &group.role_;
+      one.mixes = &group.mixes;
+      if (one.shape != nullptr) SetSizes(g, one);
     }
     StatedSizes stated;
     if (in_.config != nullptr) {
@@ -378,16 +378,16 @@ class Finder {
                 .experts = in_.config->experts};
     }
     CorrectByNeighbours(groups, in_.separator, stated);
-    for (Group& group : out_.groups) {
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      Group& group = out_.groups[g];
+      const ParameterRole& now = group.role_;
       if (group.evidence == Evidence::kNone &&
-          group.role_.module_role != Role::kOther) {
+          now.module_role != Role::kOther) {
         group.evidence = Evidence::kShapes;
       }
-    }
-    for (auto& [group, before] : by_words) {
-      const ParameterRole& now = group->role_;
-      ParameterRole& sure = *group->sure_;
-      if (sure.module_role == before.module_role) {
+      if (!group.sure_ || IsAdapter(now.role)) continue;
+      ParameterRole& sure = *group.sure_;
+      if (sure.module_role == before[g]) {
         sure.role = now.role;
         sure.module_role = now.module_role;
         sure.attention = now.attention;
@@ -396,6 +396,21 @@ class Finder {
       sure.counted_expert = now.counted_expert;
       sure.shared_expert = now.shared_expert;
     }
+  }
+
+  // Sets the rank and the first sizes without dimensions that count layers.
+  void SetSizes(size_t g, Neighbour& out) const {
+    const auto add = [&](int64_t size) {
+      if (AsIndex(out.rank) < out.sizes.size()) {
+        out.sizes[AsIndex(out.rank)] = size;
+      }
+      ++out.rank;
+    };
+    if (out_.stacks.dims[g].empty()) {
+      for (const int64_t size : *out.shape) add(size);
+      return;
+    }
+    for (const int dim : Unscanned(g)) add((*out.shape)[AsIndex(dim)]);
   }
 
   // Takes the roles that the section shows. They take precedence over names.
@@ -495,17 +510,34 @@ ParameterTable FindParameters(const ParameterInputs& inputs) {
 
 LayerStacks FindStacks(std::span<const NamedGroup> groups, char separator,
                        std::optional<int64_t> layers, const ScanAxis& axis) {
+  std::vector<ParameterRole> roles;
+  roles.reserve(groups.size());
   std::vector<StackCandidate> candidates;
   candidates.reserve(groups.size());
   for (const NamedGroup& group : groups) {
-    StackCandidate one{.name = group.name, .shape = group.shape};
-    if (group.shape != nullptr && !group.shape->empty()) {
-      one.role = Classify(group.name, separator, Confidence::kLikely,
-                          static_cast<int>(group.shape->size()));
-    }
-    candidates.push_back(std::move(one));
+    roles.push_back(Classify(
+        group.name, separator, Confidence::kLikely,
+        group.shape == nullptr ? -1 : static_cast<int>(group.shape->size())));
+    candidates.push_back(
+        {.name = group.name, .shape = group.shape, .role = &roles.back()});
   }
   return FindLayerStacks(candidates, separator, layers, axis);
+}
+
+std::vector<bool> StrangeGroups(const ParameterTable& table,
+                                std::span<const TensorType> types,
+                                char separator) {
+  std::vector<NamedShape> names;
+  names.reserve(table.groups.size());
+  for (const Group& group : table.groups) {
+    const auto& shape = types[group.type].shape;
+    names.push_back({group.name, shape ? &*shape : nullptr});
+  }
+  std::vector<bool> out = StrangeNames(names, separator);
+  for (size_t g = 0; g < out.size(); ++g) {
+    out[g] = out[g] && table.groups[g].evidence < Evidence::kFamily;
+  }
+  return out;
 }
 
 ParameterRole RoleOfModule(std::string_view name, char separator) {
@@ -573,6 +605,13 @@ const ParameterTable& TargetParameters::Of(const Manifest& manifest,
                              .uses = used});
   });
   return table_;
+}
+
+const std::vector<bool>& TargetParameters::Strange(const Manifest& manifest) {
+  std::call_once(strange_once_, [&] {
+    strange_ = StrangeGroups(table_, manifest.types, manifest.separator);
+  });
+  return strange_;
 }
 
 }  // namespace shardc::facts

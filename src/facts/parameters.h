@@ -57,9 +57,6 @@ struct Group {
   Evidence evidence = Evidence::kNone;  // of ParameterRole::module_role
   // Whether the section states that the step does not use the parameters.
   bool skipped = false;
-  // Whether the name has a word of no published model, so that its other words
-  // are weak evidence of the role (facts/strange_names.h).
-  bool strange = false;
   // Whether the parameters project into or out of a mixer: a state-space block,
   // or linear attention with names such as `in_proj_qkvz` in place of `q_proj`.
   // The module of a projection out of a mixer has the role of an output
@@ -113,6 +110,13 @@ struct ParameterTable {
 
 ParameterTable FindParameters(const ParameterInputs& inputs);
 
+// Returns for each group of a table whether its name has a word of no published
+// model, so that its other words are weak evidence of the role
+// (facts/strange_names.h). False where stronger evidence shows the role.
+std::vector<bool> StrangeGroups(const ParameterTable& table,
+                                std::span<const TensorType> types,
+                                char separator);
+
 // A parameter group whose layers are to be found.
 struct NamedGroup {
   std::string_view name;         // has `*` in place of each number
@@ -150,10 +154,13 @@ class TargetParameters {
                            const DescribedRoles* family,
                            const ModelDescription* section,
                            step::ParameterUses& uses);
+  // Returns StrangeGroups() of the table, after Of() was called.
+  const std::vector<bool>& Strange(const Manifest& manifest);
 
  private:
-  std::once_flag once_;
+  std::once_flag once_, strange_once_;
   ParameterTable table_;
+  std::vector<bool> strange_;
 };
 
 }  // namespace shardc::facts

@@ -611,7 +611,8 @@ bool Compiled::HasIllegal() const {
 }
 
 const facts::ParameterTable& Compiled::Parameters() const {
-  return parameters->Of(manifest, options.config.get(), family.get(),
+  return parameters->Of(manifest, options.config.get(),
+                        manifest.described == nullptr ? nullptr : family.get(),
                         rules.model.get(), *uses);
 }
 

@@ -28,6 +28,7 @@ class Tensors {
     if (fresh) types_.push_back(type);
     return at->second;
   }
+  const std::vector<TensorType>& types() const { return types_; }
   // `described` is null if the plan has no description of the model's family.
   facts::ParameterTable Find(
       char separator, const ModelConfig* config,
@@ -68,6 +69,14 @@ facts::ParameterTable ParametersOf(const PlanTable& table, char separator) {
     tensors.Add(table.names[i], types[table.class_of[i]]);
   }
   return tensors.Find(separator, nullptr, nullptr);
+}
+
+std::vector<bool> StrangeGroupsOf(const ReadPlan& plan,
+                                  const facts::ParameterTable& parameters,
+                                  char separator) {
+  Tensors tensors;
+  for (const ReadParam& param : plan.params) tensors.Number(param.type);
+  return facts::StrangeGroups(parameters, tensors.types(), separator);
 }
 
 }  // namespace shardc

@@ -3,6 +3,8 @@
 #ifndef SHARDC_PLAN_PLAN_PARAMETERS_H_
 #define SHARDC_PLAN_PLAN_PARAMETERS_H_
 
+#include <vector>
+
 #include "facts/parameters.h"
 #include "model/project.h"
 #include "plan/plan_table.h"
@@ -16,6 +18,10 @@ namespace shardc {
 facts::ParameterTable ParametersOf(const ReadPlan& plan, char separator,
                                    const ModelConfig* config = nullptr);
 facts::ParameterTable ParametersOf(const PlanTable& table, char separator);
+// Returns StrangeGroups() (facts/parameters.h) of the table of a plan.
+std::vector<bool> StrangeGroupsOf(const ReadPlan& plan,
+                                  const facts::ParameterTable& parameters,
+                                  char separator);
 
 }  // namespace shardc
 

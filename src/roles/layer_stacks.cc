@@ -38,6 +38,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <set>
 #include <span>
 #include <string_view>
@@ -70,13 +72,16 @@ namespace {
 
 // A parameter of the subtree that is examined.
 struct StackMember {
-  std::vector<std::string_view> parts;  // the parts of the name
-  // The shape without those dimensions that are known to count layers.
-  Shape shape;
+  std::span<const std::string_view> parts;  // the parts of the name
+  // The shape without those dimensions that are known to count layers; null if
+  // it is unknown. Points to the stored shape or, if dimensions count layers,
+  // to `rest`.
+  const Shape* shape = nullptr;
+  std::unique_ptr<Shape> rest = {};
   // Indexed by dimension of `shape`: the index that this dimension has in the
-  // stored tensor.
-  std::vector<int> dims;
-  ParameterRole role;
+  // stored tensor. Empty if the indices are the same.
+  std::vector<int> dims = {};
+  const ParameterRole* role = nullptr;  // null if the shape is unknown
   // Whether the parameter is in a known stack.
   bool stacked = false;
 };
@@ -152,19 +157,19 @@ bool IsStackWord(std::string_view part) {
 // parameter that would be a matrix without this dimension.
 void AddMatrix(const StackMember& member, const StackDim& one,
                StackSigns& out) {
-  const int at = FromFront(member.shape, one.dim);
+  const int at = FromFront(*member.shape, one.dim);
   int64_t sides = 0, largest = 0;
-  for (int d = 0; d < static_cast<int>(member.shape.size()); ++d) {
+  for (int d = 0; d < static_cast<int>(member.shape->size()); ++d) {
     if (d == at) continue;
-    const int64_t size = member.shape[AsIndex(d)];
+    const int64_t size = (*member.shape)[AsIndex(d)];
     largest = std::max(largest, size);
     if (size >= kLeastSide) ++sides;
   }
-  const bool adapter = IsAdapter(member.role.role);
+  const bool adapter = IsAdapter(member.role->role);
   if (sides >= 2 || adapter) ++out.matrices;
   if (largest <= one.size) out.narrow = false;
-  if (member.shape.size() == 3) out.spatial = false;
-  const Role role = adapter ? member.role.module_role : member.role.role;
+  if (member.shape->size() == 3) out.spatial = false;
+  const Role role = adapter ? member.role->module_role : member.role->role;
   out.output = out.output || role == Role::kOutput;
   out.query = out.query || role == Role::kQuery || role == Role::kFusedQkv ||
               role == Role::kLatentUp;
@@ -189,8 +194,8 @@ StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
   StackSigns out;
   for (const uint32_t i : members) {
     const StackMember& member = all[i];
-    const ParameterRole& role = member.role;
-    const size_t rest = member.shape.size() - 1;
+    const ParameterRole& role = *member.role;
+    const size_t rest = member.shape->size() - 1;
     const bool norm = IsNorm(role.module_role) || IsNorm(role.role);
     if (rest == 0) {
       out.numbers = true;
@@ -259,24 +264,32 @@ class StackFinder {
               std::optional<int64_t> layers, const ScanAxis& axis)
       : separator_(separator), layers_(layers), axis_(axis) {
     out_.dims.resize(parameters.size());
+    // Where the parts of each name begin in `parts_`.
+    std::vector<size_t> first;
+    members_.reserve(parameters.size());
     for (const StackCandidate& one : parameters) {
       StackMember member;
       if (one.shape != nullptr && !one.shape->empty()) {
-        member.parts = SplitName(one.name, separator);
-        member.shape = *one.shape;
-        for (size_t i = 0; i < member.shape.size(); ++i) {
-          member.dims.push_back(static_cast<int>(i));
-        }
+        const auto parts = SplitName(one.name, separator);
+        first.push_back(parts_.size());
+        parts_.insert(parts_.end(), parts.begin(), parts.end());
+        member.shape = one.shape;
         member.role = one.role;
       }
+      first.resize(members_.size() + 1, parts_.size());
       members_.push_back(std::move(member));
+    }
+    first.push_back(parts_.size());
+    for (size_t i = 0; i < members_.size(); ++i) {
+      members_[i].parts =
+          std::span(parts_).subspan(first[i], first[i + 1] - first[i]);
     }
   }
 
   LayerStacks Find() {
     Indices all;
     for (size_t i = 0; i < members_.size(); ++i) {
-      if (!members_[i].shape.empty()) all.push_back(static_cast<uint32_t>(i));
+      if (members_[i].shape != nullptr) all.push_back(static_cast<uint32_t>(i));
     }
     if (!axis_.none) {
       Visit(all, 0, {});
@@ -370,7 +383,7 @@ class StackFinder {
 
   bool IsCandidate(const Indices& members, const Candidate& one) const {
     return std::all_of(members.begin(), members.end(), [&](uint32_t i) {
-      return SizeAt(members_[i].shape, one.dim) == one.size;
+      return SizeAt(*members_[i].shape, one.dim) == one.size;
     });
   }
 
@@ -380,11 +393,11 @@ class StackFinder {
   // negative.
   std::vector<Candidate> CandidatesOf(const Indices& members) const {
     std::vector<Candidate> out;
-    const Shape& first = members_[members.front()].shape;
+    const Shape& first = *members_[members.front()].shape;
     const int rank = static_cast<int>(first.size());
     const bool one_rank = std::all_of(
         members.begin(), members.end(),
-        [&](uint32_t i) { return members_[i].shape.size() == first.size(); });
+        [&](uint32_t i) { return members_[i].shape->size() == first.size(); });
     for (int dim = 0; dim < rank; ++dim) {
       const Candidate front = {dim, SizeAt(first, dim)};
       if (IsCandidate(members, front)) out.push_back(front);
@@ -537,7 +550,7 @@ class StackFinder {
   // dimension 1 with the queries, and `down` [12, 4096, 1024] does not.
   bool IsWidth(const Indices& left, const Candidate& one) const {
     return std::any_of(left.begin(), left.end(), [&](uint32_t i) {
-      const Shape& shape = members_[i].shape;
+      const Shape& shape = *members_[i].shape;
       return SizeAt(shape, one.dim) != one.size && IsAmong(one.size, shape);
     });
   }
@@ -549,7 +562,7 @@ class StackFinder {
   void TakeMost(const Indices& left, size_t depth) {
     std::map<std::pair<int64_t, int>, Indices> by_size;
     for (const uint32_t i : left) {
-      const Shape& shape = members_[i].shape;
+      const Shape& shape = *members_[i].shape;
       const int rank = static_cast<int>(shape.size());
       for (const int dim : {0, 1, -1}) {
         if (dim >= rank || (axis_.dim && *axis_.dim != dim)) continue;
@@ -593,12 +606,18 @@ class StackFinder {
     out_.stacks.push_back(std::move(added));
     for (const uint32_t i : members) {
       StackMember& member = members_[i];
-      const int at = FromFront(member.shape, one.dim);
+      const int at = FromFront(*member.shape, one.dim);
+      if (member.rest == nullptr) {
+        member.rest = std::make_unique<Shape>(*member.shape);
+        member.shape = member.rest.get();
+        member.dims.resize(member.rest->size());
+        std::iota(member.dims.begin(), member.dims.end(), 0);
+      }
       out_.dims[i].push_back({member.dims[AsIndex(at)], stack});
-      member.shape.erase(member.shape.begin() + at);
+      member.rest->erase(member.rest->begin() + at);
       member.dims.erase(member.dims.begin() + at);
       member.stacked = true;
-      if (member.shape.empty()) member.shape = {1};
+      if (member.rest->empty()) *member.rest = {1};
       if (member.dims.empty()) member.dims = {0};
     }
   }
@@ -606,6 +625,7 @@ class StackFinder {
   char separator_;
   std::optional<int64_t> layers_;
   ScanAxis axis_;
+  std::vector<std::string_view> parts_;  // the parts of all names
   std::vector<StackMember> members_;
   LayerStacks out_;
 };

@@ -55,7 +55,8 @@ struct LayerStacks {
 struct StackCandidate {
   std::string_view name;         // has `*` in place of each number
   const Shape* shape = nullptr;  // null if unknown
-  ParameterRole role = {};       // by the name
+  // By the name; null if the shape is unknown.
+  const ParameterRole* role = nullptr;
 };
 
 // Finds the layer stacks of a model. `layers` is the number of layers in the

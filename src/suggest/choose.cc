@@ -25,6 +25,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -228,7 +229,7 @@ class BlockStrategies {
   const SpecChooser& specs_;
   // Keyed by BlockKey(). `keys_` has the projections to keys and values, and
   // `blocks_` has all other projections.
-  std::map<std::string, Block> blocks_, keys_;
+  std::unordered_map<std::string, Block> blocks_, keys_;
 };
 
 // Returns a strategy for each group of the tree, in the order of `tree.groups`.

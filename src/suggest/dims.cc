@@ -93,8 +93,8 @@ bool IsWeightMatrix(const ParameterGroup& group, const InferredDims& inferred) {
 // The groups of one module: of the innermost subtree that holds several
 // matrices.
 struct Module {
-  std::string path;
-  std::vector<size_t> matrices;
+  std::string path = {};
+  std::vector<size_t> matrices = {};
   // Whether a part of the module shows that it is no attention.
   bool mixes = false;
 };
@@ -106,12 +106,13 @@ class SiblingRoles {
 
   void Run() {
     NameOutputsOfQueries();
-    for (const Module& module : Modules()) {
+    const std::vector<Module> modules = Modules();
+    for (const Module& module : modules) {
       NameOutputOfNamed(module);
       NameByHeads(module);
       NameFused(module);
     }
-    for (const Module& module : Modules()) FindFeedForward(module);
+    for (const Module& module : modules) FindFeedForward(module);
   }
 
  private:
@@ -126,7 +127,7 @@ class SiblingRoles {
   // projection with a dimension of heads, whose shape is the transposed one.
   void NameOutputsOfQueries() {
     // For each attention block, the shape of its output projection.
-    std::map<std::string_view, Shape> outputs;
+    std::unordered_map<std::string_view, Shape> outputs;
     for (size_t k = 0; k < tree_.groups.size(); ++k) {
       const InferredDims& inferred = At(k);
       const std::string_view block = inferred.by_name.block_path;
@@ -180,13 +181,15 @@ class SiblingRoles {
       if (!IsWeightMatrix(tree_.groups[k], dims_.groups[k])) continue;
       for (const std::string_view path : paths_of(k)) ++matrices[path];
     }
-    std::map<std::string_view, Module> modules;
+    std::vector<Module> out;
+    std::unordered_map<std::string_view, size_t> modules;
     for (size_t k = 0; k < tree_.groups.size(); ++k) {
       for (const std::string_view path : paths_of(k)) {
         const auto count = matrices.find(path);
         if (count == matrices.end() || count->second < 2) continue;
-        Module& module = modules[path];
-        module.path = path;
+        const auto at = modules.try_emplace(path, out.size());
+        if (at.second) out.push_back({.path = std::string(path)});
+        Module& module = out[at.first->second];
         const auto& parts = tree_.groups[k].parts;
         module.mixes =
             module.mixes || dims_.groups[k].role == Role::kStateSpace ||
@@ -198,8 +201,7 @@ class SiblingRoles {
         break;
       }
     }
-    std::vector<Module> out;
-    for (auto& [path, module] : modules) out.push_back(std::move(module));
+    std::ranges::sort(out, {}, &Module::path);
     return out;
   }
 
@@ -440,18 +442,31 @@ constexpr int64_t kLargestHead = 256;
 // of a convolution.
 constexpr int64_t kLeastSide = 16;
 
-// Takes the roles that the facts about the parameters show. Where the
-// description of the model's family shows the role of a matrix, its block is
-// the layer.
-ModelDims TakeRoles(const Tree& tree, const ModelConfig* model) {
+// Returns the facts about the parameters of a tree.
+facts::ParameterTable FactsOf(const Tree& tree, const ModelConfig* model) {
   const Manifest& manifest = *tree.manifest;
   const DescribedRoles family(manifest.described);
-  const facts::ParameterTable table = facts::FindParameters(
+  return facts::FindParameters(
       {.tensors = manifest.tensors,
        .types = manifest.types,
        .separator = tree.separator,
        .config = model,
        .family = manifest.described == nullptr ? nullptr : &family});
+}
+
+// Takes the layer stacks that the facts show.
+LayerStacks StacksOf(const Tree& tree, const facts::ParameterTable& table) {
+  LayerStacks out{.stacks = table.stacks.stacks, .dims = {}};
+  for (const ParameterGroup& group : tree.groups) {
+    const uint32_t of = table.group_of[tree.Members(group)[0]];
+    out.dims.push_back(table.stacks.dims[of]);
+  }
+  return out;
+}
+
+// Takes the roles that the facts show. Where the description of the model's
+// family shows the role of a matrix, its block is the layer.
+ModelDims TakeRoles(const Tree& tree, const facts::ParameterTable& table) {
   ModelDims out;
   out.facts.unknown_names = true;
   for (const ParameterGroup& group : tree.groups) {
@@ -507,7 +522,7 @@ std::string_view ModuleOfRole(const ParameterGroup& group,
 //   q_proj.base_layer.weight [2048, 2048], q_proj.y.default.weight [16, 2048]
 //     ->  neither x nor y is a projection to queries
 void ForgetCompanions(const Tree& tree, ModelDims& dims) {
-  std::map<std::string_view, size_t> largest;
+  std::unordered_map<std::string_view, size_t> largest;
   const auto own = [&](size_t k) {
     const InferredDims& inferred = dims.groups[k];
     return tree.groups[k].rank() >= 2 &&
@@ -933,11 +948,14 @@ bool InferredDims::IsOfUnknownRole() const {
 
 ModelDims InferDims(const Tree& stored, const ModelConfig* model,
                     int64_t tensor_parts, const ScanAxis& axis) {
-  LayerStacks stacks = StacksOf(stored, model, axis);
+  const facts::ParameterTable table = FactsOf(stored, model);
+  LayerStacks shown = StacksOf(stored, table);
+  LayerStacks stacks =
+      axis.none || axis.dim ? StacksOf(stored, model, axis) : shown;
   const bool scanned = !stacks.stacks.empty();
   const Tree one_layer = scanned ? WithoutLayers(stored, stacks) : Tree();
   const Tree& tree = scanned ? one_layer : stored;
-  ModelDims out = TakeRoles(tree, model);
+  ModelDims out = TakeRoles(tree, table);
   out.facts.has_config = model != nullptr;
   ForgetCompanions(tree, out);
   ForgetDownProjections(tree, out);
@@ -956,11 +974,7 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   UseDescribedHeads(tree, out);
   SetFacts(matrices.widths, vocabularies, out);
   RestoreLayers(stored, stacks, out);
-  if (axis.none || axis.dim) {
-    MarkShownLayers(stacks, StacksOf(stored, model, {}), out);
-  } else {
-    MarkShownLayers(stacks, stacks, out);
-  }
+  MarkShownLayers(stacks, shown, out);
   out.stacks = std::move(stacks);
   return out;
 }

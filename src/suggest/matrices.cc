@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "facts/parameters.h"
@@ -548,7 +549,7 @@ void SetBlocksOfScale(const InferredDims& scale, InferredDims& weight) {
 
 void LinkCompanions(const Tree& tree, ModelDims& dims) {
   // Maps each module path to the index of its group of weights.
-  std::map<std::string_view, size_t> weights;
+  std::unordered_map<std::string_view, size_t> weights;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     if (!IsWeight(tree, dims, k)) continue;
     const auto [at, fresh] =

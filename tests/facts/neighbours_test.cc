@@ -1,5 +1,6 @@
 #include "facts/neighbours.h"
 
+#include <algorithm>
 #include <array>
 #include <list>
 #include <string>
@@ -27,12 +28,14 @@ class Tree {
       roles_.push_back(Classify(one.name, '.', Confidence::kLikely,
                                 static_cast<int>(one.shape.size())));
       mixes_.push_back({false});
-      groups.push_back({.name = one.name,
-                        .shape = &one.shape,
-                        .sizes = one.shape,
-                        .count = one.count,
-                        .role = &roles_.back(),
-                        .mixes = mixes_.back().data()});
+      Neighbour& group = groups.emplace_back();
+      group.name = one.name;
+      group.shape = &one.shape;
+      group.rank = static_cast<int>(one.shape.size());
+      std::copy(one.shape.begin(), one.shape.end(), group.sizes.begin());
+      group.count = one.count;
+      group.role = &roles_.back();
+      group.mixes = mixes_.back().data();
     }
     CorrectByNeighbours(groups, '.', sizes);
   }

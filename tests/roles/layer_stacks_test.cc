@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <list>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -49,11 +50,12 @@ std::vector<RecordedTree> RecordedTrees() {
 LayerStacks Find(const std::vector<Parameter>& parameters,
                  std::optional<int64_t> layers = std::nullopt,
                  const ScanAxis& axis = {}) {
+  std::list<ParameterRole> roles;
   std::vector<StackCandidate> candidates;
   for (const Parameter& one : parameters) {
-    candidates.push_back({one.name, &one.shape,
-                          Classify(one.name, '/', Confidence::kLikely,
-                                   static_cast<int>(one.shape.size()))});
+    roles.push_back(Classify(one.name, '/', Confidence::kLikely,
+                             static_cast<int>(one.shape.size())));
+    candidates.push_back({one.name, &one.shape, &roles.back()});
   }
   return FindLayerStacks(candidates, '/', layers, axis);
 }

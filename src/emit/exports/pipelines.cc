@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "emit/exports/exporter.h"
+#include "facts/parameters.h"
+#include "plan/plan_parameters.h"
 #include "roles/layer_stacks.h"
 #include "schedule/schedules.h"
 #include "schedule/table.h"
