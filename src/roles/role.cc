@@ -130,8 +130,10 @@ constexpr Where kLast = Where::kBeforeLeaf;
 constexpr Confidence kSure = Confidence::kSure;
 constexpr Confidence kLikely = Confidence::kLikely;
 
+// Words are arrays, because each pointer in a table is relocated at every start
+// of the program.
 struct RoleWord {
-  std::string_view word;
+  char word[28];
   Role role;
   Where where;
   Confidence confidence;
