@@ -602,6 +602,12 @@ int RunReport(const ReportCommand& command, const Common& common,
   const bool named = !command.output.empty() || common.format == "json" ||
                      isatty(STDOUT_FILENO) != 1;
   const std::string path = named ? command.output : kPageOfTerminal;
+  if (common.format != "json" && path.ends_with(".pdf")) {
+    findings.Add(code::kUsage, {},
+                 ShortQuote(path) + " ends in `.pdf`, and a page is HTML",
+                 "write `-o page.html`, and print it to a PDF in a browser");
+    return kFailed;
+  }
   if (!PutResult(write, path, findings)) return kFailed;
   if (!named) PrintMessage(common, "wrote       " + path + "\n");
   return all.page.failures.empty() ? kDone : kFound;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/config_flags.h"
+#include "devices/serving.h"
 #include "model/name.h"
 #include "parse/mesh.h"
 #include "source/file.h"
@@ -695,6 +696,17 @@ StrayWord AboutStray(const std::string& word, const Command& command,
   const std::string_view own = OwnName(kOtherCommands, word, prefix);
   if (!own.empty()) {
     out.help = "did you mean `shardc " + std::string(own) + "`?";
+    return out;
+  }
+  if (Has(options, "--engine") && FindEngine(word) != nullptr) {
+    out.help = "write `--engine " + word + "`";
+    return out;
+  }
+  if (IsMeshWords(word) && word.find(',') == word.npos &&
+      Has(options, "--mesh")) {
+    out.help = "write `--mesh " + word +
+               "`, with all axes of the mesh in one word, such as `--mesh "
+               "fsdp:4,tp:2`";
     return out;
   }
   if (word == "help") {

@@ -504,6 +504,22 @@ class MeshReader {
   MeshDraft draft_;
 };
 
+// Returns whether a mapping has several names with numbers and no key of a
+// mesh:
+// `{fsdp: 4, tp: 2}` in place of `{axes: {fsdp: 4, tp: 2}}`.
+bool HasBareAxes(const YamlNode& node) {
+  return node.IsMapping() && node.members.size() > 1 &&
+         std::ranges::all_of(node.members, [](const YamlMember& member) {
+           const std::string& key = member.key.text;
+           const bool own = std::ranges::find(keys::kMesh.keys, key) !=
+                            keys::kMesh.keys.end();
+           return !own && member.value.IsScalar() &&
+                  !member.value.text.empty() &&
+                  member.value.text.find_first_not_of("0123456789") ==
+                      std::string::npos;
+         });
+}
+
 // Reads and completes a mesh. `devices` is the value of the flag --devices,
 // which replaces the number of devices in the mapping. Returns nullopt after a
 // finding.
@@ -511,6 +527,11 @@ std::optional<Mesh> ReadMeshNode(const YamlContext& context,
                                  const YamlNode& node,
                                  std::optional<int64_t> devices) {
   const size_t before = context.findings.errors();
+  if (HasBareAxes(node)) {
+    context.Add(code::kSchema, node, "axes are not below `axes`",
+                "write them there, as in `axes: {dp: 2, tp: 4}`");
+    return std::nullopt;
+  }
   const auto fields = Fields::Read(context, node, keys::kMesh);
   if (!fields) return std::nullopt;
   const MeshDraft draft = MeshReader(context, *fields).Read(node, devices);

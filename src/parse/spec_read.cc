@@ -51,6 +51,10 @@ std::string NameHelp(const YamlNode& node) {
   if (node.text.find(' ') != std::string::npos) {
     return "separate the names with a comma";
   }
+  if (node.text.find_first_of("+|,*") != std::string::npos) {
+    return "write several axes of one dimension as a list: `[[fsdp, tp], "
+           "null]`";
+  }
   return "write a logical axis such as `BATCH`, an axis rule or a mesh axis";
 }
 

@@ -371,6 +371,9 @@ constexpr OtherWord kOtherWords[] = {
      "`schedule` has them as `--ranks N` and `--virtual N`; `cost` and "
      "`search` "
      "take the axis of the stages, `--stages AXIS`"},
+    {"option", "--schedule", "",
+     "`schedule` takes it without an option: `shardc schedule 1f1b --ranks 4`; "
+     "`cost` and `search` take `--schedule NAME`"},
     {"option", "--port", "",
      "an editor starts the program and connects to its standard input and "
      "output"},

@@ -72,6 +72,25 @@ size_t LineBegin(std::string_view text, size_t at) {
   return at;
 }
 
+std::string_view HelpForOtherSyntax(std::string_view text, size_t at) {
+  const size_t begin = LineBegin(text, at);
+  const std::string_view line =
+      text.substr(begin, LineEnd(text, begin) - begin);
+  const auto has = [&](std::string_view words) {
+    return line.find(words) != line.npos;
+  };
+  if (has("PartitionSpec(") || has(" P(")) {
+    return "a spec is a list with an entry for each dimension: write "
+           "`spec: [fsdp, null]`";
+  }
+  if (has("('") || has("(\"")) {
+    return "write each pair as a rule: `- {match: 'PATTERN', spec: [fsdp, "
+           "tp]}`";
+  }
+  if (has(" //")) return "a comment begins with `#`";
+  return {};
+}
+
 size_t LineEnd(std::string_view text, size_t at) {
   while (at < text.size() && !IsBreak(text[at])) ++at;
   return at;
@@ -279,7 +298,8 @@ constexpr std::array<Wording, 16> kWordings = {{
     {"illegal map key", "no key can stand here", "fix the indentation"},
     {"illegal block entry", "no list item can stand here",
      "begin the list on a line of its own"},
-    {"illegal flow end", "this bracket closes nothing", "remove it"},
+    {"illegal flow end", "this bracket closes nothing",
+     "remove it, or close the bracket that is open before it"},
     {"illegal EOF in scalar", "the file ends inside a string",
      "close the quote"},
     {"illegal document indicator in scalar",
@@ -318,9 +338,10 @@ struct Report {
 
   void Add(size_t begin, size_t end, std::string message,
            std::string_view help) const {
+    const auto other = HelpForOtherSyntax(source->text(), begin);
     findings.Add(code::kYamlSyntax,
                  {source, begin, std::min(end, source->text().size())},
-                 std::move(message), std::string(help));
+                 std::move(message), std::string(other.empty() ? help : other));
   }
 
   // Reports a tab or a blank such as a no-break space at the head of a line,

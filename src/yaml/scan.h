@@ -63,6 +63,12 @@ inline constexpr std::string_view kOddBlankMessage =
 inline constexpr std::string_view kOddBlankHelp = "use spaces";
 
 size_t LineBegin(std::string_view text, size_t at);
+
+// Returns what to write in place of words of another language in the line of a
+// byte: Python's `P('fsdp')`, a pair in parentheses, or a comment after `//`.
+// Returns an empty text if the line has none.
+std::string_view HelpForOtherSyntax(std::string_view text, size_t at);
+
 size_t LineEnd(std::string_view text, size_t at);
 inline size_t ColumnOf(std::string_view text, size_t at) {
   return at - LineBegin(text, at);

@@ -232,6 +232,8 @@ void YamlBuilder::Broken(const Code& code, size_t begin, size_t end,
 }
 void YamlBuilder::Fail(const Code& code, size_t begin, size_t end,
                        std::string message, std::string help) {
+  const std::string_view other = HelpForOtherSyntax(text_, begin);
+  if (&code == &code::kYamlSyntax && !other.empty()) help = other;
   Broken(code, begin, end, std::move(message), std::move(help));
   throw Stop();
 }

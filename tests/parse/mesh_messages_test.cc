@@ -65,7 +65,7 @@ constexpr Case kCases[] = {
     {"mesh", "axes: {dp: 2]\n",
      R"(
 1:13: error: this bracket closes nothing [yaml-syntax]
-    remove it
+    remove it, or close the bracket that is open before it
 )"},
     {"mesh",
      "axes:\n"
@@ -107,7 +107,7 @@ constexpr Case kCases[] = {
     {"mesh", "axes: ]\n",
      R"(
 1:7: error: this bracket closes nothing [yaml-syntax]
-    remove it
+    remove it, or close the bracket that is open before it
 )"},
     {"mesh", "axes: *nope\n",
      R"(
