@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
+import functools
+import inspect
 import json
 import os
 import re
@@ -11,8 +14,8 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Union
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, Union, cast
 
 from shardc.inputs import (
     FIRST_RULE,
@@ -341,6 +344,38 @@ def json_of(arguments: Sequence[str]) -> tuple[subprocess.CompletedProcess[str],
         raise ShardcError(done.returncode, done.stderr, found) from None
 
 
+_Called = TypeVar("_Called", bound=Callable[..., Any])
+
+
+def explained(written: str) -> Callable[[_Called], _Called]:
+    """States what to write where the arguments of a call do not fit the function."""
+
+    def of(function: _Called) -> _Called:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*given: Any, **named: Any) -> Any:
+            try:
+                signature.bind(*given, **named)
+            except TypeError as error:
+                own = list(signature.parameters)
+                near = [
+                    f"{name} (did you mean {close[0]}?)"
+                    for name in named
+                    if name not in own
+                    for close in [difflib.get_close_matches(name, own, n=1)]
+                    if close
+                ]
+                hint = "; ".join([*near, f"write {written}"])
+                raise TypeError(f"{function.__name__}(): {error}; {hint}") from None
+            return function(*given, **named)
+
+        return cast(_Called, call)
+
+    return of
+
+
+@explained('shardc.check(mesh="fsdp:4,tp:2", rules="rules.yaml", manifest=tree)')
 def check(
     *,
     mesh: Any = None,

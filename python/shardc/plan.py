@@ -14,6 +14,7 @@ from shardc.command import (
     Manifest,
     Path,
     ShardcError,
+    explained,
     input_flags,
     run,
     scratch_inputs,
@@ -151,6 +152,10 @@ class Plan(PlanData):
         return shardc.torch.distribute(self, module, mode, mesh)
 
 
+@explained(
+    'shardc.compile(model, mesh={"fsdp": 4, "tp": 2}, rules="rules.yaml"), and'
+    " settings of a step where they count: plan.cost(batch=8)"
+)
 def compile(
     subject: Any = None,
     *,

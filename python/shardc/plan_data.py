@@ -220,7 +220,10 @@ class PlanData(Mapping[str, Parameter]):
             )
         except KeyError:
             near = self._names.near(str(name))
-            raise KeyError(f"{name} (did you mean {near}?)" if near else name) from None
+            hint = f" (did you mean {near}?)" if near else ""
+            if not near and self._params:
+                hint = f": the plan's names are such as {next(iter(self._params))}"
+            raise KeyError(f"{name}{hint}") from None
 
     if not TYPE_CHECKING:  # or every attribute would be one to a type checker
 

@@ -78,6 +78,19 @@ class Names(unittest.TestCase):
             shardc.foo  # pylint: disable=pointless-statement,no-member
 
 
+    def test_arguments_that_do_not_fit_lead_to_what_does(self):
+        for call, words in (
+                (lambda: shardc.compile(mesh="tp:2", batch=8), "plan.cost(batch=8)"),
+                (lambda: shardc.compile("fsdp:4", "rules.yaml", LLAMA),
+                 "rules=\"rules.yaml\""),
+                (lambda: shardc.compile(rule="rules.yaml"), "did you mean rules?"),
+                (lambda: shardc.check("rules.yaml"), "shardc.check(mesh=")):
+            with self.assertRaisesRegex(TypeError, re.escape(words)):
+                call()
+        with self.assertRaisesRegex(KeyError, "the plan's names are such as w"):
+            _ = plan_of({"tp": 2}, {"w": param([4], [], [4])})["nope"]
+
+
 class Plans(unittest.TestCase):
     def test_a_plan_as_people_read_it(self):
         plan = shardc.Plan.load(PLAN)
