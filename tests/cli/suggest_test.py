@@ -9,6 +9,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from driver import BIN, MODELS, TESTDATA, FolderCase, run
@@ -428,6 +429,21 @@ class Suggest(FolderCase):
                                   "fsdp:2,tp:4", "--manifest", path), 0).out
             self.assertIn("dimension 1", text)
             self.assertIn("16 layers", text)
+
+    def test_names_without_numbers_are_refused_in_one_message(self):
+        """A file without rules would have a finding for each of them."""
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "m.json"), "w",
+                      encoding="utf-8") as file:
+                json.dump({"schema": "shardc.manifest/v1", "params": {
+                    "".join("abcdefgh"[n // 8 ** i % 8] for i in range(5))
+                    + ".weight": {"shape": [64, 64], "dtype": "BF16"}
+                    for n in range(4097)}}, file)
+            got = run("suggest", "--no-project", "--mesh", "fsdp:4,tp:2",
+                      "--manifest", "m.json", cwd=folder)
+        self.assertEqual((got.rc, got.out), (1, ""))
+        self.assertIn("4,097 parameters would need one pattern each", got.err)
+        self.assertLess(got.err.count("\n"), 12)
 
     def test_trees_of_other_programs(self):
         for name, (tensors, wanted) in OTHERS.items():
