@@ -252,9 +252,11 @@ class Compiler:
                 record.write(self.folder, left)
                 return left
             # A compiler cache may print paths relative to the build folder.
+            # An error in a template is in a header: the line that requires it has
+            # the change.
             wrong = {f"{os.path.normpath(os.path.join(BUILD, path))}:{line}"
                      for path, line in re.findall(
-                         r"^(\S+):(\d+):\d+: error", errors, re.M)}
+                         r"^(\S+):(\d+):\d+: +(?:error|required)", errors, re.M)}
             # A text may be continued in the line after.
             for back in range(3):
                 fewer = [m for m in left if
